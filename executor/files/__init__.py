@@ -1,1 +1,1 @@
-"""Files as tables: looked at, scanned, copied from and written."""
+"""Files as tables: inspection, scans, COPY FROM and COPY TO."""

@@ -1,4 +1,4 @@
-"""COPY table FROM 'path': files into a table's bulk loader, all rows or none."""
+"""COPY table FROM 'path': loads files with a table's bulk loader, all rows or none."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from . import csv_files, parquet_files
 from .files import expand
 
 PlaceOf: TypeAlias = Callable[[int], str]
-"""Says where a row of a batch comes from, by its 0-based number: `x.csv, line 7`."""
+"""Describes the source of a row of a batch, given its 0-based number: `x.csv, line 7`."""
 
 
 def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
-    """Load a file, a folder of files, or those that match a pattern; how many rows there were.
+    """Load a file, a folder of files, or the files that match a pattern; return the number of rows.
 
-    Columns are matched by name (in lower case where that fits better), or by position with a column list. Raises
-    `UnknownColumn` or `NotNullViolation` before anything is read, `DataError` where a value does not convert.
+    Columns are matched by name (in lower case if that matches better), or by position with a column list. Raises
+    `UnknownColumn` or `NotNullViolation` before anything is read, `DataError` if a value does not convert.
     """
     table = statement.table
     paths = expand(FileSource(statement.format, (statement.path,)))
@@ -50,7 +50,7 @@ def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
 
 
 def appends(loader: BulkLoader, statement: CopyFrom, path: str) -> Iterator[tuple[Callable[[], None], int]]:
-    """Read a file piece by piece: what hands each piece to the loader, and how many rows it has."""
+    """Read a file piece by piece: yield a function that passes each piece to the loader, and its number of rows."""
     for batch, place_of in _batches(statement, path):
         rows = conform(batch, statement.table, statement.columns, path)
         refuse_nulls(rows, statement.table, place_of)
@@ -58,7 +58,7 @@ def appends(loader: BulkLoader, statement: CopyFrom, path: str) -> Iterator[tupl
 
 
 def _append(loader: BulkLoader, rows: pa.Table, table: Table, place_of: PlaceOf) -> None:
-    """Hand rows to the loader; its error tells the place of the first row that it cannot take."""
+    """Pass rows to the loader; its error names the position of the first row that it refuses."""
     try:
         loader.append(rows)
     except Error as error:
@@ -69,7 +69,7 @@ def _append(loader: BulkLoader, rows: pa.Table, table: Table, place_of: PlaceOf)
 
 
 def _too_long(rows: pa.Table, table: Table) -> int | None:
-    """The first row with a text that is too long for its column."""
+    """Return the first row with a text that is too long for its column."""
     found = []
     for name in rows.column_names:
         type_ = table.schema.column(name).type
@@ -82,12 +82,12 @@ def _too_long(rows: pa.Table, table: Table) -> int | None:
 
 
 def _expected_rows(format_: str, paths: Sequence[str]) -> int | None:
-    """How many rows the files have; None where they do not tell."""
+    """Number of rows of the files; None if unknown."""
     return sum(parquet_files.footer_of(path).num_rows for path in paths) if format_ == "parquet" else None
 
 
 def _batches(statement: CopyFrom, path: str) -> Iterator[tuple[pa.RecordBatch, PlaceOf]]:
-    """The rows of one file, and where each of them stands there."""
+    """Yield the rows of one file, and the position of each of them in it."""
     if statement.format == "parquet":
         before = 0
         for batch in parquet_files.read(path):
@@ -107,7 +107,7 @@ def _line_of_file(path: str, found: csv_files.CsvRows, row: int) -> str:
 
 
 def _csv_rows(statement: CopyFrom, path: str) -> Iterator[csv_files.CsvRows]:
-    """The rows of one CSV file; values are read as the table's types, so nothing is guessed."""
+    """Yield the rows of one CSV file; values are read as the table's types, so nothing is guessed."""
     if statement.format != "csv":
         raise ProgrammingError(f"COPY reads parquet and csv, not {statement.format}")
     options, schema = dict(statement.options), statement.table.schema
@@ -116,7 +116,7 @@ def _csv_rows(statement: CopyFrom, path: str) -> Iterator[csv_files.CsvRows]:
     if not options.get("header", True):
         return csv_files.read(path, options, types, None, names)
     header = csv_files.names_of(path, options)
-    if statement.columns is not None:  # matched by position, whatever the header says
+    if statement.columns is not None:  # matched by position; the header is ignored
         _refuse_count(header, names, path)
         return csv_files.read(path, options, types, None, names)
     _targets(header, statement.table, None, path)
@@ -129,7 +129,7 @@ def _refuse_count(found: Sequence[str], wanted: Sequence[str], path: str) -> Non
 
 
 def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, path: str) -> pa.Table:
-    """The same rows under the table's column names and Arrow types; columns that are missing take their defaults."""
+    """Return the same rows under the table's column names and Arrow types; missing columns take their defaults."""
     schema = table.schema
     names = _targets(rows.schema.names, table, columns, path)
     arrays = {n: _cast(a, schema.column(n).type, f"{table.name}.{n}") for n, a in zip(names, rows.columns)}
@@ -140,7 +140,7 @@ def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, p
 
 
 def refuse_nulls(rows: pa.Table, table: Table, place_of: PlaceOf) -> None:
-    """Refuse NULL where a column is NOT NULL, with the row's place in its source."""
+    """Refuse NULL in a NOT NULL column, naming the row's position in its source."""
     for name in rows.column_names:
         column, array = table.schema.column(name), rows[name]
         if array.null_count and not column.nullable and not column.auto_increment:

@@ -4,9 +4,9 @@
     quotes   ..#....#....      `bits(text == '"')`
     inside   ..#####.....      `inside(quotes)`: from an opening quote up to its closing one, which is left out
 
-Bit `i` of a text is bit `i % 64` of word `i // 64`. An odd number of quotes up to a place means that it is within them;
-the parity of all prefixes of a word takes six shifts (as in simdjson: G. Langdale and D. Lemire, "Parsing Gigabytes of
-JSON per Second", section 3.1.1), that of the words before it one `accumulate`.
+Bit `i` of a text is bit `i % 64` of word `i // 64`. An odd number of quotes up to a position means that it is inside
+them; the parity of all prefixes of a word takes six shifts (as in simdjson: G. Langdale and D. Lemire, "Parsing
+Gigabytes of JSON per Second", section 3.1.1), that of the words before it one `accumulate`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORD = 64
 
 
 def bits(mask: Array) -> Array:
-    """The bitmap of a mask of bool; bits behind its end are 0."""
+    """Return the bitmap of a mask of bool; bits behind its end are 0."""
     packed = np.packbits(mask, bitorder="little")
     words = np.zeros(-(-len(mask) // _WORD) * 8, np.uint8)
     words[: len(packed)] = packed
@@ -27,7 +27,7 @@ def bits(mask: Array) -> Array:
 
 
 def inside(quotes: Array) -> Array:
-    """The places with an odd number of quotes up to and including them.
+    """Positions with an odd number of quotes up to and including them.
 
     >>> f"{inside(np.array([0b10000100], np.uint64))[0]:b}"
     '1111100'
@@ -41,7 +41,7 @@ def inside(quotes: Array) -> Array:
 
 
 def after(places: Array, first: bool = False) -> Array:
-    """The places directly behind others; with `first`, the first place of the text, too."""
+    """Positions directly behind others; with `first`, the first position of the text, too."""
     found = places << np.uint64(1)
     found[1:] |= places[:-1] >> np.uint64(_WORD - 1)
     if first:
@@ -50,14 +50,14 @@ def after(places: Array, first: bool = False) -> Array:
 
 
 def before(places: Array) -> Array:
-    """The places directly before others."""
+    """Positions directly before others."""
     found = places >> np.uint64(1)
     found[:-1] |= places[1:] << np.uint64(_WORD - 1)
     return found
 
 
 def first(places: Array) -> int:
-    """The first place of a bitmap; -1 if it is empty."""
+    """First position of a bitmap; -1 if it is empty."""
     words = np.flatnonzero(places)
     if not len(words):
         return -1
@@ -66,13 +66,13 @@ def first(places: Array) -> int:
 
 
 def last(places: Array) -> int:
-    """The last place of a bitmap; -1 if it is empty."""
+    """Last position of a bitmap; -1 if it is empty."""
     words = np.flatnonzero(places)
     return int(words[-1]) * _WORD + int(places[words[-1]]).bit_length() - 1 if len(words) else -1
 
 
 def since(places: Array, begin: int) -> Array:
-    """The places of a bitmap from one on."""
+    """Positions of a bitmap from one on."""
     found = places.copy()
     found[: begin // _WORD] = 0
     found[begin // _WORD : begin // _WORD + 1] &= ~np.uint64((1 << begin % _WORD) - 1)
@@ -80,12 +80,12 @@ def since(places: Array, begin: int) -> Array:
 
 
 def count(places: Array) -> int:
-    """How many places a bitmap has."""
+    """Number of positions in a bitmap."""
     return int(np.bitwise_count(places).sum())
 
 
 def without(places: Array, place: int) -> Array:
-    """A bitmap without one of its places."""
+    """Remove one of a bitmap's positions."""
     found = places.copy()
     found[place // _WORD] &= ~np.uint64(1 << place % _WORD)
     return found

@@ -21,18 +21,18 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 LATIN = "; say what it is in, such as ENCODING 'latin1'"
-"""What to do about a file that is not UTF-8, in words of SQL."""
+"""Advice for a file that is not UTF-8, in SQL terms."""
 
 
 class Bytes(Protocol):
     """A stream of bytes."""
 
     def readinto(self, view: Any) -> int:
-        """Fill a buffer from its beginning; returns the number of bytes, 0 at the end of the stream alone."""
+        """Fill a buffer from its beginning; return the number of bytes, 0 only at the end of the stream."""
 
 
 class Pieces:
-    """Pieces of bytes as a stream, and then those of `rest`."""
+    """A stream of pieces of bytes, followed by those of `rest`."""
 
     def __init__(self, pieces: Iterable[bytes], rest: Bytes | None = None):
         self._pieces = iter(pieces)
@@ -40,7 +40,7 @@ class Pieces:
         self._rest = rest
 
     def readinto(self, view: Any) -> int:
-        """As `Bytes` says."""
+        """Implement `Bytes`."""
         while not self._piece:
             piece = next(self._pieces, None)
             if piece is None:
@@ -54,9 +54,9 @@ class Pieces:
 
 @contextmanager
 def open_text(path: str, encoding: str, compression: str | None = None) -> Iterator[Bytes]:
-    """The text of a file of this machine; `compression` None: as its name says.
+    """Open the text of a local file; `compression` None: determined by the file's name.
 
-    Raises `DataError` if it begins with the mark of another encoding than the one given.
+    Raises `DataError` if it begins with the byte order mark of an encoding other than the one given.
     """
     compression = compression or compression_of(path)
     with pa.input_stream(path, compression=None if compression == "none" else compression) as stream:
@@ -71,7 +71,7 @@ def open_text(path: str, encoding: str, compression: str | None = None) -> Itera
 
 
 def transcoded(pieces: Iterator[bytes], name: str, encoding: str) -> Iterator[bytes]:
-    """The same text as UTF-8; `DataError` with the line of bytes that are not of the encoding."""
+    """Yield the same text as UTF-8; raises `DataError` with the line of bytes that are invalid in the encoding."""
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     line, is_first = 1, True
     data = b"-"
@@ -89,5 +89,5 @@ def transcoded(pieces: Iterator[bytes], name: str, encoding: str) -> Iterator[by
 
 
 def no_text(name: str, line: int, byte: int, encoding: str = "utf-8", advice: str = "") -> DataError:
-    """The error of a byte that is not of the encoding."""
+    """Make the error of a byte that is invalid in the encoding."""
     return DataError(f"{name}, line {line}: byte 0x{byte:02X} is no {encoding.upper()} text{advice}")

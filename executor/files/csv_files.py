@@ -1,7 +1,7 @@
-"""CSV files as Arrow batches: types found out from the first rows, values read as types that are known.
+"""CSV files as Arrow batches: types are inferred from the first rows, values are read as known types.
 
 `csv_text` finds the rows, Arrow cuts them into fields and converts most values, `csv_values` the rest. An error names
-file, line and column: the rows of the block that it is in are looked at again.
+file, line and column; for that the rows of its block are parsed again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .csv_values import (
 )
 
 GUESSED_BYTES = 1 << 22
-"""Of a file: its types are guessed from as many."""
+"""Bytes at the beginning of a file from which its types are guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CsvRows:
 
 
 def schema_of(path: str, options: Mapping[str, Any]) -> pa.Schema:
-    """Return the columns of a file, their types as the first block of rows has them."""
+    """Return the columns of a file, their types as inferred from the first block of rows."""
     file = _File(path, Dialect.of(dict(options)), None, GUESSED_BYTES)
     for name in file.names:
         if file.names.count(name) > 1:
@@ -75,7 +75,7 @@ def read(
     types : mapping of str to pa.DataType
         Types that the values of columns are read as; the others are texts.
     wanted : sequence of str, optional
-        Columns to read; None: all of them. If it is empty, the first one is read, for the number of rows.
+        Columns to read; None: all of them. If it is empty, the first one is read to count the rows.
     names : sequence of str, optional
         Names of the columns, instead of those in the header.
 
@@ -149,7 +149,7 @@ class _File:
         return CsvRows(rows, lambda row: self._line(block, row))
 
     def _column(self, block: Block, name: str, array: pa.Array, type_: pa.DataType, hexadecimal: bool) -> pa.Array:
-        """A column as its type; what Arrow took for a value and is none is read again as a text."""
+        """Convert a column to its type; texts that Arrow accepted although they are not values are parsed again."""
         try:
             if array.type != type_:
                 converted, is_plain = from_texts(array, type_)
@@ -166,7 +166,8 @@ class _File:
     def parsed(
         self, block: Block, types: Mapping[str, pa.DataType], wanted: Sequence[str] | None = None
     ) -> pa.RecordBatch:
-        """The rows of a block as Arrow's parser has them; `pa.ArrowInvalid` if a value is not of its type."""
+        """Return the rows of a block as Arrow's parser reads them; raises `pa.ArrowInvalid` if a value is not of its
+        type."""
         dialect = self.dialect
         try:
             table = pa_csv.read_csv(
@@ -193,13 +194,14 @@ class _File:
     # ---- lines ---------------------------------------------------------------------------------------------------
 
     def _row_bounds(self, block: Block) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Where the rows of a block begin, where they end (without their line ends), and where quotes stand."""
+        """Return the positions at which the rows of a block begin and end (without their line ends), and those of
+        quotes."""
         data = block.data
         quotes = np.flatnonzero(data == ord(self.dialect.quote)) if self.dialect.quote else np.zeros(0, np.intp)
         ends = np.flatnonzero((data == 10) | (data == 13))
         ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
         starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.intp)[: len(ends)]
-        # A line feed behind a carriage return ends no row of its own.
+        # A line feed behind a carriage return is part of the same row end.
         second = (starts > 0) & (starts < len(data)) & (starts == ends)
         second[second] = (data[starts[second]] == 10) & (data[starts[second] - 1] == 13)
         kept = ~second
@@ -250,7 +252,7 @@ def split_row(block: Block, dialect: Dialect) -> tuple[list[str], Block]:
 
 
 def parse_options(dialect: Dialect, ignore_empty_lines: bool, on_invalid: Any = None) -> pa_csv.ParseOptions:
-    """Arrow's parser for blocks of a dialect, whose quotes are always doubled."""
+    """Return Arrow's parse options for blocks of a dialect, whose quotes are always doubled."""
     return pa_csv.ParseOptions(
         delimiter=dialect.delimiter,
         quote_char=dialect.quote or False,
@@ -261,7 +263,7 @@ def parse_options(dialect: Dialect, ignore_empty_lines: bool, on_invalid: Any = 
 
 
 def _end_of_row(text: bytes, quote: bytes) -> int:
-    """Where the first row of a text ends, its line end included."""
+    """Position at which the first row of a text ends, its line end included."""
     place = quotes = 0
     while place < len(text):
         feed, back = (text.find(end, place) + 1 or len(text) + 1 for end in (b"\n", b"\r"))

@@ -1,11 +1,10 @@
-"""The text of a CSV file in blocks of whole rows, its quotes and line ends held against the dialect.
+"""The text of a CSV file in blocks of whole rows, its quotes and line ends checked against the dialect.
 
     bytes ──`csv_bytes`: decompress, decode──► UTF-8 ──find where rows end──► blocks of whole rows, checked before
                                                                               they are parsed
 
-`COPY`, `read_csv` and Spark's ingest read all CSV by it. A parser that meets a quote where none belongs has to guess,
-and a wrong guess swallows rows. So a block is parsed only if every quote opens a field, closes one, or stands for
-itself:
+`COPY`, `read_csv` and Spark's ingest read all CSV with it. A parser that meets a misplaced quote has to guess, and a
+wrong guess loses rows. So a block is parsed only if every quote opens a field, closes one, or is an escaped quote:
 
 | text | here | PostgreSQL |
 |---|---|---|
@@ -15,7 +14,7 @@ itself:
 | line ends of two kinds outside of quotes | an error | an error |
 
 The checks work on bitmaps (`csv_bits`): a quote or a line end lies outside of others if the number of quotes before it
-is even. Texts without any quote or carriage return take none of that.
+is even. Texts without any quote or carriage return skip the checks.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from . import csv_bits
 from .csv_bytes import LATIN, Bytes, no_text
 
 BLOCK_BYTES = 1 << 22
-"""Bytes that are read and parsed at a time. With 1 MB a query takes 1.4 times the processor time: each block costs the
-operators above something."""
+"""Bytes that are read and parsed at a time. With 1 MB a query takes 1.4 times the processor time: each block has a
+fixed cost in the operators above."""
 MOST_ROW_BYTES = 1 << 28
-"""Bytes of one row; a quote that is never closed is found before the whole file is in memory."""
+"""Largest number of bytes of one row; it detects a quote that is never closed before the whole file is in memory."""
 _LF, _CR = 10, 13
 _SHOWN = {b"\n": "a line feed", b"\r": "a carriage return", b"\r\n": "a carriage return and a line feed"}
 _ADVICE = "a field with quotes stands in quotes, where they are doubled or escaped"
@@ -44,7 +43,7 @@ _ADVICE = "a field with quotes stands in quotes, where they are doubled or escap
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a CSV file is written; `escape` stands before a quote inside of quotes, as a rule it is the quote itself."""
+    """Format of a CSV file; `escape` precedes a quote inside of quotes, usually it is the quote itself."""
 
     delimiter: str = ","
     quote: str = '"'
@@ -54,11 +53,11 @@ class Dialect:
     header: bool = True
     encoding: str = "utf-8"
     compression: str | None = None
-    """None: as the file's name says."""
+    """None: determined by the file's name."""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Dialect:
-        """The dialect of a statement's options, as `sql.file_options` has them."""
+        """Return the dialect of a statement's options, as `sql.file_options` has them."""
         known = {name: options[name] for name in cls.__slots__ if name in options}
         return cls(**{"escape": options.get("quote", '"'), **known})
 
@@ -74,9 +73,9 @@ class Block:
     first_line : int
         Line of the file on which they begin, from 1.
     size : int
-        How many bytes of the decoded file they are.
+        Their number of bytes in the decoded file.
     line_end : bytes
-        What ends its lines; empty if there is but one.
+        Line terminator; empty if there is but one line.
     ends : ndarray of uint64, optional
         Bitmap of the last bytes of line ends outside of quotes, in the file's bytes; None: each line feed is one.
     has_x : bool
@@ -92,15 +91,15 @@ class Block:
 
     @property
     def text(self) -> bytes:
-        """A copy of the rows as bytes."""
+        """Return a copy of the rows as bytes."""
         return self.data.tobytes()
 
     def end_of_row(self, begin: int) -> int:
-        """Where the row ends that begins at a byte of the file's, its line end included."""
+        """Position at which the row ends that begins at a byte of the file, its line end included."""
         return csv_bits.first(csv_bits.since(self._row_ends(), begin)) + 1 or self.size
 
     def count_rows(self, begin: int, with_empty: bool) -> int:
-        """How many rows there are from a byte of the file's on, with or without empty lines."""
+        """Number of rows from a byte of the file on, with or without empty lines."""
         ends = self._row_ends()
         rows = csv_bits.count(csv_bits.since(ends, begin)) + (csv_bits.last(ends) < self.size - 1)
         if with_empty:
@@ -122,14 +121,14 @@ class CsvText:
     name : str
         The file, for errors.
     source : Bytes
-        Its text in UTF-8 (or in nothing at all: it is checked), from the beginning of a row.
+        Its text in UTF-8 (which is checked), from the beginning of a row.
     dialect : Dialect
     line : int
         Line on which the text begins.
     block_bytes : int, optional
         Size of blocks; longer rows make longer ones. None: `BLOCK_BYTES`.
     advice : str
-        What errors say about text that is not UTF-8.
+        Advice in errors about text that is not UTF-8.
     """
 
     def __init__(
@@ -149,15 +148,15 @@ class CsvText:
         self._quote = ord(dialect.quote) if dialect.quote else -1
         self._escape = ord(dialect.escape) if dialect.quote else -1
         self._line_end = b""
-        """What ends lines, once the first line end was seen."""
+        """Line terminator, once the first line end was seen."""
         self._line = line
 
     def blocks(self) -> Iterator[Block]:
-        """The file from its first row (the header) on, some megabytes at a time."""
+        """Yield the file from its first row (the header) on, some megabytes at a time."""
         rest: Any = b""
         is_over = False
         while not is_over:
-            # A row longer than a block is looked at again with twice its length: linear time for one of any length.
+            # A row longer than a block is scanned again with twice its length: linear time for a row of any length.
             text = bytearray(max(self._block_bytes, 2 * len(rest)))
             text[: len(rest)] = rest
             size = len(rest)
@@ -180,7 +179,7 @@ class CsvText:
         self._refuse_bad_bytes(text, stop)
         data = np.frombuffer(text, np.uint8, stop)
         if text[stop - 1] not in b"\n\r":
-            # Arrow takes an empty last field for a quoted one, if one before it is and no line end follows.
+            # Arrow reads an empty last field as a quoted one if an earlier one is quoted and no line end follows.
             data = np.append(data, np.frombuffer(self._line_end or b"\n", np.uint8))
         has_x = ord("x") in text or ord("X") in text
         block = Block(self._plain_escapes(data), self._line, stop, self._line_end, ends, has_x)
@@ -210,8 +209,8 @@ class CsvText:
         return DataError(f"{self._name}, line {self._line if line is None else line}: {message}")
 
     def _checked(self, text: bytearray, is_over: bool) -> tuple[int, Array | None]:
-        """Where the last whole row of a text ends, which begins with a row, and the bitmap of its rows' ends if it was
-        made. Refuses quotes and line ends that do not belong where they are."""
+        """Return the end of the last whole row of a text, which begins with a row, and the bitmap of its row ends if it
+        was made. Refuses misplaced quotes and line ends."""
         has_quotes = self._quote >= 0 and self._quote in text
         if not has_quotes and self._line_end == b"\n" and _CR not in text:
             return len(text) if is_over else text.rfind(b"\n") + 1, None
@@ -224,7 +223,7 @@ class CsvText:
             outside = ~self._inside_quotes(text, data, feeds | returns, is_over)
             feeds, returns = feeds & outside, returns & outside
         if text[-1] == _CR and not is_over and csv_bits.last(returns) == len(text) - 1:
-            # A line feed may follow. CR is known to end lines alone by what follows it.
+            # A line feed may follow. Whether CR alone ends lines is known only from the next byte.
             returns = csv_bits.without(returns, len(text) - 1)
         self._learn_line_end(feeds, returns)
         self._refuse_other_line_ends(text, feeds, returns)
@@ -241,7 +240,7 @@ class CsvText:
             self._line_end = b"\n"
 
     def _refuse_other_line_ends(self, text: bytearray, feeds: Array, returns: Array) -> None:
-        """Refuse line ends outside of quotes that are not as the first one."""
+        """Refuse line ends outside of quotes that differ from the first one."""
         if not self._line_end:
             return
         if self._line_end == b"\n":
@@ -261,8 +260,10 @@ class CsvText:
     # ---- quotes --------------------------------------------------------------------------------------------------
 
     def _inside_quotes(self, text: bytearray, data: Array, line_ends: Array, is_over: bool) -> Array:
-        """Bitmap of what is within quotes, opening quotes included. Refuses quotes that neither open nor close a field;
-        a doubled one closes and opens it again."""
+        """Bitmap of the bytes within quotes, opening quotes included.
+
+        Refuses quotes that neither open nor close a field; a doubled one closes and opens it again.
+        """
         mask = data == self._quote
         if self._escape != self._quote:
             mask = self._without_escaped(data, mask)
@@ -290,7 +291,7 @@ class CsvText:
         return within
 
     def _without_escaped(self, data: Array, mask: Array) -> Array:
-        """The mask of the quotes that no escape character stands before, as far as fields go."""
+        """Return the mask of the quotes without an escape character before them, for finding fields."""
         quotes = np.flatnonzero(mask)
         escaped = _run_before(data, quotes, self._escape) % 2 == 1
         kept: Array = quotes[~escaped]
@@ -302,7 +303,7 @@ class CsvText:
         return mask
 
     def _plain_escapes(self, data: Array) -> Array:
-        """Rows in which quotes are escaped by doubling them, whatever the dialect has."""
+        """Rewrite rows so that quotes are escaped by doubling them, for any dialect."""
         if self._escape == self._quote or not (data == self._escape).any() or not (data == self._quote).any():
             return data
         data = data.copy()
@@ -311,7 +312,7 @@ class CsvText:
         escapes = escapes[np.searchsorted(kept, escapes) % 2 == 1]
         follows = data[np.minimum(escapes + 1, len(data) - 1)]
         first = _run_before(data, escapes, self._escape) % 2 == 0
-        # An escape character before anything else stands for itself, as in PostgreSQL.
+        # An escape character before any other character is literal, as in PostgreSQL.
         data[escapes[first & (follows == self._quote)]] = self._quote
         keep = np.ones(len(data), np.bool_)
         keep[escapes[first & (follows == self._escape)]] = False
@@ -319,7 +320,7 @@ class CsvText:
 
 
 def _run_before(data: Array, places: Array, byte: int) -> Array:
-    """How many of a byte stand directly before each place."""
+    """Number of occurrences of a byte directly before each position."""
     others = np.flatnonzero(data != byte)
     found = np.searchsorted(others, places)
     last = np.where(found > 0, others[np.maximum(found - 1, 0)], -1) if len(others) else np.full(len(places), -1)
@@ -328,7 +329,7 @@ def _run_before(data: Array, places: Array, byte: int) -> Array:
 
 
 def as_clause(text: str) -> str:
-    """A message of Arrow's as a part of one of ours; abbreviations keep their capitals.
+    """Convert a message of Arrow to a clause of another message; abbreviations keep their capitals.
 
     >>> as_clause("CSV parse error"), as_clause("Truncated compressed stream")
     ('CSV parse error', 'truncated compressed stream')

@@ -1,7 +1,7 @@
-"""Values in CSV files: texts become values of a column's type as quoted literals do, and types of columns are guessed.
+"""Values in CSV files: texts are converted to a column's type as quoted literals are, and types of columns are guessed.
 
-Arrow's parser is the quick way for the usual spellings. Where it refuses a text, `CAST(text AS type)` decides; where it
-takes one that is none in SQL (`0x1F`, the year 0, 1e400 as infinity), so does the cast.
+Arrow's parser is the fast path for the usual spellings. If it refuses a text, or accepts one that is not a value in SQL
+(`0x1F`, the year 0, 1e400 as infinity), `CAST(text AS type)` decides.
 
 | column | also | refused |
 |---|---|---|
@@ -12,7 +12,7 @@ takes one that is none in SQL (`0x1F`, the year 0, 1e400 as infinity), so does t
 | FLOAT, DOUBLE | `inf`, `nan` | finite numbers that are too large |
 | BINARY | `\\x6162`, `\\000` | other single backslashes |
 
-A guess keeps what is written: a column with `007`, `+49...` or `0x1F` is a STRING, whole numbers of more than 18 digits
+A guess preserves the text: a column with `007`, `+49...` or `0x1F` is a STRING, whole numbers of more than 18 digits
 are DECIMAL(38,0).
 """
 
@@ -39,7 +39,7 @@ _UTC = pa.timestamp("us", "UTC")
 
 
 class NoValue(Exception):
-    """A text that is no value of its column's type; `row` is its 0-based number."""
+    """Raised for a text that is not a value of its column's type; `row` is its 0-based number."""
 
     def __init__(self, message: str, row: int):
         super().__init__(message)
@@ -47,8 +47,10 @@ class NoValue(Exception):
 
 
 def from_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, bool]:
-    """Convert texts to a type, and say whether Arrow's parser of files could have done it; `NoValue` for the first
-    text that is no value."""
+    """Convert texts to a type; also return whether Arrow's file parser could have done so.
+
+    Raises `NoValue` for the first text that is not a value.
+    """
     try:
         array = texts.cast(type_)
         if not _doubtful(array, texts):
@@ -63,7 +65,7 @@ def from_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, bool]:
 
 
 def is_spelt(type_: pa.DataType) -> bool:
-    """True if Arrow's parser takes every text for a value of this type: BINARY. Its texts are always read as texts."""
+    """True if Arrow's parser accepts every text as a value of this type: BINARY. Its texts are always read as texts."""
     return bool(pa.types.is_binary(type_))
 
 
@@ -85,13 +87,13 @@ def has_hexadecimal(data: Array) -> bool:
 
 
 def refused_values(array: pa.Array, hexadecimal: bool) -> bool:
-    """True if Arrow's parser may have taken something for a value of this column that SQL does not; `hexadecimal`: as
-    `has_hexadecimal` says of the block."""
+    """True if Arrow's parser may have accepted a value in this column that SQL refuses; `hexadecimal`: the result of
+    `has_hexadecimal` for the block."""
     return hexadecimal if pa.types.is_integer(array.type) else _is_beyond(array)
 
 
 def _is_beyond(array: pa.Array) -> bool:
-    """True if there is infinity, or a value that the type of the column does not have."""
+    """True if the column holds infinity, or a value outside the range of its type."""
     if pa.types.is_floating(array.type):
         return bool(pc.any(pc.is_inf(array)).as_py())
     return is_beyond(array)
@@ -106,7 +108,7 @@ def _doubtful(array: pa.Array, texts: pa.Array) -> bool:
 
 
 def _converted(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The texts as `CAST` converts them; `DataError`."""
+    """Convert the texts with `CAST`; raises `DataError`."""
     if type_ == TIMESTAMP.arrow:
         try:
             moments = texts.cast(_UTC).cast(TIMESTAMP.arrow)
@@ -119,7 +121,7 @@ def _converted(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _first_wrong(texts: pa.Array, type_: pa.DataType, message: str) -> NoValue:
-    """The error of the first text that does not convert, found by halving."""
+    """Return the error of the first text that does not convert, found by bisection."""
     low, high = 0, len(texts)  # the first `low` texts convert, the first `high` do not
     while low + 1 < high:
         middle = (low + high) // 2
@@ -154,11 +156,11 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$|^-?(?i:inf|infinit
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}(:?[0-9]{2})?)?$"
 _BOOLEAN = r"^(true|false|True|False|TRUE|FALSE)$"
-"""Spellings as regular expressions of RE2; a column of texts has a type if every text is spelt so and converts."""
+"""Spellings as RE2 regular expressions; a column of texts has a type if every text matches and converts."""
 
 
 def guessed_types(columns: Sequence[pa.Array]) -> list[pa.DataType]:
-    """Return the type of each column of texts; STRING if they are not all values of another one."""
+    """Return the type of each column of texts; STRING unless all are values of another type."""
     return [_guessed(column) for column in columns]
 
 
@@ -168,7 +170,7 @@ def _guessed(texts: pa.Array) -> pa.DataType:
         return pa.null()
     first = present[0].as_py()
     for pattern, types in _GUESSES:
-        # Most columns are told by their first value.
+        # The first value decides most columns.
         if re.match(pattern, first) and pc.all(pc.match_substring_regex(present, pattern)).as_py():
             for type_ in types:
                 if _converts(present, type_):

@@ -1,8 +1,8 @@
 """Scans of external files: a morsel per row group of a Parquet file or per CSV file.
 
-Predicates serve twice: row groups whose statistics exclude them are not read, and every row that is read is held
-against them. The first only saves work, so it may leave out whatever Arrow and SQL see differently: NaN, which SQL
-sorts above all numbers and Parquet's statistics pass over, and values of types that are converted while they are read.
+Predicates are used twice: row groups whose statistics exclude them are not read, and every row that is read is checked.
+The first use only saves work, so it excludes cases in which Arrow and SQL differ. These are NaN, which SQL sorts above
+all numbers and Parquet's statistics omit, and values of types that are converted while they are read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .files import FileColumns, cast, pieces
 
 
 def open_file_scan(node: FileScan, context: ExecutionContext) -> Stream:
-    """The scan's stream."""
+    """Open the scan's stream."""
     columns = FileColumns(node.names, tuple(column.type for column in node.fetched))
     types = dict(zip(node.names, columns.types, strict=True))
     found = pieces(node.file.source, columns, lambda schema: pruning(node.predicates, types, schema))
@@ -37,7 +37,7 @@ def open_file_scan(node: FileScan, context: ExecutionContext) -> Stream:
 
 
 def expected_rows(node: FileScan) -> int | None:
-    """How many rows the files have; None where they do not tell."""
+    """Number of rows of the files; None if unknown."""
     return node.file.description.statistics.row_count if node.file.description.is_counted else None
 
 
@@ -65,14 +65,14 @@ def _batch(node: FileScan, rows: pa.RecordBatch) -> Batch:
     def loader(column: Column, name: str, array: pa.Array) -> Callable[[Any], Any]:
         def load(chosen: Any) -> Any:
             where = f"{shown}, column {name}"
-            # Arrow has no kernel that takes rows of a view: those become plain first.
+            # Arrow has no kernel that gathers rows of a view: those are converted to plain arrays first.
             whole = cast(array, column.type, where) if _is_view(array.type) else array
             taken = whole if chosen is None else whole.take(pa.array(chosen))
             return vector_from_arrow(column.type, cast(taken, column.type, where))
 
         return load
 
-    named = zip(node.fetched, node.names, rows.columns)  # more columns come where none is wanted but the rows' number
+    named = zip(node.fetched, node.names, rows.columns)  # there are more columns if only the number of rows is needed
     return Batch([LazyColumn(loader(column, name, array)) for column, name, array in named], rows.num_rows)
 
 
@@ -81,7 +81,7 @@ def _is_view(type_: pa.DataType) -> bool:
 
 
 def _finisher(node: FileScan) -> Callable[[Batch], Batch]:
-    """Evaluates the residual and drops the columns that only it needed."""
+    """Return a function that evaluates the residual and drops the columns that only it needed."""
     wanted = range(len(node.columns))
     if node.residual is None:
         return lambda batch: batch
@@ -93,7 +93,7 @@ def _finisher(node: FileScan) -> Callable[[Batch], Batch]:
 
 
 def pruning(predicates: Sequence[ColumnPredicate], types: dict[str, DataType], schema: pa.Schema) -> Any:
-    """An Arrow expression that is true of every row for which the predicates are; None where there is nothing to say.
+    """Return an Arrow expression that is true for every row that satisfies the predicates; None if none can be made.
 
     >>> from nyala.model.types import INT
     >>> pruning([Range("x", lower=3)], {"x": INT}, pa.schema([("x", pa.int32())]))
@@ -109,7 +109,7 @@ def pruning(predicates: Sequence[ColumnPredicate], types: dict[str, DataType], s
 
 
 def _expression(predicate: ColumnPredicate, type_: DataType) -> Any:
-    """None where statistics cannot tell."""
+    """Convert a predicate to an Arrow expression; None if statistics cannot decide it."""
     field = ds.field(predicate.column)
     if type_.kind in (Kind.FLOAT, Kind.DOUBLE) and not _is_finite(predicate):
         return None
@@ -131,8 +131,10 @@ def _expression(predicate: ColumnPredicate, type_: DataType) -> Any:
 
 
 def _is_finite(predicate: ColumnPredicate) -> bool:
-    """Does a predicate on floating-point numbers speak of none but those? NaN is above every lower bound, and no row
-    group says that it holds one."""
+    """True if a predicate on floating-point numbers cannot be true for NaN.
+
+    NaN is above every lower bound, and row groups do not record whether they hold one.
+    """
     if isinstance(predicate, Range):
         bounds = [bound for bound in (predicate.lower, predicate.upper) if bound is not None]
         return predicate.upper is not None and not any(math.isnan(bound) for bound in bounds)

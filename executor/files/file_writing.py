@@ -1,7 +1,7 @@
 """COPY ... TO: a query's rows into a Parquet or CSV file, batch by batch.
 
-The file is written under another name beside the one it will have, and takes that name when it is complete and on the
-disk: whoever reads it sees the old file, the new one, or none.
+The file is written under a temporary name in the same folder, and renamed when it is complete and synced to disk. So a
+reader sees the old file, the new one, or none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROW_GROUP_SIZE = 1 << 17
 
 
 def copy_to(statement: CopyTo, plan: Plan, context: ExecutionContext) -> int:
-    """Write the rows of the query; how many there were."""
+    """Write the rows of the query; return their number."""
     options = dict(statement.options)
     make = _Parquet if statement.format == "parquet" else _Csv
     rows = 0
@@ -49,7 +49,8 @@ def copy_to(statement: CopyTo, plan: Plan, context: ExecutionContext) -> int:
 
 @contextlib.contextmanager
 def _replacing(path: str) -> Iterator[str]:
-    """A name beside `path` for a file that replaces it in the end; nothing is left of it after an error."""
+    """Yield a temporary name in the folder of `path` for a file that replaces it at the end; it is removed after an
+    error."""
     target = Path(path)
     if target.is_dir():
         raise OperationalError(f"{path} is a folder; COPY ... TO writes one file")
@@ -64,12 +65,12 @@ def _replacing(path: str) -> Iterator[str]:
     except OSError as error:
         raise disk_error(f"{path} cannot be written", error) from error
     finally:
-        with contextlib.suppress(OSError):  # the error at hand tells more
+        with contextlib.suppress(OSError):  # the original error is more specific
             temporary.unlink(missing_ok=True)
 
 
 class _Sink(ABC):
-    """Where rows go; a context manager that completes the file."""
+    """Target of the rows; a context manager that completes the file."""
 
     @abstractmethod
     def write(self, rows: pa.RecordBatch) -> None:
@@ -83,7 +84,7 @@ class _Sink(ABC):
 
 
 class _Parquet(_Sink):
-    """Collects rows up to a row group, so that groups are full whatever the batches' sizes."""
+    """Buffers rows up to a row group, so that groups are full for any size of batches."""
 
     def __init__(self, path: str, columns: tuple[Column, ...], options: dict[str, Any], shown: str):
         _refuse_repeated(columns, shown)
@@ -111,7 +112,7 @@ class _Parquet(_Sink):
             self._flush(self._rows - self._rows % self._size)
 
     def _flush(self, count: int) -> None:
-        """Write so many of the rows that wait."""
+        """Write the first `count` buffered rows."""
         arrays = [[batch.column(i).cast(field.type) for batch in self._waiting] for i, field in enumerate(self._schema)]
         table = pa.table([pa.chunked_array(a, field.type) for a, field in zip(arrays, self._schema)], self._schema)
         self._writer.write_table(table.slice(0, count), row_group_size=self._size)
@@ -128,11 +129,11 @@ def _refuse_repeated(columns: tuple[Column, ...], shown: str) -> None:
 
 
 _MOST_TEXT = 1 << 27
-"""Bytes of a batch that becomes text at once: Arrow's texts end at 2 GiB; a byte of BINARY is two digits."""
+"""Bytes of a batch that is converted to text at once: Arrow's texts end at 2 GiB; a byte of BINARY is two digits."""
 
 
 class _Csv(_Sink):
-    """Writes text: NULL as the option says, values in quotes where they could be taken for something else."""
+    """Writes text: NULL as the option specifies, values in quotes if they could be misread."""
 
     def __init__(self, path: str, columns: tuple[Column, ...], options: dict[str, Any], shown: str):
         for column in columns:
@@ -172,10 +173,10 @@ class _Csv(_Sink):
         self._stream.write(b"\n")
 
     def _texts(self, array: pa.Array) -> pa.Array:
-        """A column as it stands in the file."""
+        """Format a column as it is written to the file."""
         text = spelt_bytes(array) if pa.types.is_binary(array.type) else array.cast(pa.string())
         doubtful = pc.equal(text, self._null)
-        if self._is_single:  # PostgreSQL before 18 takes a line of these two characters for the end of the file
+        if self._is_single:  # PostgreSQL before 18 reads a line of these two characters as the end of the file
             doubtful = pc.or_(doubtful, pc.equal(text, "\\."))
         for mark in (self._delimiter, self._quote, self._escape, "\n", "\r"):
             doubtful = pc.or_(doubtful, pc.match_substring(text, mark))

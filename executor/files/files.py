@@ -1,11 +1,11 @@
-"""External files: which ones a path means, what is in them, and reading them batch by batch.
+"""External files: expansion of paths, inspection, and reading batch by batch.
 
     a file             itself
-    a pattern          the files that match it, in the order of their names; ** goes through folders
-    a folder           the files of the format in it and below, but for names that start with . or _
+    a pattern          the files that match it, in the order of their names; ** descends into folders
+    a folder           the files of the format in it and below, except names that start with . or _
 
-Files that are read together have the columns of the first one, by name and in any order; its types are what the others
-are brought to.
+Files that are read together must have the columns of the first one, by name and in any order; the others are converted
+to its types.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ...sql.files import FileColumn, FileDescription, FileSource
 from . import csv_files, parquet_files
 
 _MOST_NAMES = 8
-"""Names of a folder that an error lists."""
+"""Number of a folder's names that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """What to read of files: `names` as the files have them, and the type of each."""
+    """Columns to read from files: `names` as in the files, and the type of each."""
 
     names: tuple[str, ...]
     types: tuple[DataType, ...]
 
 
 class LocalFiles:
-    """The files of this machine, as `sql.files.FileCatalog` has them."""
+    """The files of this machine, an implementation of `sql.files.FileCatalog`."""
 
     def describe(self, source: FileSource) -> FileDescription:
-        """The columns of the files and what is known of their rows."""
+        """Return the columns of the files and the statistics of their rows."""
         paths = expand(source)
         if source.format == "csv":
             schema = csv_files.schema_of(paths[0], dict(source.options))
@@ -64,7 +64,8 @@ def _column(name: str, type_: pa.DataType) -> FileColumn:
 
 
 def expand(source: FileSource) -> list[str]:
-    """The files that the source's paths mean, at least one. Raises `OperationalError`, which says what is there."""
+    """Return the files that the source's paths match, at least one. Raises `OperationalError`, which lists existing
+    names."""
     return [path for written in source.paths for path in _expand(written, source.format)]
 
 
@@ -86,7 +87,7 @@ def _expand(written: str, format_: str) -> list[str]:
 
 
 def _matching(pattern: Path) -> list[str]:
-    """The files of a pattern; hidden ones only where it asks for them."""
+    """Return the files that match a pattern; hidden ones only if the pattern names them."""
     root = Path(pattern.anchor)
     inside = pattern.relative_to(root)
     hidden = inside.name.startswith(".")
@@ -101,7 +102,7 @@ def _is_data(path: Path, folder: Path, format_: str) -> bool:
 
 
 def _near(path: Path) -> str:
-    """What there is instead: close names in the folder, its names, or the last folder that exists."""
+    """Describe alternatives: close names in the folder, its names, or the last folder that exists."""
     folder = path.parent
     if not folder.is_dir():
         while not folder.is_dir():
@@ -129,10 +130,10 @@ def _shown(folder: Path) -> str:
 def pieces(
     source: FileSource, columns: FileColumns, prune: Callable[[pa.Schema], Any]
 ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
-    """The files in pieces that can be read one beside the other: the row groups of Parquet files, whole CSV files.
+    """Split the files into pieces that can be read in parallel: the row groups of Parquet files, whole CSV files.
 
-    `prune` gives for a file's schema the Arrow expression that row groups are held against by their statistics, or
-    None. The batches have `columns` in order, in the files' own Arrow types where those differ.
+    `prune` returns for a file's schema the Arrow expression that row groups are checked against by their statistics, or
+    None. The batches have `columns` in order, in the files' own Arrow types if those differ.
     """
     found: list[Callable[[], Iterator[pa.RecordBatch]]] = []
     paths = expand(source)
@@ -150,9 +151,9 @@ def _csv_piece(path: str, source: FileSource, columns: FileColumns) -> Callable[
 
 
 def cast(array: pa.Array, type_: DataType, where: str) -> pa.Array:
-    """A column in the Arrow type that nyala has for `type_`; `DataError` where a value has no counterpart there.
+    """Convert a column to nyala's Arrow type for `type_`; raises `DataError` if a value has no counterpart there.
 
-    Timestamps are cut to microseconds.
+    Timestamps are truncated to microseconds.
     """
     target = type_.arrow
     if array.type == target or pa.types.is_dictionary(array.type):

@@ -19,14 +19,14 @@ from ..run.stream import BATCH_ROWS
 from .csv_text import as_clause
 
 _MOST_FOOTERS = 64
-"""Files whose footers are read for statistics; of the others the size is taken for a measure."""
+"""Number of files whose footers are read for statistics; for more, the size is used as an estimate."""
 _FORMAT = ds.ParquetFileFormat()
-# What a row group holds is read when its rows are, not all of it ahead.
+# Row groups are read on demand, not prefetched completely.
 _SCAN_OPTIONS = ds.ParquetFragmentScanOptions(pre_buffer=False)
 
 
 def footer_of(path: str) -> pq.FileMetaData:
-    """A file's footer. Raises `DataError` where it is no Parquet file or cannot be read."""
+    """Return a file's footer. Raises `DataError` if it is not a Parquet file or cannot be read."""
     try:
         return pq.read_metadata(path)
     except pa.ArrowInvalid as error:
@@ -44,7 +44,7 @@ def _reason(error: Exception) -> str:
 
 
 def schema_of(path: str) -> pa.Schema:
-    """The columns of a file."""
+    """Return the columns of a file."""
     return footer_of(path).schema.to_arrow_schema()
 
 
@@ -52,7 +52,7 @@ def schema_of(path: str) -> pa.Schema:
 
 
 def statistics_of(paths: Sequence[str], types: Mapping[str, DataType]) -> TableStatistics:
-    """Row count, and per column NULLs and bounds, of files together; by size where there are very many."""
+    """Row count, and per column NULLs and bounds, of all files together; estimated by size if there are very many."""
     footers = [footer_of(path) for path in paths[:_MOST_FOOTERS]]
     rows = sum(footer.num_rows for footer in footers)
     read = sum(Path(path).stat().st_size for path in paths[:_MOST_FOOTERS])
@@ -77,7 +77,7 @@ def _column(footers: Sequence[pq.FileMetaData], name: str, type_: DataType, shar
 
 
 def _bound(known: Any, name: str, type_: DataType) -> Any:
-    """The least or the greatest value as nyala has it; None where it is not known or has no counterpart."""
+    """Return the least or the greatest value as nyala's; None if it is unknown or has no counterpart."""
     try:
         value: Any = getattr(known, name) if known is not None and known.has_min_max else None
         if getattr(value, "tzinfo", None) is not None:
@@ -93,8 +93,8 @@ def _bound(known: Any, name: str, type_: DataType) -> Any:
 def pieces(
     path: str, names: Sequence[str], first: str, prune: Callable[[pa.Schema], Any]
 ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
-    """The row groups of a file that the expression of `prune` does not exclude; `first` is the file that gave the
-    columns their names."""
+    """Return the row groups of a file that the expression of `prune` does not exclude; `first` is the file that defined
+    the columns."""
     schema = schema_of(path)
     for name in names:
         if name not in schema.names:
@@ -126,7 +126,7 @@ def _piece(path: str, fragment: Any, names: list[str]) -> Callable[[], Iterator[
 
 
 def read(path: str) -> Iterator[pa.RecordBatch]:
-    """All rows of a file, row group by row group."""
+    """Yield all rows of a file, row group by row group."""
     names = list(schema_of(path).names)
     for piece in pieces(path, names, path, lambda _: None):
         yield from piece()

@@ -1,7 +1,7 @@
 """Joins of rows in temporary files, in blocks of build rows that fit into memory.
 
-build rows   [ block 1 | block 2 | ... ]      each as large as one thread's share of the memory probe rows   every batch
-past every block; rows that have a match are remembered from block to block
+build rows   [ block 1 | block 2 | ... ]      each as large as one thread's share of the memory
+probe rows   every batch past every block; rows that have a match are remembered from block to block
 """
 
 from __future__ import annotations

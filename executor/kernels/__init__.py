@@ -1,14 +1,14 @@
-"""Kernels: scalar functions over whole vectors. Nothing here knows expressions, batches or threads.
+"""Kernels: scalar functions over whole vectors. This folder does not depend on expressions, batches or threads.
 
-    numbers      vectors as integer arrays with proven bounds, and back; the road to wide decimals
+    numbers      vectors as integer arrays with proven bounds, and back; the path to wide decimals
     arithmetic   add sub mul div mod neg abs round ... over integers, exact decimals and floats
     compare      = <> < <= > >= IS DISTINCT, IN, evaluated on codes where a vector has them
     boolean      three-valued AND, OR, NOT, IS ...
-    choose       CASE, COALESCE, NULLIF, GREATEST, LEAST: picking values row by row
-    text         LIKE, substrings, case, trimming, searching
+    conditional CASE, COALESCE, NULLIF, GREATEST, LEAST: picking values row by row
+    text_... LIKE, substrings, case, trimming, searching: vectorized, and per distinct value
     temporal     date parts, truncation, intervals
     cast         every conversion between types
 
-All take and give `model.vectors.vector.Vector`s of one length, propagate NULL as SQL says, and raise nyala's errors. A
-value under a NULL is arbitrary, so no kernel may fail because of one.
+All kernels take and return `model.vectors.vector.Vector`s of one length, propagate NULL by SQL's rules, and raise
+nyala's errors. The value stored for a NULL is arbitrary, so no kernel may fail because of it.
 """

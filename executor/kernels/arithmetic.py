@@ -1,8 +1,8 @@
 """Arithmetic over integers, exact decimals and floats.
 
-`+ - *` choose their width by proven bounds (`numbers`). Division of decimals is long division in int64: quotient and
-remainder first, then so many digits at a time that `remainder * 10**k` cannot leave 64 bits; so 16 digits after the
-point cost three integer divisions and no wide arithmetic. Decimals round half away from zero, as PostgreSQL does.
+The width of `+ - *` is chosen by proven bounds (`numbers`). Division of decimals is long division in int64: quotient
+and remainder first, then k digits at a time such that `remainder * 10**k` fits 64 bits. So 16 digits after the point
+cost three integer divisions and no wide arithmetic. Decimals round half away from zero, as PostgreSQL does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _operated(operator: str, a: Bounds, b: Bounds) -> Bounds:
-    """Interval arithmetic."""
+    """Apply interval arithmetic to two bounds."""
     if operator == "add":
         return a[0] + b[0], a[1] + b[1]
     if operator == "sub":
@@ -50,7 +50,7 @@ def _operated(operator: str, a: Bounds, b: Bounds) -> Bounds:
 
 
 def operate(operator: str, type_: DataType, left: Vector, right: Vector) -> Vector:
-    """`add`, `sub` or `mul` of two numeric vectors."""
+    """Compute `add`, `sub` or `mul` of two numeric vectors."""
     if type_.is_float:
         return _float_result(type_, _OPERATORS[operator], left, right)
     left, right = _aligned(operator, type_, left, right)
@@ -70,7 +70,7 @@ def operate(operator: str, type_: DataType, left: Vector, right: Vector) -> Vect
 
 
 def _all_fit(result: Bounds, a: Bounds, b: Bounds) -> bool:
-    """Is int64 enough for the result and both operands? A product of 0 and something too wide is small itself."""
+    """True if int64 suffices for the result and both operands. A product of 0 and a wide number is itself small."""
     return fits(result, INT64) and fits(a, INT64) and fits(b, INT64)
 
 
@@ -82,7 +82,7 @@ def _tight(vector: Vector) -> Bounds:
 
 
 def _aligned(operator: str, type_: DataType, left: Vector, right: Vector) -> tuple[Vector, Vector]:
-    """Both at the scale the result needs; the binder does this already, plans made by hand may not."""
+    """Bring both to the scale that the result needs; the binder does so already, hand-made plans may not."""
     if operator == "mul":
         return left, right
     scale = scale_of(type_)
@@ -90,7 +90,7 @@ def _aligned(operator: str, type_: DataType, left: Vector, right: Vector) -> tup
 
 
 def rescale(type_: DataType, vector: Vector, scale: int) -> Vector:
-    """An exact number with `scale` digits after the point, which are at least as many as it has."""
+    """Return an exact number with `scale` digits after the point, at least as many as it has."""
     missing = scale - scale_of(vector.type)
     if missing <= 0:
         return vector
@@ -105,7 +105,7 @@ def _float_result(type_: DataType, function: Callable[[Any, Any], Any], left: Ve
 
 
 def finished_floats(type_: DataType, values: Any, validity: Array | None, inputs: tuple[Vector, ...]) -> Vector:
-    """A float vector; `NumericOutOfRange` where finite inputs gave an infinite result."""
+    """Make a float vector; raises `NumericOutOfRange` if finite inputs gave an infinite result."""
     array = np.asarray(values, type_.dtype)
     if array.ndim == 0:
         array = np.full(len(inputs[0]), array)
@@ -120,7 +120,7 @@ def finished_floats(type_: DataType, values: Any, validity: Array | None, inputs
 
 
 def refuse_overflow(infinite: Array, type_: DataType = DOUBLE) -> None:
-    """Raise `NumericOutOfRange` if a result is infinite that was computed of finite numbers."""
+    """Raise `NumericOutOfRange` if a result computed from finite numbers is infinite."""
     if infinite.any():
         raise NumericOutOfRange(f"the result is out of range for {type_}")
 
@@ -168,7 +168,7 @@ def _column(values: Any, length: int) -> Array:
 
 
 def refuse_zero(divisor: Vector, validity: Array | None) -> None:
-    """Raise `DivisionByZero` where a divisor of a row without NULL is zero."""
+    """Raise `DivisionByZero` if a divisor of a row without NULL is zero."""
     if isinstance(divisor, Const):
         zero = divisor.value == 0 and len(divisor) > 0 and (validity is None or bool(validity.any()))
     else:
@@ -185,10 +185,10 @@ def refuse_zero(divisor: Vector, validity: Array | None) -> None:
 def divide_integers(
     numerator: Array, denominator: Array, validity: Array | None, shift: int, rounded: bool
 ) -> Array | None:
-    """numerator * 10**shift / denominator in int64, by long division; None where the quotient may not fit.
+    """Compute numerator * 10**shift / denominator in int64, by long division; None if the quotient may not fit.
 
-    `denominator` is below 10**17 in size and not zero where `validity` is True. Rounds half away from zero, or
-    truncates.
+    The absolute value of `denominator` is below 10**17, and not zero if `validity` is True. Rounds half away from zero,
+    or truncates.
     """
     ok = denominator != 0
     divisor = np.abs(np.where(ok, denominator, 1))
@@ -245,7 +245,7 @@ def negate(type_: DataType, arg: Vector) -> Vector:
 
 
 def absolute(type_: DataType, arg: Vector) -> Vector:
-    """The value without its sign."""
+    """Absolute value."""
     if type_.is_float:
         return Flat(type_, np.abs(arg.values()), arg.validity)
     low, high = _tight(arg)
@@ -281,7 +281,7 @@ def _retyped(type_: DataType, arg: Vector) -> Vector:
 
 
 def cut(type_: DataType, arg: Vector, digits: int, mode: str) -> Vector:
-    """An exact number without its last `digits` digits, as a physical value of `type_`."""
+    """Remove the last `digits` digits of an exact number; the result is a physical value of `type_`."""
     unit = 10**digits
     wide = isinstance(arg, Wide) or unit > INT64[1] // 4 or not fits(_tight(arg), (-(2**62), 2**62))
     values = objects(arg) if wide else _column(integers(arg), len(arg))
@@ -320,14 +320,14 @@ def _round_floats(type_: DataType, arg: Vector, digits: Vector) -> Vector:
         values = floats(arg)
         factor = 10.0 ** np.abs(places)
         scaled = np.where(places >= 0, np.rint(values * factor) / factor, np.rint(values / factor) * factor)
-        # A factor beyond the range of floats has nothing to round (or leaves nothing).
+        # A factor beyond the range of floats has no effect on the number, or leaves zero.
         scaled = np.where(np.isfinite(scaled), scaled, np.where((places >= 0) | ~np.isfinite(values), values, 0.0))
     array = np.broadcast_to(np.asarray(scaled, type_.dtype), (len(arg),))
     return Flat(type_, array, joined_validity(arg, digits))
 
 
 def power(type_: DataType, base: Vector, exponent: Vector) -> Vector:
-    """`base ** exponent` over floats; `DataError` where the result is not a real number."""
+    """Compute `base ** exponent` over floats; raises `DataError` if the result is not a real number."""
     validity = joined_validity(base, exponent)
     x, y = np.asarray(floats(base)), np.asarray(floats(exponent))
     bad = ((x == 0) & (y < 0)) | ((x < 0) & (y != np.rint(y)))

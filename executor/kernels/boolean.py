@@ -1,4 +1,4 @@
-"""Three-valued logic. A BOOLEAN vector is a pair of bool arrays, values and validity; the value under a NULL is
+"""Three-valued logic. A BOOLEAN vector is a pair of bool arrays, values and validity; the value stored for a NULL is
 arbitrary, so every formula masks it."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ...model.vectors.vector import Array, Const, Flat, Vector
 
 
 def truths(vector: Vector) -> Array | bool:
-    """Where the vector is true, neither false nor NULL; one bool for a `Const`."""
+    """Mask of rows that are true, neither false nor NULL; one bool for a `Const`."""
     if isinstance(vector, Const):
         return bool(vector.value)
     values = vector.values()
@@ -18,7 +18,7 @@ def truths(vector: Vector) -> Array | bool:
 
 
 def falsehoods(vector: Vector) -> Array | bool:
-    """Where the vector is false, neither true nor NULL; one bool for a `Const`."""
+    """Mask of rows that are false, neither true nor NULL; one bool for a `Const`."""
     if isinstance(vector, Const):
         return vector.value is False or (vector.value is not None and not vector.value)
     values = ~vector.values()
@@ -26,12 +26,12 @@ def falsehoods(vector: Vector) -> Array | bool:
 
 
 def conjunction(left: Vector, right: Vector) -> Vector:
-    """AND: false beats NULL."""
+    """AND: false takes precedence over NULL."""
     return _junction(left, right, True)
 
 
 def disjunction(left: Vector, right: Vector) -> Vector:
-    """OR: true beats NULL."""
+    """OR: true takes precedence over NULL."""
     return _junction(left, right, False)
 
 
@@ -59,7 +59,7 @@ def negation(arg: Vector) -> Vector:
 
 
 def is_null(arg: Vector) -> Vector:
-    """IS NULL: never NULL itself."""
+    """IS NULL; the result is never NULL."""
     if isinstance(arg, Const):
         return Const(BOOLEAN, arg.value is None, len(arg))
     if arg.validity is None:
@@ -68,6 +68,6 @@ def is_null(arg: Vector) -> Vector:
 
 
 def is_truth(arg: Vector, wanted: bool) -> Vector:
-    """IS TRUE or IS FALSE: never NULL itself."""
+    """IS TRUE or IS FALSE; the result is never NULL."""
     found = truths(arg) if wanted else falsehoods(arg)
     return Const(BOOLEAN, found, len(arg)) if isinstance(found, bool) else Flat(BOOLEAN, found)

@@ -1,4 +1,5 @@
-"""More of dates and timestamps: the parts and units beyond year to second, ages, bins, differences, making dates.
+"""Further functions of dates and timestamps: parts and units beyond year to second, ages, bins, differences,
+construction.
 
 A century begins with its year 1: 2001 is the first year of the 21st, 2000 the last of the 20th (PostgreSQL).
 """
@@ -34,13 +35,14 @@ _JULIAN_EPOCH = 2_440_588
 
 
 def micros_of(moment: Vector) -> Array:
-    """Microseconds since 1970-01-01, int64."""
+    """Return microseconds since 1970-01-01, int64."""
     values = np.broadcast_to(np.asarray(integers(moment), np.int64), (len(moment),))
     return values * DAY if moment.type.kind is Kind.DATE else values
 
 
 def further_part(name: str, type_: DataType, arg: Vector) -> Vector:
-    """The parts that `temporal.part` does not have; those with fractions are DECIMALs in microseconds or less."""
+    """Return the parts that `temporal.part` does not have; those with fractions are DECIMALs in microseconds or
+    less."""
     if arg.type.kind is Kind.INTERVAL:
         return intervals.epoch(type_, arg) if name == "epoch" else intervals.part(name, type_, arg)
     if name in ("epoch", "seconds", "milliseconds", "microseconds"):
@@ -63,7 +65,7 @@ def further_part(name: str, type_: DataType, arg: Vector) -> Vector:
 
 
 def date_part(name: str) -> Callable[..., Vector]:
-    """The kernel of a part, of whatever it is taken."""
+    """Return the kernel of a part, for any argument type."""
 
     def kernel(type_: DataType, arg: Vector) -> Vector:
         if arg.type.kind is Kind.INTERVAL or name in FURTHER_PARTS:
@@ -107,7 +109,7 @@ def last_day(type_: DataType, arg: Vector) -> Vector:
 
 
 def shift_months(type_: DataType, arg: Vector, months: Vector) -> Vector:
-    """So many months later, clipped to the month's end; the time of day stays."""
+    """Shift by `months` months, clipped to the month's end; the time of day stays."""
     validity = joined_validity(arg, months)
     steps = np.broadcast_to(np.asarray(integers(months), np.int64), (len(arg),))
     if bool((np.abs(steps if validity is None else steps[validity]) > 200_000).any()):
@@ -118,7 +120,7 @@ def shift_months(type_: DataType, arg: Vector, months: Vector) -> Vector:
 
 
 def age(type_: DataType, later: Vector, earlier: Vector) -> Vector:
-    """The years, months, days and hours from the one to the other, as a calendar counts them."""
+    """Return the years, months, days and hours between two timestamps, in calendar units."""
     validity = joined_validity(later, earlier)
     a, b = micros_of(later), micros_of(earlier)
     sign = np.where(a < b, -1, 1)
@@ -128,7 +130,7 @@ def age(type_: DataType, later: Vector, earlier: Vector) -> Vector:
     high_days, low_days = high // DAY, low // DAY
     day = high_days - first_days(months_of(high_days)) - (low_days - first_days(months_of(low_days))) - borrowed
     months = months_of(high_days) - months_of(low_days)
-    # Days that are missing are borrowed from the earlier moment's month (PostgreSQL's timestamp_age).
+    # Missing days are borrowed from the earlier timestamp's month (PostgreSQL's timestamp_age).
     length = first_days(months_of(low_days) + 1) - first_days(months_of(low_days))
     missing = day < 0
     day = np.where(missing, day + length, day)
@@ -137,7 +139,7 @@ def age(type_: DataType, later: Vector, earlier: Vector) -> Vector:
 
 
 def months_between(type_: DataType, later: Vector, earlier: Vector) -> Vector:
-    """Months as Oracle counts them: whole ones where the days agree or both are the last, else 31sts of a month."""
+    """Months as Oracle counts them: whole ones if the days agree or both are the last, else 31sts of a month."""
     validity = joined_validity(later, earlier)
     a, b = days_of(later), days_of(earlier)
     month_a, month_b = months_of(a), months_of(b)
@@ -148,7 +150,7 @@ def months_between(type_: DataType, later: Vector, earlier: Vector) -> Vector:
 
 
 def difference(type_: DataType, unit: Vector, start: Vector, end: Vector) -> Vector:
-    """`datediff(unit, start, end)`: how many beginnings of the unit lie between the two."""
+    """`datediff(unit, start, end)`: the number of beginnings of the unit between the two."""
     assert isinstance(unit, Const)
     validity = joined_validity(start, end)
     values = _ordinal(unit.value, end) - _ordinal(unit.value, start)
@@ -172,13 +174,13 @@ def _ordinal(unit: str, moment: Vector) -> Array:
 
 
 def date_bin(type_: DataType, stride: Vector, moment: Vector, origin: Vector) -> Vector:
-    """The start of the bin of `stride` that holds the moment, bins counted from `origin`."""
+    """Return the start of the bin of `stride` that holds the timestamp, bins counted from `origin`."""
     validity = joined_validity(stride, moment, origin)
     months, days, micros = intervals.parts(stride)
     present = np.ones(len(moment), np.bool_) if validity is None else validity
     if bool((present & (months != 0)).any()):
         raise DataError("date_bin takes no months or years: they have no fixed length")
-    # Beyond all years, one stride is as long as another.
+    # Beyond all years, the length of the stride makes no difference.
     most = 2 * (LAST_DAY - FIRST_DAY)
     size = np.clip(days, -most, most) * DAY + np.clip(micros, -most * DAY, most * DAY)
     if bool((present & (size <= 0)).any()):
@@ -206,13 +208,13 @@ def _day_numbers(year: Vector, month: Vector, day: Vector, validity: Array | Non
 
 
 def make_date(type_: DataType, year: Vector, month: Vector, day: Vector) -> Vector:
-    """The date of a year, month and day."""
+    """Make the date of a year, month and day."""
     validity = joined_validity(year, month, day)
     return from_days(DATE, _day_numbers(year, month, day, validity), 0, validity)
 
 
 def make_timestamp(type_: DataType, *args: Vector) -> Vector:
-    """The timestamp of year, month, day, hour, minute and second (a DOUBLE)."""
+    """Make the timestamp of year, month, day, hour, minute and second (a DOUBLE)."""
     year, month, day, hour, minute, second = args
     validity = joined_validity(*args)
     days = _day_numbers(year, month, day, validity)
@@ -228,7 +230,7 @@ def make_timestamp(type_: DataType, *args: Vector) -> Vector:
 
 
 def make_interval(type_: DataType, *args: Vector) -> Vector:
-    """The interval of years, months, weeks, days, hours, minutes and seconds (a DOUBLE)."""
+    """Make the interval of years, months, weeks, days, hours, minutes and seconds (a DOUBLE)."""
     validity = joined_validity(*args)
     length = len(args[0])
     years, months, weeks, days, hours, minutes = (

@@ -1,8 +1,9 @@
-"""CAST: every conversion between types, as PostgreSQL makes it.
+"""CAST: conversions between types, with PostgreSQL's results.
 
-Exact numbers round half away from zero, floats half to even. What does not fit is `NumericOutOfRange`, text that does
-not spell a value is `InvalidText`; under TRY_CAST (`safe`) both are NULL. Arrow parses texts where its grammar is
-ours; they go text by text (each distinct one once) where Arrow refuses, which also finds the text to name in the error.
+Exact numbers round half away from zero, floats half to even. A value that does not fit raises `NumericOutOfRange`, a
+text that is not a value raises `InvalidText`; under TRY_CAST (`safe`) both are NULL. Arrow parses texts whose grammar
+is the same. Texts that Arrow refuses are parsed individually (each distinct one once), which also finds the text for
+the error.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def cast(type_: DataType, arg: Vector, safe: bool = False) -> Vector:
 
 
 def _only(vector: Vector) -> Any:
-    """The physical value of a vector of one row."""
+    """Return the physical value of a vector of one row."""
     if vector.has_nulls:
         return None
     value = vector.values()[0]
@@ -99,7 +100,7 @@ def _to_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
 
 
 def _checked(type_: DataType, values: Array, validity: Array | None, lost: Array, shown: Array, safe: bool) -> Vector:
-    """The values; rows in `lost` are NULL under `safe`, else an error that shows the first."""
+    """Return the values; rows in `lost` are NULL under `safe`, else an error shows the first."""
     if validity is not None:
         lost = lost & validity
     if lost.any():
@@ -110,7 +111,7 @@ def _checked(type_: DataType, values: Array, validity: Array | None, lost: Array
 
 
 def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
-    """Half to even for integers; a DECIMAL takes the digits that the float prints as."""
+    """Convert floats: half to even for integers; a DECIMAL takes the digits that the float prints as."""
     values = np.broadcast_to(np.asarray(floats(arg)), (len(arg),))
     if type_.is_decimal:
         present = values if arg.validity is None else values[arg.validity]
@@ -129,7 +130,7 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
 
 
 def _to_exact(type_: DataType, arg: Vector, safe: bool) -> Vector:
-    """Integers and decimals to integers and decimals."""
+    """Convert integers and decimals to integers and decimals."""
     try:
         return _exact(type_, arg)
     except NumericOutOfRange:
@@ -175,13 +176,16 @@ def _exact(type_: DataType, arg: Vector) -> Vector:
 
 
 def _holds(type_: DataType, arg: Narrow) -> bool:
-    """Can codes under the type be decoded (they are in at most 64 bits)?"""
+    """True if codes can be decoded under the type (they are in at most 64 bits)."""
     return not type_.is_decimal or (type_.precision or 0) <= 18
 
 
 def saturated(type_: DataType, arg: Vector) -> Vector:
-    """Exact numbers at a DECIMAL of at least their scale. What the type does not hold becomes plus or minus
-    10**precision units: an order that any value of the type fits into, which 128 bits have room for."""
+    """Convert exact numbers to a DECIMAL of at least their scale.
+
+    Values that the type does not hold become plus or minus 10**precision units. This keeps the order relative to all
+    values of the type, and fits 128 bits.
+    """
     if not isinstance(arg, Const):
         try:
             return _exact(type_, arg)
@@ -204,7 +208,7 @@ def _to_text(type_: DataType, arg: Vector) -> Vector:
         return _cut_text(type_, _spelt_intervals(type_, arg))
     if arg.type.is_integer and type_.kind is Kind.STRING:
         return _cut_text(type_, Text(type_, pc.cast(arg.to_arrow(), pa.string())))
-    # Few distinct values are the rule, and each is spelt once.
+    # Usually there are few distinct values, and each is formatted once.
     encoded = pc.dictionary_encode(arg.to_arrow())
     spelt = pa.array([_spell(arg.type, v) for v in encoded.dictionary.to_pylist()], pa.string())
     return _cut_text(type_, Text(type_, spelt.take(encoded.indices).cast(type_.arrow)))
@@ -232,7 +236,7 @@ def _spell(type_: DataType, value: Any) -> str:
 
 
 def _cut_text(type_: DataType, text: Vector) -> Vector:
-    """An explicit cast to VARCHAR(n) truncates."""
+    """Truncate texts, as an explicit cast to VARCHAR(n) does."""
     if type_.length is None or type_.kind is not Kind.STRING:
         return text
     return Text(type_, pc.utf8_slice_codeunits(text.to_arrow(), 0, type_.length))
@@ -286,7 +290,7 @@ def _between_text_and_bytes(type_: DataType, arg: Vector, safe: bool) -> Vector:
 
 
 def _spelt_bytes(type_: DataType, texts: pa.Array, safe: bool) -> Vector:
-    """Each distinct text once: `bytes_of`."""
+    """Parse each distinct text once with `bytes_of`."""
     encoded = pc.dictionary_encode(texts)
     values: list[bytes | None] = []
     for text in encoded.dictionary.to_pylist():
@@ -307,8 +311,10 @@ def _decoded(value: bytes) -> str | None:
 
 
 def _parsed_by_arrow(type_: DataType, texts: pa.Array) -> Vector | None:
-    """The quick road for the plainest spelling of integers and dates; None where Arrow refuses a text, or takes one
-    that is no value here: 0x1F, the year 0."""
+    """Parse the plainest spelling of integers and dates with Arrow.
+
+    None if Arrow refuses a text, or accepts one that is not a value here: 0x1F, the year 0.
+    """
     if not (type_.is_integer or type_.kind is Kind.DATE):
         return None
     try:
@@ -324,7 +330,7 @@ def _parsed_by_arrow(type_: DataType, texts: pa.Array) -> Vector | None:
 
 
 def _parsed(type_: DataType, texts: list[Any], safe: bool) -> Vector:
-    """Texts one by one, through the type's own rules."""
+    """Parse texts one by one, by the type's own rules."""
     values: list[Any] = []
     for text in texts:
         try:

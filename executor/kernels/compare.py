@@ -1,6 +1,6 @@
-"""Comparisons, on codes where a vector has them.
+"""Comparisons, on codes if a vector has them.
 
-- Narrow codes against a constant: the constant moves into the code domain, nothing is decoded.
+- Narrow codes against a constant: the constant is converted to the code domain, nothing is decoded.
 - Narrow against Narrow: the codes, shifted by the difference of the bases in the narrowest sufficient integer.
 - Different decimal scales: the side of larger scale is divided down (`a * 10**k < b` is `a < ceil(b / 10**k)`), so that
   no product can leave 64 bits.
@@ -43,7 +43,7 @@ _MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 def compare(function: str, left: Vector, right: Vector) -> Vector:
-    """eq, ne, lt, le, gt or ge of two vectors of comparable types."""
+    """Compute eq, ne, lt, le, gt or ge of two vectors of comparable types."""
     if isinstance(left, Const) and not isinstance(right, Const):
         return compare(MIRRORED[function], right, left)
     if isinstance(right, Const) and right.value is None:
@@ -66,7 +66,7 @@ def _filled(value: bool, validity: Array) -> Vector:
 
 
 def is_distinct(left: Vector, right: Vector) -> Vector:
-    """IS DISTINCT FROM: `<>` where NULL is a value like any other; never NULL."""
+    """IS DISTINCT FROM: `<>` with NULL as a value like any other; never NULL."""
     differs = compare("ne", left, right)
     a, b = left.validity, right.validity
     if a is None and b is None:
@@ -111,7 +111,7 @@ def _compare_floats(function: str, a: Any, b: Any) -> Array:
 
 
 def _scale(vector: Vector, other: Vector) -> int:
-    """What one unit of the vector counts in units of the pair's finer side."""
+    """Number of units of the pair's finer side in one unit of the vector."""
     if vector.type.kind is Kind.DATE and other.type.kind is Kind.TIMESTAMP:
         return _MICROSECONDS_PER_DAY
     return int(10 ** max(0, scale_of(other.type) - scale_of(vector.type)))
@@ -145,7 +145,7 @@ def _plain(function: str, left: Vector, right: Vector) -> Array:
 
 
 def _divided(function: str, coarse: Vector, fine: Vector, factor: int) -> Array:
-    """`coarse * factor <function> fine` without the product."""
+    """Compute `coarse * factor <function> fine` without the product."""
     a = integers(coarse)
     b = integers(fine)
     bounds = known_bounds(coarse)
@@ -166,7 +166,7 @@ def _divided(function: str, coarse: Vector, fine: Vector, factor: int) -> Array:
 
 
 def _against_constant(function: str, vector: Vector, constant: int, factor: int) -> Array | bool:
-    """`vector * factor <function> constant`."""
+    """Compute `vector * factor <function> constant`."""
     floor, rest = divmod(constant, factor)
     if rest:
         if function in ("eq", "ne"):
@@ -187,7 +187,7 @@ def _against_constant(function: str, vector: Vector, constant: int, factor: int)
 
 
 def _decided(function: str, bounds: tuple[int, int], constant: int) -> bool | None:
-    """The verdict where bounds and constant alone give it; elsewhere the constant lies within the bounds."""
+    """Return the result if bounds and constant alone decide it; otherwise the constant lies within the bounds."""
     low, high = bounds
     if low <= constant <= high:
         return None
@@ -222,11 +222,11 @@ def _arrow(function: str, left: pa.Array, right: Any) -> Array:
 # ---- IN ------------------------------------------------------------------------------------------------------------
 
 _FEW = 6
-"""So many constants are compared one by one; more go into one sorted look-up."""
+"""Number of constants up to which they are compared one by one; more are looked up in one sorted array."""
 
 
 def is_in(arg: Vector, items: tuple[Any, ...]) -> Vector:
-    """`arg IN (items)`; items are physical values of the argument's type, None for NULL."""
+    """Compute `arg IN (items)`; items are physical values of the argument's type, None for NULL."""
     present = [item for item in dict.fromkeys(items) if item is not None]
     if len(present) <= _FEW or arg.type.is_float or isinstance(arg, Const | Wide):
         found: Vector = Const(BOOLEAN, False, len(arg))

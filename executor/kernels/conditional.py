@@ -1,7 +1,7 @@
-"""Picking values row by row: CASE, COALESCE, GREATEST, LEAST.
+"""Conditional kernels: pick values row by row for CASE, COALESCE, GREATEST, LEAST.
 
-`pick` is the one primitive: row i of the result is a row of one of several vectors. Numbers of 64 bits go through
-`np.where`; everything else is concatenated (constants as a single row) and taken from, which keeps dictionaries.
+`pick` is the one primitive: row i of the result is a row of one of several vectors. Numbers of 64 bits use `np.where`;
+everything else is concatenated (constants as a single row) and gathered, which keeps dictionaries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .numbers import from_values, known_bounds, objects, unchecked
 
 
 def pick(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> Vector:
-    """Row i of `candidates[choice[i]]`.
+    """Return row i of `candidates[choice[i]]` for each i.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def pick(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> Vector
 
 
 def _piece(type_: DataType, vector: Vector) -> Vector:
-    """The vector under the result's type, a constant as one row of a form that joins others."""
+    """Return the vector under the result's type, a constant as one row in a form that can be concatenated."""
     if isinstance(vector, Const):
         one = Const(type_, vector.value, 1)
         if type_.is_text:
@@ -91,7 +91,7 @@ def _pick_wide(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> 
 
 
 def from_physical(type_: DataType, values: Sequence[Any]) -> Vector:
-    """A vector of a few physical values, None for NULL."""
+    """Make a vector of a few physical values, None for NULL."""
     if len({*values}) == 1:
         return Const(type_, values[0], len(values))
     if type_.is_text:
@@ -100,7 +100,7 @@ def from_physical(type_: DataType, values: Sequence[Any]) -> Vector:
 
 
 def coalesce(type_: DataType, candidates: Sequence[Vector]) -> Vector:
-    """The first value that is not NULL."""
+    """Return the first value that is not NULL."""
     length = len(candidates[0])
     choice = np.full(length, len(candidates) - 1, np.intp)
     open_rows = np.ones(length, np.bool_)

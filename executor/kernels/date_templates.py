@@ -1,10 +1,10 @@
-"""`to_char`, `to_date` and `to_timestamp`: dates by template.
+"""`to_char`, `to_date` and `to_timestamp`: formatting and parsing of dates by template.
 
     'FMDay, DD Mon YYYY'  ──►  [Day, FM] [", "] [DD] [" "] [Mon] [" "] [YYYY]
 
-A template is taken apart once; what is no pattern, and what stands in double quotes, stays as it is. `FM` drops
-padding blanks and zeros, `TH` or `th` behind a number makes it an ordinal, and the case of MONTH, Month or month is the
-result's.
+A template is parsed once; text that is not a pattern, and text in double quotes, is literal. `FM` drops padding blanks
+and zeros, `TH` or `th` behind a number makes it an ordinal, and the case of MONTH, Month or month is that of the
+result.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of a template: plain text where `name` is "", else the pattern in upper case as `written`."""
+    """One part of a template: literal text if `name` is "", else the pattern in upper case as `written`."""
 
     name: str
     written: str
@@ -93,7 +93,7 @@ class Piece:
 
 @lru_cache(maxsize=256)
 def pieces(template: str) -> tuple[Piece, ...]:
-    """The parts of a template, in order."""
+    """Split a template into parts, in order."""
     found = []
     for token in _TOKEN.finditer(template):
         if token["name"]:
@@ -108,7 +108,7 @@ def pieces(template: str) -> tuple[Piece, ...]:
 
 
 def written(moment: datetime.date, template: str) -> str:
-    """`to_char(moment, template)`."""
+    """Compute `to_char(moment, template)`."""
     time = moment if isinstance(moment, datetime.datetime) else datetime.datetime.combine(moment, datetime.time())
     return "".join(_written(time, piece) for piece in pieces(template))
 
@@ -148,7 +148,7 @@ def _word(time: datetime.datetime, piece: Piece) -> str:
 
 
 def _like(word: str, written_as: str) -> str:
-    """The word in the case of the pattern."""
+    """Return the word in the case of the pattern."""
     if written_as[0].islower():
         return word.lower()
     return word.upper() if written_as[1:2].isupper() else word
@@ -165,7 +165,7 @@ def _ordinal(number: int, wanted: str) -> str:
 
 
 def read(text: str, template: str) -> datetime.datetime:
-    """`to_timestamp(text, template)`; `InvalidText` says where text and template part."""
+    """Compute `to_timestamp(text, template)`; `InvalidText` names the place where text and template differ."""
     fields: dict[str, int] = {}
     parts = pieces(template)
     position = 0
@@ -267,7 +267,7 @@ def _year(fields: dict[str, int]) -> int:
 
 
 def read_date(text: str, template: str) -> datetime.date:
-    """`to_date(text, template)`."""
+    """Compute `to_date(text, template)`."""
     return read(text, template).date()
 
 

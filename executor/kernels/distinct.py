@@ -1,7 +1,7 @@
 """Functions of Python values, called once for each distinct combination of arguments.
 
-For what neither numpy nor Arrow has a kernel: the rows are grouped by their arguments, the function sees one row of
-each group, and the answers are gathered.
+Used if neither numpy nor Arrow has a kernel. The rows are grouped by their arguments, the function is called for one
+row of each group, and the results are gathered.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .numbers import from_values
 
 
 def per_distinct(function: Callable[..., Any], type_: DataType, args: Sequence[Vector], strict: bool = True) -> Vector:
-    """`function(*args)` row by row, as a vector.
+    """Return `function(*args)` row by row, as a vector.
 
     Parameters
     ----------
-    function : takes Python values (Decimal, date, datetime, str, bytes, ...) and gives one, None for NULL
-    strict : do not call it where an argument is NULL, but give NULL
+    function : takes Python values (Decimal, date, datetime, str, bytes, ...) and returns one, None for NULL strict : if
+    an argument is NULL, return NULL without calling it
     """
     length = len(args[0])
     if length == 0:
@@ -38,7 +38,7 @@ def per_distinct(function: Callable[..., Any], type_: DataType, args: Sequence[V
 
 
 def python_values(vector: Vector) -> list[Any]:
-    """The values as users see them, None for NULL; for a few."""
+    """Convert to values as users see them, None for NULL; for small vectors."""
     if isinstance(vector, Const):
         return [vector.type.to_python(vector.value)] * len(vector)
     found: list[Any] = vector.to_arrow().to_pylist()
@@ -52,5 +52,5 @@ def _vector(type_: DataType, answers: list[Any]) -> Vector:
 
 
 def as_kernel(function: Callable[..., Any], strict: bool = True) -> Callable[..., Vector]:
-    """A kernel (result type, then vectors) out of a function of Python values."""
+    """Make a kernel (result type, then vectors) of a function of Python values."""
     return lambda type_, *args: per_distinct(function, type_, args, strict)

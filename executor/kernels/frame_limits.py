@@ -1,7 +1,7 @@
-"""The values at which the frames of windows begin and end: a row's key less or plus an offset.
+"""Values at which the frames of windows begin and end: a row's key plus or minus an offset.
 
-Such a value is only compared with keys. So it may lie beyond what its type holds, just outside the largest or the least
-value: `RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND ...` has an answer for 0001-01-01, too.
+Such a value is only compared with keys. So it may exceed the type's range, just beyond the largest or the least value:
+`RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND ...` also has a result for 0001-01-01.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .temporal import DAY, FIRST_DAY, LAST_DAY, add_months, days_of, rest_of
 
 
 def limit(type_: DataType, key: Vector, offset: Vector, sign: int) -> Vector:
-    """`key` plus (`sign` 1) or minus (-1) an offset of the same type, an INTERVAL for moments."""
+    """Compute `key` plus (`sign` 1) or minus (-1) an offset of the same type, an INTERVAL for dates and timestamps."""
     if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         return _moment(type_, key, offset, sign)
     validity = joined_validity(key, offset)
@@ -33,7 +33,7 @@ def limit(type_: DataType, key: Vector, offset: Vector, sign: int) -> Vector:
     except NumericOutOfRange:
         most = 1 + limits_of(type_)[1]
         steps, values = objects(offset), objects(key)
-        # An offset that the type does not hold is `saturated`: it leads beyond every key.
+        # An offset that the type does not hold is `saturated`: the result lies beyond every key.
         values = np.where(np.abs(steps) >= most, sign * steps, values + sign * steps)
         return unchecked(type_, np.clip(values, -most, most), validity)
 

@@ -1,7 +1,7 @@
-"""Spans of time: sums, multiples, differences of timestamps, and their length for comparisons.
+"""Intervals: sums, multiples, differences of timestamps, and their length for comparisons.
 
-An INTERVAL is three numbers (months, days, microseconds) that PostgreSQL keeps apart, because months and days differ in
-length. Where one number is needed, in comparisons and ORDER BY, a month counts 30 days and a day 24 hours.
+An INTERVAL is three separate numbers (months, days, microseconds), as in PostgreSQL, because months and days differ in
+length. If one number is needed, in comparisons and ORDER BY, a month counts 30 days and a day 24 hours.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _PARTS = ("months", "days", "microseconds")
 
 
 def parts(span: Vector) -> tuple[Array, Array, Array]:
-    """Months, days and microseconds, int64, shape (n_rows,)."""
+    """Return months, days and microseconds, int64, shape (n_rows,)."""
     values = span.values()
     months, days, micros = (np.asarray(values[name]).astype(np.int64) for name in _PARTS)
     return months, days, micros
 
 
 def made(months: Any, days: Any, micros: Any, validity: Array | None, length: int) -> Vector:
-    """The intervals of these parts (int64 arrays or numbers); `NumericOutOfRange` where months or days pass 32 bits."""
+    """Make intervals of these parts (int64 arrays or numbers); raises `NumericOutOfRange` if months or days exceed 32
+    bits."""
     values = np.empty(length, INTERVAL_DTYPE)
     for name, part in zip(_PARTS, (months, days, micros)):
         if name != "microseconds":
@@ -45,7 +46,7 @@ def made(months: Any, days: Any, micros: Any, validity: Array | None, length: in
 
 
 def add(left: Vector, right: Vector, sign: int) -> Vector:
-    """The sum (`sign` 1) or difference (-1), part by part."""
+    """Compute the sum (`sign` 1) or difference (-1), part by part."""
     validity = joined_validity(left, right)
     (a, b, c), (d, e, f) = parts(left), parts(right)
     micros = c + sign * f
@@ -66,7 +67,7 @@ def _refuse_overflow(micros: Array, validity: Array | None) -> None:
 
 
 def scale(span: Vector, factor: Vector, divided: bool) -> Vector:
-    """`span * factor` or `span / factor`; fractions of months go to days, fractions of days to hours."""
+    """Compute `span * factor` or `span / factor`; fractions of months go to days, fractions of days to hours."""
     validity = joined_validity(span, factor)
     number = np.broadcast_to(np.asarray(floats(factor)), (len(span),))
     if divided:
@@ -119,7 +120,7 @@ def _micros(moment: Vector) -> Array:
 
 
 def length(span: Vector) -> Vector:
-    """The span in microseconds, a month as 30 days: what comparisons compare."""
+    """Length in microseconds, for comparisons; a month counts 30 days."""
     months, days, micros = parts(span)
     all_days = months * DAYS_PER_MONTH + days
     most = int(np.abs(all_days).max(initial=0)) * DAY + int(np.abs(micros).max(initial=0))
@@ -129,14 +130,14 @@ def length(span: Vector) -> Vector:
 
 
 def sortable(vector: Vector) -> Vector:
-    """INTERVALs by their length, other vectors as they are: what rows are ordered and grouped by."""
+    """Return the sort and group key of a vector: the length of INTERVALs, other vectors unchanged."""
     if vector.type.kind is not Kind.INTERVAL or isinstance(vector, Const):
         return vector
     return length(vector)
 
 
 def epoch(type_: DataType, span: Vector) -> Vector:
-    """The span in microseconds as EXTRACT(epoch) counts it: a year has 365.25 days, a month beside it 30."""
+    """Length in microseconds as EXTRACT(epoch) counts it: a year has 365.25 days, each further month 30."""
     months, days, micros = parts(span)
     years = np.sign(months) * (np.abs(months) // 12)
     all_hours = years * 8766 + ((months - 12 * years) * DAYS_PER_MONTH + days) * 24
@@ -145,7 +146,7 @@ def epoch(type_: DataType, span: Vector) -> Vector:
 
 
 def truncated(values: Array, unit: int) -> Array:
-    """How many whole units there are, towards zero."""
+    """Number of whole units, rounded towards zero."""
     return np.asarray(np.sign(values) * (np.abs(values) // unit))
 
 
@@ -173,13 +174,13 @@ def part(name: str, type_: DataType, span: Vector) -> Vector:
 
 
 def justify(name: str, span: Vector) -> Vector:
-    """justify_hours, justify_days or justify_interval: 24 hours to a day, 30 days to a month, signs made alike."""
+    """justify_hours, justify_days or justify_interval: 24 hours to a day, 30 days to a month, signs made equal."""
     months, days, micros = parts(span)
     if name != "justify_days":
         days, micros = _carried(days, micros, DAY)
     if name != "justify_hours":
         months, days = _carried(months, days, DAYS_PER_MONTH)
-        # What is left below a month has the sign of its days, or of its hours where it has no days.
+        # The rest below a month has the sign of its days, or of its hours if it has no days.
         rest = days if name == "justify_days" else np.where(days != 0, days, micros)
         step = _against(months, rest)
         months, days = months + step, days - step * DAYS_PER_MONTH
@@ -195,5 +196,5 @@ def _carried(large: Array, small: Array, size: int) -> tuple[Array, Array]:
 
 
 def _against(large: Array, small: Array) -> Array:
-    """The step of `large` towards zero where the two have different signs, else 0."""
+    """Step of `large` towards zero if the two have different signs, else 0."""
     return np.where((large > 0) & (small < 0), -1, np.where((large < 0) & (small > 0), 1, 0))

@@ -1,8 +1,8 @@
-"""Finding pieces of text in whole columns at once: LIKE patterns of plain pieces between `%`.
+"""Search for pieces of text in whole columns: LIKE patterns of plain pieces between `%`.
 
-The bytes of all rows lie in one buffer. The two rarest bytes of a piece are looked for in that buffer (two SIMD
-comparisons), the few places that have them are checked byte by byte, all together. Rows come in only then: each place's
-row is a binary search. Several times as fast as Arrow's row-by-row search on comments of 50 bytes.
+The bytes of all rows lie in one buffer. The two rarest bytes of a piece are searched in that buffer (two SIMD
+comparisons), and the few candidate positions are checked byte by byte, all together. Only then a binary search finds
+each position's row. This is several times as fast as Arrow's row-by-row search on comments of 50 bytes.
 
 Pieces are whole characters of UTF-8, so matching bytes is matching characters.
 """
@@ -18,13 +18,13 @@ import pyarrow as pa
 from ...model.vectors.vector import Array
 
 _SAMPLED = 1 << 16
-"""Bytes from which the rarest bytes are guessed."""
+"""Number of bytes from which the rarest bytes are estimated."""
 _BLOCK = 1 << 18
 """Bytes searched at a time; they and their masks stay in the processor's cache."""
 
 
 def places(data: Array, piece: bytes) -> Array:
-    """Where `piece` (not empty) begins in `data` (ndarray of uint8), ascending."""
+    """Positions at which `piece` (not empty) begins in `data` (ndarray of uint8), ascending."""
     wanted = np.frombuffer(piece, np.uint8)
     length = len(data) - len(piece) + 1
     if length <= 0:
@@ -32,7 +32,7 @@ def places(data: Array, piece: bytes) -> Array:
     counts = np.bincount(data[:_SAMPLED], minlength=256)
     order = np.argsort(counts[wanted], kind="stable")
     rarest = [(int(index), wanted[index]) for index in order[:2]]
-    # Scratch space is made once: fresh pages for every comparison cost more than the comparison.
+    # Scratch space is allocated once: fresh pages for every comparison cost more than the comparison.
     masks = np.empty((2, _BLOCK), np.bool_)
     blocks = [
         _candidates(data, rarest, begin, min(_BLOCK, length - begin), masks) for begin in range(0, length, _BLOCK)
@@ -46,7 +46,7 @@ def places(data: Array, piece: bytes) -> Array:
 
 
 def _candidates(data: Array, rarest: list[tuple[int, Any]], begin: int, size: int, masks: Array) -> Array:
-    """The places of a block at which the rarest bytes of the piece stand where they should."""
+    """Positions of a block at which the rarest bytes of the piece have their places."""
     mask, other = masks
     index, byte = rarest[0]
     np.equal(data[begin + index : begin + index + size], byte, out=mask[:size])
@@ -61,18 +61,19 @@ def _candidates(data: Array, rarest: list[tuple[int, Any]], begin: int, size: in
 
 
 def bytes_of(texts: pa.Array) -> tuple[Array, Array]:
-    """A string array's bytes (uint8), and where its rows begin in them (one offset more than rows)."""
+    """Return a string array's bytes (uint8), and the offsets of its rows in them (one more than rows)."""
     _, offsets, data = texts.buffers()
     begins = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     raw = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    # A slice's rows lie somewhere in the buffer of the whole.
+    # A slice's rows lie somewhere in the buffer of the whole array.
     return raw[begins[0] : begins[-1]], begins - begins[0]
 
 
 def contain_in_order(texts: pa.Array, pieces: Sequence[str], prefix: str = "", suffix: str = "") -> Array:
-    """Which rows begin with `prefix`, end with `suffix` and hold the pieces between them, in order and apart.
+    """Return a mask of rows that begin with `prefix`, end with `suffix` and hold the pieces between, in order and
+    disjoint.
 
-    ndarray of bool, shape (n_rows,); arbitrary under NULLs.
+    ndarray of bool, shape (n_rows,); arbitrary for NULLs.
     """
     data, begins = bytes_of(texts)
     position = begins[:-1].astype(np.int64)
@@ -91,7 +92,8 @@ def contain_in_order(texts: pa.Array, pieces: Sequence[str], prefix: str = "", s
 
 
 def _advance(found: Array, length: int, begins: Array, position: Array, ends: Array, matches: Array) -> Array:
-    """Which of the matching rows have a place at or behind their position; their `position` moves behind the first."""
+    """Return a mask of matching rows with an occurrence at or behind their position; `position` moves behind the
+    first."""
     rows = np.searchsorted(begins, found, side="right") - 1
     # Empty rows begin where the next one does; none of them can hold a piece, and `right` skips them.
     fits = matches.take(rows) & (found >= position.take(rows)) & (found + length <= ends.take(rows))

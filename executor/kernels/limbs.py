@@ -1,14 +1,14 @@
-"""Integers of more than 64 bits as several arrays, calculated with as a batch.
+"""Arithmetic on integers of more than 64 bits, as several arrays per batch.
 
-Two halves, what lies in a `Wide` vector:
+Two halves, as a `Wide` vector stores them:
 
     value = high * 2**64 + low        both uint64; a negative value is the two's complement, as in Arrow's buffers
 
-Limbs, any number of them, which leave 31 bits of room for sums and products before the carries are due:
+Limbs, any number of them, which leave 31 bits of room for sums and products before carries must be propagated:
 
     value = ((limbs[0] * 2**32 + limbs[1]) * 2**32 + limbs[2]) ...        all int64
 
-Limbs are *carried* where all but the first are within 0 to 2**32 - 1. The first has the sign.
+Limbs are *carried* if all but the first are within 0 to 2**32 - 1. The first has the sign.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HALF = np.uint64(32)
 
 
 def scaled(values: Array, factor: int, added: Array) -> tuple[Array, Array]:
-    """values * factor + added, all of them uint64; made of four products of 32 bits."""
+    """Compute values * factor + added, all of them uint64; composed of four products of 32 bits."""
     low_value, high_value = values & _LOW_HALF, values >> _HALF
     low_factor, high_factor = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
     lowest = low_value * low_factor
@@ -42,12 +42,12 @@ def scaled(values: Array, factor: int, added: Array) -> tuple[Array, Array]:
 
 
 def negated(high: Array, low: Array, where: Array) -> tuple[Array, Array]:
-    """The negative values of the rows asked for, the others as they are."""
+    """Negate the selected rows; the others stay."""
     return np.where(where, ~high + (low == 0), high), np.where(where, ~low + np.uint64(1), low)
 
 
 def as_floats(high: Array, low: Array) -> Array:
-    """The nearest doubles, or their neighbours."""
+    """Return the nearest doubles, or their neighbours."""
     negative = high.view(np.int64) < 0
     high, low = negated(high, low, negative)
     size = high.astype(np.float64) * 2.0**64 + low.astype(np.float64)
@@ -58,25 +58,25 @@ def as_floats(high: Array, low: Array) -> Array:
 
 
 def limbs_of_halves(high: Array, low: Array) -> Limbs:
-    """Four carried limbs; `high` is int64, `low` uint64."""
+    """Return four carried limbs; `high` is int64, `low` uint64."""
     bits = low.view(np.int64)
     return high >> LIMB_BITS, high & LIMB_MASK, (bits >> LIMB_BITS) & LIMB_MASK, bits & LIMB_MASK
 
 
 def limbs_of_integer(value: int) -> tuple[int, int, int, int]:
-    """Four carried limbs of a Python integer of at most 128 bits."""
+    """Return four carried limbs of a Python integer of at most 128 bits."""
     return value >> 96, (value >> 64) & LIMB_MASK, (value >> 32) & LIMB_MASK, value & LIMB_MASK
 
 
 def widened(limbs: Limbs, count: int) -> Limbs:
-    """Carried limbs as at least so many."""
+    """Extend carried limbs to at least `count`."""
     while len(limbs) < count:
         limbs = (limbs[0] >> LIMB_BITS, limbs[0] & LIMB_MASK, *limbs[1:])
     return limbs
 
 
 def carried(limbs: Sequence[Array]) -> Limbs:
-    """The same values, each limb but the first brought within 0 to 2**32 - 1."""
+    """Return the same values with each limb but the first within 0 to 2**32 - 1."""
     out: list[Array] = []
     carry: Array | int = 0
     for limb in reversed(limbs[1:]):
@@ -88,8 +88,9 @@ def carried(limbs: Sequence[Array]) -> Limbs:
 
 
 def quotient(limbs: Limbs, divisor: Array, digits: int) -> Limbs:
-    """limbs * 10**digits / divisor, rounded half away from zero; `limbs` carried, the divisor from 1 to 2**31."""
-    # Above the first limb comes one for its own upper half, then room for the digits.
+    """Compute limbs * 10**digits / divisor, rounded half away from zero; `limbs` carried, the divisor from 1 to
+    2**31."""
+    # One limb is added above the first for its upper half, then more for the digits.
     limbs = widened(limbs, len(limbs) + 1 + -(-digits // 9))
     negative = limbs[0] < 0
     limbs = carried([np.where(negative, -limb, limb) for limb in limbs])
@@ -107,12 +108,12 @@ def quotient(limbs: Limbs, divisor: Array, digits: int) -> Limbs:
 
 
 def halves_of_limbs(limbs: Limbs) -> tuple[Array, Array, Array]:
-    """Carried limbs as int64 and uint64 halves, and which of the values these hold."""
+    """Return carried limbs as int64 and uint64 halves, and a mask of the values that fit these."""
     limbs = widened(limbs, 4)
     first = limbs[0]
     size = first.astype(np.float64)
     for limb in limbs[1:-3]:
-        # What does not fit wraps around, and is told apart by its size.
+        # Values that do not fit wrap around, and are detected by their size.
         first = (first << LIMB_BITS) + limb
         size = size * 2.0**LIMB_BITS + limb
     high = (first << LIMB_BITS) | limbs[-3]

@@ -1,6 +1,6 @@
 """Functions of numbers beyond arithmetic: roots, logarithms, angles, bits, divisors.
 
-Functions of floats are rows of one table: numpy's function, where it does not exist, and what to say there.
+Functions of floats are rows of one table: numpy's function, the arguments outside its domain, and the error's words.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ FLOAT_FUNCTIONS: dict[str, tuple[Callable[..., Any], _Refused, str]] = {
     "degrees": (np.degrees, _NEVER, ""),
     "radians": (np.radians, _NEVER, ""),
 }
-"""By canonical name: the function, where it is refused, what is said to not exist there."""
+"""By canonical name: the function, a mask of arguments outside its domain, and the words of the error."""
 
 
 def float_function(name: str, type_: DataType, arg: Vector) -> Vector:
-    """One of `FLOAT_FUNCTIONS`; `DataError` outside the function's domain."""
+    """Compute one of `FLOAT_FUNCTIONS`; raises `DataError` outside the function's domain."""
     function, refused, what = FLOAT_FUNCTIONS[name]
     values = np.asarray(floats(arg))
     with np.errstate(all="ignore"):
@@ -71,7 +71,7 @@ def logarithm(type_: DataType, base: Vector, number: Vector) -> Vector:
 
 
 def atan2(type_: DataType, y: Vector, x: Vector) -> Vector:
-    """The angle of the point (x, y)."""
+    """Angle of the point (x, y)."""
     values = np.arctan2(np.asarray(floats(y)), np.asarray(floats(x)))
     return finished_floats(type_, values, joined_validity(y, x), (y, x))
 
@@ -152,7 +152,7 @@ def factorial(type_: DataType, arg: Vector) -> Vector:
 
 
 def truncate(type_: DataType, arg: Vector, digits: Vector | None = None) -> Vector:
-    """Towards zero, to so many digits after the point; negative digits cut tens, hundreds, ..."""
+    """Truncate towards zero, to `digits` digits after the point; negative digits truncate tens, hundreds, ..."""
     if type_.is_float:
         if digits is None:
             return Flat(type_, np.trunc(arg.values()), arg.validity)
@@ -176,7 +176,7 @@ def truncate(type_: DataType, arg: Vector, digits: Vector | None = None) -> Vect
 
 
 def round_per_row(type_: DataType, arg: Vector, digits: Vector) -> Vector:
-    """`round(decimal, digits)` where the digits differ from row to row: the type keeps its scale."""
+    """`round(decimal, digits)` with digits that differ from row to row: the type keeps its scale."""
     validity = joined_validity(arg, digits)
     scale = scale_of(arg.type)
     places = np.clip(np.broadcast_to(np.asarray(integers(digits)), (len(arg),)), -40, scale)
@@ -188,7 +188,7 @@ def round_per_row(type_: DataType, arg: Vector, digits: Vector) -> Vector:
 
 
 def whole_quotient(type_: DataType, left: Vector, right: Vector) -> Vector:
-    """`div(a, b)`: the quotient of exact numbers, cut to a whole number; both have one scale."""
+    """`div(a, b)`: the quotient of exact numbers, truncated to a whole number; both have one scale."""
     validity = joined_validity(left, right)
     arithmetic.refuse_zero(right, validity)
     a, b = objects(left), objects(right)
@@ -197,7 +197,7 @@ def whole_quotient(type_: DataType, left: Vector, right: Vector) -> Vector:
 
 
 def width_bucket(type_: DataType, value: Vector, low: Vector, high: Vector, count: Vector) -> Vector:
-    """In which of `count` equal parts of low to high the value lies: 0 below, count + 1 above."""
+    """Number of the part, of `count` equal parts of low to high, that holds the value: 0 below, count + 1 above."""
     validity = joined_validity(value, low, high, count)
     x, a, b = (np.broadcast_to(np.asarray(floats(v)), (len(value),)) for v in (value, low, high))
     n = _column(count)
@@ -216,7 +216,7 @@ def width_bucket(type_: DataType, value: Vector, low: Vector, high: Vector, coun
 
 
 def random(rows: int) -> Vector:
-    """Uniform numbers from 0 to below 1."""
+    """Draw uniform numbers from 0 to below 1."""
     return Flat(DOUBLE, np.random.default_rng().random(rows))
 
 

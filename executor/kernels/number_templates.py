@@ -1,11 +1,11 @@
-"""`to_char` and `to_number`: numbers by template.
+"""`to_char` and `to_number`: formatting and parsing of numbers by template.
 
 | pattern | |
 |---|---|
-| `9` `0` | a digit; a `0` is shown where there is none |
+| `9` `0` | a digit; a `0` is shown even without a digit |
 | `.` `D` | the decimal point |
 | `,` `G` | the group separator, blank before the first digit |
-| `S` `MI` `PL` `SG` `PR` | the sign: beside the digits, `-` or blank, `+` or blank, at its place, in angle brackets |
+| `S` `MI` `PL` `SG` `PR` | the sign: next to the digits, `-` or blank, `+` or blank, at its place, in angle brackets |
 | `FM` | without blanks and without trailing zeros of `9` |
 | `V` | multiplied by 10 for each digit behind it |
 | `TH` `th` | an ordinal |
@@ -36,7 +36,7 @@ _EXACT = decimal.Context(prec=500, rounding=decimal.ROUND_HALF_UP)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template taken apart: `whole` and `fraction` are the slots (9, 0, G or text) on both sides of the point."""
+    """A parsed template: `whole` and `fraction` are the slots (9, 0, G or text) on both sides of the point."""
 
     before: str
     whole: tuple[str, ...]
@@ -52,18 +52,18 @@ class Template:
 
     @property
     def digits(self) -> int:
-        """Digits before the point."""
+        """Number of digits before the point."""
         return sum(slot in ("9", "0") for slot in self.whole)
 
     @property
     def scale(self) -> int:
-        """Digits after the point."""
+        """Number of digits after the point."""
         return sum(slot in ("9", "0") for slot in self.fraction)
 
 
 @lru_cache(maxsize=256)
 def parsed(template: str) -> Template:
-    """Take a template apart."""
+    """Parse a template."""
     slots: tuple[list[str], list[str]] = ([], [])
     point = fill = exponent = False
     sign, sign_first, ordinal, roman, before = "", True, "", "", ""
@@ -103,7 +103,7 @@ def parsed(template: str) -> Template:
 
 
 def written(number: Any, template: str) -> str:
-    """`to_char(number, template)`."""
+    """Compute `to_char(number, template)`."""
     form = parsed(template)
     value = decimal.Decimal(repr(number)) if isinstance(number, float) else decimal.Decimal(number)
     if form.roman:
@@ -131,7 +131,7 @@ def written(number: Any, template: str) -> str:
 
 
 def _whole(form: Template, digits: str, has_fraction: bool) -> tuple[str, int]:
-    """The digits before the point in their slots, and how many blanks stand before them."""
+    """Put the digits before the point into their slots; also return the number of blanks before them."""
     first_zero = next((i for i, slot in enumerate(form.whole) if slot == "0"), None)
     if not digits and not has_fraction and first_zero is None:
         digits = "0"
@@ -212,7 +212,7 @@ def _scientific(value: decimal.Decimal, form: Template) -> str:
 
 
 def read(text: str, template: str) -> decimal.Decimal:
-    """`to_number(text, template)`: the digits that the template lets through."""
+    """`to_number(text, template)`: the digits that the template admits."""
     form = parsed(template)
     plain = re.sub(r"[^0-9.+\-<>]", "", text)
     negative = "-" in plain or ("<" in plain and ">" in plain)

@@ -1,8 +1,8 @@
-"""Vectors as integer arrays with proven bounds, and back.
+"""Conversion of vectors to integer arrays with proven bounds, and back.
 
-Exact arithmetic runs in three widths: int32 while interval arithmetic on the bounds proves that nothing can leave it,
-else int64, else arbitrary Python integers (object arrays), which are a hundred times slower and so rare: proven or
-measured bounds keep 18-digit data out of them. Results that fit come back as `Flat`, others as `Wide`.
+Exact arithmetic runs in three widths. It uses int32 if interval arithmetic on the bounds proves that all results fit,
+else int64, else arbitrary Python integers (object arrays). The latter are a hundred times slower but rare: proven or
+measured bounds keep 18-digit data out of them. Results that fit are returned as `Flat`, others as `Wide`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Bounds = tuple[int, int]
 
 
 def fits(bounds: Bounds, limits: Bounds) -> bool:
-    """Do the bounds lie within the limits?"""
+    """True if the bounds lie within the limits."""
     return limits[0] <= bounds[0] and bounds[1] <= limits[1]
 
 
 def scale_of(type_: DataType) -> int:
-    """Digits after the point; 0 for everything but decimals."""
+    """Number of digits after the point; 0 for types other than decimals."""
     return type_.scale or 0
 
 
 def limits_of(type_: DataType) -> Bounds:
-    """The least and the greatest physical value of an integer-like type."""
+    """Least and greatest physical value of an integer-like type."""
     if type_.is_decimal:
         assert type_.precision is not None
         most = 10**type_.precision - 1
@@ -46,7 +46,7 @@ def limits_of(type_: DataType) -> Bounds:
 
 
 def joined_validity(*vectors: Vector) -> Array | None:
-    """True where every vector has a value; None where none has a NULL."""
+    """Mask that is True where every vector has a value; None if no vector has a NULL."""
     result: Array | None = None
     for vector in vectors:
         validity = vector.validity
@@ -56,7 +56,8 @@ def joined_validity(*vectors: Vector) -> Array | None:
 
 
 def integers(vector: Vector, dtype: Any = np.int64) -> Any:
-    """The physical values as an array of `dtype`, or a Python int for a `Const`; the caller proved that they fit."""
+    """Return the physical values as an array of `dtype`, or a Python int for a `Const`; the caller proved that they
+    fit."""
     if isinstance(vector, Const):
         return 0 if vector.value is None else int(vector.value)
     if isinstance(vector, Narrow):
@@ -70,7 +71,7 @@ def integers(vector: Vector, dtype: Any = np.int64) -> Any:
 
 
 def objects(vector: Vector) -> Array:
-    """The physical values as Python ints in an object array."""
+    """Return the physical values as Python ints in an object array."""
     if isinstance(vector, Const):
         result = np.empty(len(vector), object)
         result[:] = 0 if vector.value is None else int(vector.value)
@@ -79,12 +80,12 @@ def objects(vector: Vector) -> Array:
 
 
 def known_bounds(vector: Vector) -> Bounds | None:
-    """What is proven of a vector's present values without looking at them; None for wide decimals and the like."""
+    """Bounds of a vector's present values that are proven without reading them; None for wide decimals and the like."""
     return None if isinstance(vector, Wide) else vector.bounds()
 
 
 def measured_bounds(vector: Vector) -> Bounds:
-    """The least and greatest present value, found by looking; (0, 0) where there is none."""
+    """Least and greatest present value, by reading them; (0, 0) if there is none."""
     if isinstance(vector, Const):
         return vector.bounds() or (0, 0)
     values = vector.codes if isinstance(vector, Narrow) else vector.values()
@@ -97,14 +98,14 @@ def measured_bounds(vector: Vector) -> Bounds:
 
 
 def narrowed(vector: Vector) -> Vector:
-    """A wide vector as `Flat` int64 where its values allow; others as they are."""
+    """Return a wide vector as `Flat` int64 if its values allow that; others unchanged."""
     if not isinstance(vector, Wide):
         return vector
     return from_limbs(vector.type, limbs_of(vector), vector.validity)
 
 
 def limbs_of(vector: Vector) -> Limbs:
-    """The physical values of exact numbers as carried limbs, 0 under NULLs: four of a `Wide` or `Const`, else two."""
+    """Return exact numbers as carried limbs, 0 for NULLs: four of a `Wide` or `Const`, else two."""
     if isinstance(vector, Const):
         return tuple(np.full(len(vector), limb) for limb in limbs_of_integer(int(vector.value or 0)))
     if isinstance(vector, Wide):
@@ -119,14 +120,14 @@ def limbs_of(vector: Vector) -> Limbs:
 
 
 def from_objects(type_: DataType, values: Array, validity: Array | None) -> Vector:
-    """A vector of Python ints: `Flat` where all fit 64 bits, else `Wide`. Checks the type's range."""
+    """Make a vector of Python ints: `Flat` if all fit 64 bits, else `Wide`. Checks the type's range."""
     present = values if validity is None else values[validity]
     check_range(type_, (min(present), max(present)) if len(present) else (0, 0))
     return unchecked(type_, values, validity)
 
 
 def unchecked(type_: DataType, values: Array, validity: Array | None) -> Vector:
-    """`from_objects` for values that 128 bits hold, whatever the type's precision."""
+    """`from_objects` for values that fit 128 bits, for any precision of the type."""
     if validity is not None:
         values = np.where(validity, values, 0)
     low, high = (min(values), max(values)) if len(values) else (0, 0)
@@ -138,7 +139,7 @@ def unchecked(type_: DataType, values: Array, validity: Array | None) -> Vector:
 
 
 def from_limbs(type_: DataType, limbs: Limbs, validity: Array | None) -> Vector:
-    """A vector of integers in carried limbs: `Flat` where all fit 64 bits, else `Wide`. Checks the type's range."""
+    """Make a vector of integers in carried limbs: `Flat` if all fit 64 bits, else `Wide`. Checks the type's range."""
     high, low, held = halves_of_limbs(limbs)
     if validity is not None:
         high, low = np.where(validity, high, 0), np.where(validity, low, np.uint64(0))
@@ -154,7 +155,7 @@ def from_limbs(type_: DataType, limbs: Limbs, validity: Array | None) -> Vector:
 
 
 def bounds_of_halves(high: Array, low: Array) -> Bounds:
-    """The least and the greatest of the 128-bit integers; (0, 0) of none."""
+    """Least and greatest of the 128-bit integers; (0, 0) of none."""
     if not len(high):
         return 0, 0
     least, most = high.min(), high.max()
@@ -171,7 +172,7 @@ def check_range(type_: DataType, bounds: Bounds) -> None:
 
 
 def result(type_: DataType, values: Any, validity: Array | None, bounds: Bounds, length: int) -> Vector:
-    """A vector of computed integers. Where the proven bounds pass the type's range, the values are looked at."""
+    """Make a vector of computed integers. If the proven bounds exceed the type's range, the values are checked."""
     if not isinstance(values, np.ndarray):
         check_range(type_, (int(values), int(values)))
         return Const(type_, int(values), length)
@@ -182,7 +183,7 @@ def result(type_: DataType, values: Any, validity: Array | None, bounds: Bounds,
 
 
 def floats(vector: Vector) -> Any:
-    """The values of any numeric vector as float64, or a Python float for a `Const`."""
+    """Return the values of any numeric vector as float64, or a Python float for a `Const`."""
     scale = scale_of(vector.type)
     if isinstance(vector, Const):
         value = 0 if vector.value is None else vector.value
@@ -196,7 +197,7 @@ def floats(vector: Vector) -> Any:
 
 
 def from_values(type_: DataType, values: Sequence[Any]) -> Vector:
-    """A vector of physical values of any type but texts, None for NULL; one by one, so for a few."""
+    """Make a vector of physical values of any type but texts, None for NULL; one by one, so for small vectors."""
     present = np.array([v is not None for v in values], np.bool_)
     validity = None if present.all() else present
     if type_.is_decimal:

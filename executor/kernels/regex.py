@@ -1,6 +1,7 @@
-"""The functions of regular expressions: `~`, SIMILAR TO, regexp_replace and their like, all of them over whole columns.
+"""Functions of regular expressions over whole columns: `~`, SIMILAR TO, regexp_replace and similar ones.
 
-`sql.functions.regular_expressions` reads a pattern, `regex_matches` finds where it matches; here values are made of it.
+`sql.functions.regular_expressions` parses a pattern, `regex_matches` finds its matches; this module computes the
+values.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from .text_vectorized import per_constant
 
 
 def _kernel(function: Callable[..., pa.Array]) -> Callable[..., Vector]:
-    """A kernel out of a function of texts (an Arrow array) and constants."""
+    """Make a kernel of a function of texts (an Arrow array) and constants."""
     return lambda type_, value, *others: per_constant(type_, value, others, function)
 
 
 def like(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
-    """`~` and `regexp_like`: does the pattern match somewhere in the text?"""
+    """`~` and `regexp_like`: true if the pattern matches somewhere in the text."""
     return matching(texts, parse(pattern, flags))
 
 
@@ -69,7 +70,7 @@ def replace(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Arra
 
 
 def _replacement(text: str, groups: int) -> list[str | int]:
-    r"""Plain pieces and numbers of groups there are; `\0` counts as `\&`. Any other backslash is one."""
+    r"""Split into literal pieces and group numbers; `\0` counts as `\&`. Any other backslash is literal."""
     out: list[str | int] = [""]
     chars = iter(text)
     for char in chars:
@@ -83,7 +84,7 @@ def _replacement(text: str, groups: int) -> list[str | int]:
 
 
 def _text_of(texts: pa.Array, whole: Matches, group: Matches) -> pa.Array:
-    """The group's text for each match, "" where it took no part."""
+    """Return the group's text for each match, "" if it took no part."""
     starts, ends = np.zeros((2, len(whole.rows)), np.int64)
     places = np.searchsorted(whole.rows, group.rows)
     starts[places], ends[places] = group.starts, group.ends
@@ -100,7 +101,7 @@ def _mask(rows: Array, length: int) -> pa.Array:
 
 
 def count(texts: pa.Array, pattern: str, start: int = 1, flags: str = "") -> pa.Array:
-    """`regexp_count`: how many matches there are from a position on."""
+    """`regexp_count`: the number of matches from a position on."""
     found = all_matches(texts, parse(pattern, flags), _checked(start))
     return pa.array(np.bincount(found.rows, minlength=len(texts)))
 
@@ -108,7 +109,7 @@ def count(texts: pa.Array, pattern: str, start: int = 1, flags: str = "") -> pa.
 def instr(
     texts: pa.Array, pattern: str, start: int = 1, n: int = 1, end: int = 0, flags: str = "", group: int = 0
 ) -> pa.Array:
-    """`regexp_instr`: where the nth match begins (`end` 1: the position behind it); 0 without one."""
+    """`regexp_instr`: the position at which the nth match begins (`end` 1: the position behind it); 0 without one."""
     if end not in (0, 1):
         raise DataError(f"the end option of regexp_instr is 0 or 1, not {end}")
     found = _nth(texts, parse(pattern, flags), start, n, group)
@@ -123,7 +124,7 @@ def substr(texts: pa.Array, pattern: str, start: int = 1, n: int = 1, flags: str
 
 
 def capture(texts: pa.Array, pattern: str) -> pa.Array:
-    """`substring(text FROM pattern)`: the first group where there is one, else the match."""
+    """`substring(text FROM pattern)`: the first group if there is one, else the match."""
     regex = parse(pattern)
     return _found(texts, _nth(texts, regex, 1, 1, min(1, regex.groups)))
 
@@ -137,7 +138,7 @@ def _found(texts: pa.Array, found: Matches) -> pa.Array:
 
 
 def _nth(texts: pa.Array, regex: Regex, start: int, n: int, group: int) -> Matches:
-    """A group (0: all) of the nth match of each text that has it."""
+    """Return a group (0: all) of the nth match of each text that has it."""
     if n < 1:
         raise DataError(f"there is no match number {n}; the first is 1")
     if group < 0:

@@ -1,12 +1,13 @@
-r"""Where a regular expression matches, over whole columns: RE2 through Arrow, positions in numpy.
+r"""Matches of a regular expression over whole columns: RE2 through Arrow, positions in numpy.
 
-Arrow's kernels tell of the first match (`extract_regex_span`), or replace all of them. So all matches of a column are
-found by *marking*: each is put between two bytes 0xFF, which no UTF-8 text has, and where these lie says it all.
+Arrow's kernels return the first match (`extract_regex_span`), or replace all of them. So all matches of a column are
+found by *marking*: each is put between two bytes 0xFF, which occur in no UTF-8 text. The positions of these bytes are
+the matches.
 
     "one two"   \w+   ──►   FF o n e FF _ FF t w o FF   ──►   row 0: bytes 0 to 3, 4 to 7
 
-What stands before a match matters to `^`, `\y` and their like, but never more of it than one character. A search that
-starts inside a text therefore runs over the rest and the character before that, and the pattern passes over it.
+`^`, `\y` and similar assertions depend on the text before a match, but on no more than one character. A search that
+starts inside a text therefore runs over the rest and the character before it, which the pattern skips.
 
 An empty match right behind a match does not count (PostgreSQL counts it, RE2 does not).
 """
@@ -25,7 +26,7 @@ from ...sql.functions.regular_expressions import Regex
 
 _MARK = 0xFF
 _UPPER_BITS = 0xC0
-"""Of a byte that continues a character, they are 10."""
+"""Mask of a byte's two upper bits, which are 10 in a byte that continues a character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,18 @@ class Matches:
     ends: Array
 
     def nth(self, n: int, texts: int) -> Matches:
-        """The nth match (from 1) of each text that has so many."""
+        """Return the nth match (from 1) of each text that has one."""
         first = np.searchsorted(self.rows, np.arange(texts))
         counts = np.bincount(self.rows, minlength=texts)
         return self.take(first[counts >= n] + n - 1)
 
     def take(self, places: Array) -> Matches:
-        """Some of them."""
+        """Select some of them."""
         return Matches(self.rows[places], self.starts[places], self.ends[places])
 
 
 def matching(texts: pa.Array, regex: Regex) -> pa.Array:
-    """Which texts have a match."""
+    """Return a mask of texts that have a match."""
     try:
         return pc.match_substring_regex(texts, regex.plain)
     except pa.ArrowInvalid as error:
@@ -63,12 +64,12 @@ def matching(texts: pa.Array, regex: Regex) -> pa.Array:
 
 
 def all_matches(texts: pa.Array, regex: Regex, start: int = 1) -> Matches:
-    """Every match that begins at the character `start` (from 1) or behind it; one does not overlap the next."""
+    """Return every match that begins at or behind the character `start` (from 1); matches do not overlap."""
     if start == 1:
         return _marked(texts, regex.plain, rb"\0")
     long_enough = pc.greater_equal(pc.utf8_length(texts), start - 1)
     rest = pc.utf8_slice_codeunits(pc.if_else(long_enough, texts, None), start - 2)
-    # The first match takes the character before along; where there is none, whatever matches from that one on is none.
+    # The first match includes the character before. Without such a match, there is none from that character on either.
     found = _marked_in_two(rest, rf"\A(?s:(..*?))({regex.plain})|({regex.plain})")
     skipped = np.diff(offsets_of(texts)) - np.diff(offsets_of(rest))
     return Matches(found.rows, found.starts + skipped[found.rows], found.ends + skipped[found.rows])
@@ -91,7 +92,7 @@ def _marked(texts: pa.Array, pattern: str, match: bytes, before: bytes = b"") ->
 
 
 def replaced_all(texts: pa.Array, pattern: str, new: str | bytes) -> pa.Array:
-    r"""The texts with all matches of a pattern of RE2 replaced; `\1` is a group, `\0` the match."""
+    r"""Replace all matches of an RE2 pattern in the texts; `\1` is a group, `\0` the match."""
     try:
         return pc.replace_substring_regex(texts, pattern, new)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -99,14 +100,15 @@ def replaced_all(texts: pa.Array, pattern: str, new: str | bytes) -> pa.Array:
 
 
 def first_matches(texts: pa.Array, regex: Regex) -> tuple[Matches, list[Matches]]:
-    """The first match of each text that has one, and its groups; the rows of a group are those where it took part."""
+    """Return the first match of each text that has one, and its groups; the rows of a group are those where it took
+    part."""
     spans = _spans(texts, f"(?P<g0>{regex.capturing})")
     whole, *groups = (_of_spans(spans, f"g{number}") for number in range(regex.groups + 1))
     return whole, groups
 
 
 def group_of(texts: pa.Array, regex: Regex, found: Matches, group: int) -> Matches:
-    """A group (from 1) of the matches that were found, one at most in each text; without those it took no part in."""
+    """Return a group (from 1) of the matches `found`, at most one in each text; without those it took no part in."""
     data, bounds = bytes_of(texts), offsets_of(texts)
     begins = bounds[found.rows]
     before = begins + found.starts - 1
@@ -147,7 +149,7 @@ def _refused(error: Exception) -> InvalidText:
 
 
 def offsets_of(texts: pa.Array) -> Array:
-    """Where each text begins in `bytes_of`, and where the last one ends: int64, one more than there are texts."""
+    """Offsets of the texts in `bytes_of`, and the end of the last one: int64, one more than there are texts."""
     if not len(texts):
         return np.zeros(1, np.int64)
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
@@ -155,13 +157,13 @@ def offsets_of(texts: pa.Array) -> Array:
 
 
 def bytes_of(texts: pa.Array) -> Array:
-    """The bytes that an array of strings lies in, uint8."""
+    """Return the buffer of an array of strings, uint8."""
     buffer = texts.buffers()[2]
     return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
 
 
 def sliced(texts: pa.Array, rows: Array, starts: Array, ends: Array) -> pa.Array:
-    """From each of these rows the bytes between two places."""
+    """Return the bytes between two positions of each of these rows."""
     lengths = ends - starts
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -171,7 +173,7 @@ def sliced(texts: pa.Array, rows: Array, starts: Array, ends: Array) -> pa.Array
 
 
 def characters_before(texts: pa.Array, rows: Array, places: Array) -> Array:
-    """How many characters stand before a place (in bytes) of each of these rows."""
+    """Number of characters before a position (in bytes) of each of these rows."""
     begins_character = (bytes_of(texts) & _UPPER_BITS) != 0x80
     counts = np.zeros(len(begins_character) + 1, np.int64)
     np.cumsum(begins_character, out=counts[1:])

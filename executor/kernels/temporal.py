@@ -26,14 +26,14 @@ _MONDAY = 4
 
 
 def days_of(vector: Vector) -> Array:
-    """Days since 1970-01-01, int64."""
+    """Return days since 1970-01-01, int64."""
     values = np.asarray(integers(vector))
     values = np.broadcast_to(values, (len(vector),))
     return values if vector.type.kind is Kind.DATE else values // DAY
 
 
 def rest_of(moment: Vector) -> Any:
-    """Microseconds since the beginning of the day; 0 for dates."""
+    """Return microseconds since the beginning of the day; 0 for dates."""
     if moment.type.kind is Kind.DATE:
         return 0
     return np.broadcast_to(np.asarray(integers(moment)), (len(moment),)) % DAY
@@ -44,7 +44,7 @@ def _dates(days: Array) -> Any:
 
 
 def part(name: str, type_: DataType, arg: Vector) -> Vector:
-    """year, quarter, month, week, day, dow, doy, hour, minute or second."""
+    """Return year, quarter, month, week, day, dow, doy, hour, minute or second."""
     if name in ("hour", "minute", "second"):
         micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),)) % DAY
         divisor, size = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}[name]
@@ -71,17 +71,17 @@ def _date_part(name: str, days: Array) -> Array:
 
 
 def iso_thursdays(days: Array) -> Array:
-    """The Thursday of each day's week: ISO 8601 gives a week to the year of its Thursday."""
+    """Return the Thursday of each day's week: ISO 8601 assigns a week to the year of its Thursday."""
     return np.asarray(days - (days - _MONDAY) % 7 + 3)
 
 
 def months_of(days: Array) -> Array:
-    """Months since 1970-01, int64."""
+    """Return months since 1970-01, int64."""
     return np.asarray(_dates(days).astype("datetime64[M]").astype(np.int64))
 
 
 def truncate(type_: DataType, unit: str, arg: Vector) -> Vector:
-    """`date_trunc(unit, arg)`: the start of the unit that holds the moment."""
+    """`date_trunc(unit, arg)`: the start of the unit that holds the timestamp."""
     size = _UNITS.get(unit)
     if size is not None:
         micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),))
@@ -99,12 +99,13 @@ def truncate(type_: DataType, unit: str, arg: Vector) -> Vector:
 
 
 def first_days(months: Array) -> Array:
-    """The first day of months counted since 1970-01."""
+    """Return the first day of months counted since 1970-01."""
     return np.asarray(months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64))
 
 
 def from_days(type_: DataType, days: Array, micros: Any, validity: Array | None) -> Vector:
-    """DATE or TIMESTAMP (with `micros` of the day) from days since 1970; `NumericOutOfRange` outside the years."""
+    """Make a DATE or TIMESTAMP (with `micros` of the day) from days since 1970; raises `NumericOutOfRange` outside the
+    years."""
     present = days if validity is None else days[validity]
     if len(present) and (present.min() < FIRST_DAY or present.max() > LAST_DAY):
         raise NumericOutOfRange(f"a {type_} outside the years 1 to 9999 has no value")
@@ -114,7 +115,7 @@ def from_days(type_: DataType, days: Array, micros: Any, validity: Array | None)
 
 
 def shift(type_: DataType, moment: Vector, span: Vector, sign: int) -> Vector:
-    """DATE or TIMESTAMP plus (`sign` 1) or minus (-1) an INTERVAL or a number of days."""
+    """Compute DATE or TIMESTAMP plus (`sign` 1) or minus (-1) an INTERVAL or a number of days."""
     validity = joined_validity(moment, span)
     days, rest = days_of(moment), rest_of(moment)
     if span.type.kind is not Kind.INTERVAL:
@@ -127,7 +128,7 @@ def shift(type_: DataType, moment: Vector, span: Vector, sign: int) -> Vector:
 
 
 def add_months(days: Array, months: Any) -> Array:
-    """Days since the epoch, so many months later; clipped to the month's end."""
+    """Shift days since the epoch by `months` months; clipped to the month's end."""
     month = _dates(days).astype("datetime64[M]").astype(np.int64)
     within = days - first_days(month)
     target = month + months

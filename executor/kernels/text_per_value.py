@@ -1,4 +1,5 @@
-"""Functions of one text at a time: padding, splitting, translating, digests, encodings. Run per distinct text."""
+"""Functions of one text at a time: padding, splitting, translating, digests, encodings. Called once per distinct
+text."""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ _WORDS_OF_SQL = frozenset(
 
 
 def lpad(text: str, length: int, fill: str = " ") -> str:
-    """Filled on the left to so many characters, or cut on the right."""
+    """Fill on the left to `length` characters, or truncate on the right."""
     return (_filling(length - len(text), fill) + text)[: max(0, length)] if len(text) < length else _cut(text, length)
 
 
 def rpad(text: str, length: int, fill: str = " ") -> str:
-    """Filled on the right to so many characters, or cut there."""
+    """Fill on the right to `length` characters, or truncate there."""
     return text + _filling(length - len(text), fill) if len(text) < length else _cut(text, length)
 
 
@@ -48,12 +49,12 @@ def _filling(missing: int, fill: str) -> str:
 
 
 def initcap(text: str) -> str:
-    """Each word with a capital and then small letters; words are made of letters and digits."""
+    """Capitalize the first letter of each word, the others in lower case; words consist of letters and digits."""
     return _WORD.sub(lambda m: m[0][0].upper() + m[0][1:].lower(), text)
 
 
 def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
-    """The characters from a position on replaced by another text, as many as it has or as said."""
+    """Replace characters from a position on with another text, by default as many as it has."""
     if start < 1:
         raise DataError(f"OVERLAY cannot start at position {start}; the first is 1")
     count = len(new) if length is None else length
@@ -61,7 +62,7 @@ def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
 
 
 def split_part(text: str, separator: str, n: int) -> str:
-    """The nth part between separators, from the end where n is negative; '' where there is none."""
+    """Return the nth part between separators, from the end if n is negative; '' if there is none."""
     if n == 0:
         raise DataError("split_part counts from 1, or from -1 backwards; 0 is no part")
     pieces = text.split(separator) if separator else [text]
@@ -70,7 +71,7 @@ def split_part(text: str, separator: str, n: int) -> str:
 
 
 def translate(text: str, old: str, new: str) -> str:
-    """Each character of `old` replaced by that of `new` at the same place, or dropped where `new` is shorter."""
+    """Replace each character of `old` with that of `new` at the same position, or drop it if `new` is shorter."""
     table: dict[int, str | None] = {}
     for index, char in enumerate(old):
         table.setdefault(ord(char), new[index] if index < len(new) else None)
@@ -92,12 +93,12 @@ def character(code: int) -> str:
 
 
 def to_hex(number: int) -> str:
-    """The number in hexadecimal digits; a negative one as its two's complement in 64 bits."""
+    """Format the number in hexadecimal; a negative one as its two's complement in 64 bits."""
     return format(number % (1 << 64), "x")
 
 
 def to_hex_int(number: int) -> str:
-    """The same in 32 bits."""
+    """`to_hex` in 32 bits."""
     return format(number % (1 << 32), "x")
 
 
@@ -106,7 +107,7 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 def md5(value: str | bytes) -> str:
-    """The MD5 digest in hexadecimal digits."""
+    """MD5 digest in hexadecimal."""
     return hashlib.md5(_bytes(value), usedforsecurity=False).hexdigest()
 
 
@@ -115,7 +116,7 @@ def _digest(name: str) -> Callable[[str | bytes], bytes]:
 
 
 def encode(value: str | bytes, form: str) -> str:
-    """Bytes as text: hex, base64 (lines of 76 characters) or escape."""
+    """Encode bytes as text: hex, base64 (lines of 76 characters) or escape."""
     data = _bytes(value)
     form = form.lower()
     if form == "hex":
@@ -148,17 +149,17 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def quote_literal(text: str | None) -> str | None:
-    """The text as a literal of SQL."""
+    """Quote the text as an SQL literal."""
     return None if text is None else "'" + text.replace("'", "''") + "'"
 
 
 def quote_nullable(text: str | None) -> str:
-    """The same, and NULL as the word."""
+    """Quote the text as an SQL literal; NULL becomes the keyword."""
     return quote_literal(text) or "NULL"
 
 
 def quote_ident(text: str) -> str:
-    """The text as a name of SQL, quoted where it must be."""
+    """Format the text as an SQL identifier, quoted if necessary."""
     plain = re.fullmatch(r"[a-z_][a-z0-9_$]*", text) is not None and text not in _WORDS_OF_SQL
     return text if plain else '"' + text.replace('"', '""') + '"'
 
@@ -195,7 +196,7 @@ def formatted(form: str | None, *values: str | None) -> str | None:
 
 
 def levenshtein(left: str, right: str) -> int:
-    """How many characters must be put in, dropped or replaced to make one text the other."""
+    """Number of characters that must be inserted, deleted or replaced to change one text to the other."""
     before = list(range(len(right) + 1))
     for i, char in enumerate(left, 1):
         now = [i]
@@ -206,12 +207,12 @@ def levenshtein(left: str, right: str) -> int:
 
 
 def concat_ws(type_: DataType, separator: Vector, *values: Vector) -> Vector:
-    """The values that are not NULL, with a separator between them."""
+    """Concatenate the values that are not NULL, with a separator between them."""
     if isinstance(separator, Const) and separator.value is None:
         return Const(type_, None, len(separator))
     mark: Any = pa.scalar(separator.value) if isinstance(separator, Const) else separator.to_arrow()
     columns = [value.to_arrow() for value in values]
-    # Arrow loses a row in which there is nothing to join.
+    # Arrow drops a row that has nothing to join.
     first, *others = columns
     is_empty = pc.is_null(first)
     for other in others:
@@ -222,12 +223,12 @@ def concat_ws(type_: DataType, separator: Vector, *values: Vector) -> Vector:
 
 
 def ends_with(type_: DataType, value: Vector, suffix: Vector) -> Vector:
-    """Does the text end with the other?"""
+    """True if the text ends with the other."""
     return per_constant(BOOLEAN, value, (suffix,), lambda texts, end: pc.ends_with(texts, end))
 
 
 def contains(type_: DataType, value: Vector, piece: Vector) -> Vector:
-    """Does the text contain the other?"""
+    """True if the text contains the other."""
     return per_constant(BOOLEAN, value, (piece,), lambda texts, needle: pc.match_substring(texts, needle))
 
 

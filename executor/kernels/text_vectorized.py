@@ -1,7 +1,7 @@
 """Texts: patterns, pieces, case, searching. Lengths and positions count characters, positions from 1.
 
-The kernels run over Arrow strings; the evaluator hands them dictionaries instead of columns where it can, so that each
-distinct text is treated once.
+The kernels run over Arrow strings. If possible, the evaluator passes dictionaries instead of columns, so that each
+distinct text is processed once.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .numbers import integers, joined_validity
 from .regex_matches import characters_before
 
 _MANY = 512
-"""From so many texts on, `search` beats Arrow's row-by-row kernels."""
+"""Number of texts from which on `like_search` is faster than Arrow's row-by-row kernels."""
 _LONGEST = 2**31 - 1
-"""No text has more characters."""
+"""Upper bound of the number of characters of a text."""
 _MOST_REPEATED = 1 << 28
-"""`repeat` stops at texts of 256 MB."""
+"""Largest result of `repeat`: 256 MB."""
 
 
 def arrow(vector: Vector) -> pa.Array:
-    """The vector as Arrow strings (a dictionary is decoded)."""
+    """Return the vector as Arrow strings (a dictionary is decoded)."""
     return vector.to_arrow()
 
 
@@ -55,9 +55,12 @@ def _ints(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A LIKE pattern taken apart. `needle` is the longest run of plain characters between wildcards ("" for none);
-    `shape` says how simple the whole pattern is: equals, prefix, suffix, infix, pieces or regex. A pattern of the shape
-    `pieces` has no `_`; `runs` are its plain runs between `%`, the first and last of them anchored (and maybe "")."""
+    """A parsed LIKE pattern.
+
+    `needle` is the longest run of plain characters between wildcards ("" for none). `shape` classifies the pattern:
+    equals, prefix, suffix, infix, pieces or regex. A pattern of the shape `pieces` has no `_`; `runs` are its plain
+    runs between `%`, the first and last of them anchored (and maybe "").
+    """
 
     shape: str
     needle: str
@@ -67,7 +70,7 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def parse_pattern(pattern: str) -> Pattern:
-    """Take a LIKE pattern apart: `%` any text, `_` one character, backslash makes the next character plain.
+    """Parse a LIKE pattern: `%` any text, `_` one character, backslash makes the next character plain.
 
     >>> parse_pattern("%green%").shape, parse_pattern("a%b_").needle
     ('infix', 'a')
@@ -101,7 +104,7 @@ def parse_pattern(pattern: str) -> Pattern:
 
 
 def _runs(parts: list[str], wild: list[bool]) -> list[str]:
-    """The plain runs between wildcards, an empty one at an end that has a wildcard."""
+    """Return the plain runs between wildcards, an empty one at an end that has a wildcard."""
     runs = [p for p, w in zip(parts, wild, strict=True) if p and not w]
     if wild[-1]:
         runs.append("")
@@ -127,7 +130,7 @@ def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
 
 
 def match(texts: pa.Array, pattern: str, ignore_case: bool = False) -> pa.Array:
-    """Which texts match a LIKE pattern: an Arrow boolean array."""
+    """Return a mask of texts that match a LIKE pattern: an Arrow boolean array."""
     parsed = parse_pattern(pattern)
     if parsed.runs and not ignore_case and len(texts) >= _MANY and pa.types.is_string(texts.type):
         prefix, *pieces, suffix = parsed.runs
@@ -154,7 +157,7 @@ def _null_mask(texts: pa.Array) -> Array | None:
 
 
 def re_options(ignore_case: bool) -> dict[str, Any]:
-    """Keyword arguments for Arrow's regex kernels."""
+    """Return the keyword arguments for Arrow's regex kernels."""
     return {"ignore_case": True} if ignore_case else {}
 
 
@@ -170,7 +173,7 @@ _SIMPLE: dict[str, Callable[[pa.Array, str], pa.Array]] = {
 
 
 def substring(type_: DataType, value: Vector, start: Vector, length: Vector | None = None) -> Vector:
-    """The `length` characters from position `start`; positions before the text count, but have no characters."""
+    """Return `length` characters from position `start`; positions before the text count, but have no characters."""
     validity = joined_validity(value, start) if length is None else joined_validity(value, start, length)
     if length is not None:
         _refuse_negative(length, validity)
@@ -187,7 +190,7 @@ def substring(type_: DataType, value: Vector, start: Vector, length: Vector | No
 
 
 def _slice_ends(starts: Array, begins: Array, lengths: Array) -> Array:
-    """Where each substring ends, for any two 64-bit numbers."""
+    """Position at which each substring ends, for any two 64-bit numbers."""
     inside = begins + np.minimum(lengths, _LONGEST)
     before = np.clip(starts, -(2**63) + 1, 0) + lengths - 1  # exact: the two have different signs
     ends: Array = np.maximum(np.where(starts > 0, inside, before), 0)
@@ -195,7 +198,7 @@ def _slice_ends(starts: Array, begins: Array, lengths: Array) -> Array:
 
 
 def _sliced(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
-    """The characters from `begin` to `end` (exclusive), which may be larger than any that Arrow takes."""
+    """Return the characters from `begin` to `end` (exclusive), which may exceed Arrow's limits."""
     begin, end = min(begin, _LONGEST), None if end is None else min(end, _LONGEST)
     if end is not None and end <= begin:
         return pc.utf8_slice_codeunits(texts, 0, 0)
@@ -209,7 +212,7 @@ def _refuse_negative(length: Vector, validity: Array | None) -> None:
 
 
 def _each_slice(type_: DataType, value: Vector, begins: Array, ends: Array, validity: Array | None) -> Vector:
-    """One slice per row; rows of equal bounds are cut together."""
+    """Cut one slice per row; rows of equal bounds are processed together."""
     texts = arrow(value)
     pairs = np.minimum(begins, _LONGEST) * 2**31 + np.minimum(ends, _LONGEST)
     order = np.argsort(pairs, kind="stable")
@@ -226,12 +229,12 @@ def _each_slice(type_: DataType, value: Vector, begins: Array, ends: Array, vali
 
 
 def masked(array: pa.Array, validity: Array | None) -> pa.Array:
-    """The array with NULL where `validity` is False."""
+    """Return the array with NULL where `validity` is False."""
     return array if validity is None else pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
 
 
 def left(type_: DataType, value: Vector, count: Vector) -> Vector:
-    """The first `count` characters; a negative count leaves out so many at the end."""
+    """Return the first `count` characters; a negative count leaves out that many at the end."""
     texts = arrow(value)
     counts = np.broadcast_to(integers(count), len(value))
     if isinstance(count, Const):
@@ -245,7 +248,7 @@ def left(type_: DataType, value: Vector, count: Vector) -> Vector:
 
 
 def right(type_: DataType, value: Vector, count: Vector) -> Vector:
-    """The last `count` characters; a negative count leaves out so many at the front."""
+    """Return the last `count` characters; a negative count leaves out that many at the front."""
     if isinstance(count, Const) and count.value is None:
         return Const(type_, None, len(value))
     counts = np.broadcast_to(integers(count), len(value))
@@ -260,7 +263,7 @@ def _lengths(texts: pa.Array) -> Array:
 
 
 def repeat(type_: DataType, value: Vector, times: Vector) -> Vector:
-    """The text so many times over; "" for none or fewer."""
+    """Repeat the text `times` times; "" for none or fewer."""
     if isinstance(times, Const) and times.value is None:
         return Const(type_, None, len(value))
     counts = np.maximum(0, np.broadcast_to(integers(times), len(value)))
@@ -275,13 +278,13 @@ def repeat(type_: DataType, value: Vector, times: Vector) -> Vector:
 
 
 def concat(type_: DataType, *values: Vector) -> Vector:
-    """`||`: NULL where any part is."""
+    """`||`: NULL if any part is."""
     separator = pa.scalar("" if type_.arrow == pa.string() else b"", type_.arrow)
     return Text(type_, pc.binary_join_element_wise(*(arrow(v) for v in values), separator))
 
 
 def trim(name: str, type_: DataType, value: Vector, characters: Vector | None = None) -> Vector:
-    """trim, ltrim or rtrim: without the blanks, or any of `characters`, at the ends."""
+    """trim, ltrim or rtrim: remove blanks, or any of `characters`, at the ends."""
     kernel = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[name]
     if characters is None:
         return Text(type_, kernel(arrow(value), " "))
@@ -289,7 +292,7 @@ def trim(name: str, type_: DataType, value: Vector, characters: Vector | None = 
 
 
 def replace(type_: DataType, value: Vector, old: Vector, new: Vector) -> Vector:
-    """Every occurrence of `old` replaced; an empty `old` occurs nowhere."""
+    """Replace every occurrence of `old`; an empty `old` occurs nowhere."""
 
     def kernel(texts: pa.Array, before: str, after: str) -> pa.Array:
         return pc.replace_substring(texts, before, after) if before else texts
@@ -298,7 +301,7 @@ def replace(type_: DataType, value: Vector, old: Vector, new: Vector) -> Vector:
 
 
 def strpos(type_: DataType, value: Vector, part: Vector) -> Vector:
-    """Where `part` first occurs, from 1; 0 where it does not."""
+    """Position of the first occurrence of `part`, from 1; 0 if there is none."""
     return per_constant(type_, value, (part,), _find)
 
 
@@ -311,15 +314,15 @@ def _find(texts: pa.Array, part: str) -> pa.Array:
 
 
 def starts_with(type_: DataType, value: Vector, prefix: Vector) -> Vector:
-    """Does the text start with the other?"""
+    """True if the text starts with the other."""
     return per_constant(type_, value, (prefix,), lambda texts, start: pc.starts_with(texts, start))
 
 
 def per_constant(type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]) -> Vector:
-    """A kernel whose further arguments must be constants: once where they are, else once per distinct combination.
+    """Apply a kernel whose further arguments must be constants: once if they are, else once per distinct combination.
 
-    The kernel takes an Arrow array of texts and the constants, and gives an array of booleans, integers or texts; what
-    it gives for a NULL does not matter. Of a dictionary, it sees the entries that rows have.
+    The kernel takes an Arrow array of texts and the constants, and returns an array of booleans, integers or texts; its
+    result for a NULL does not matter. Of a dictionary, it gets the entries that rows use.
     """
     if all(isinstance(other, Const) for other in others):
         constants = [other.value for other in others if isinstance(other, Const)]
@@ -338,7 +341,7 @@ def _of_constants(type_: DataType, value: Vector, constants: list[Any], kernel: 
 
 
 def _entries_in_use(value: Dict) -> tuple[pa.Array, Array]:
-    """The entries that rows have, with a NULL behind them where a row is one; and for each row which of them."""
+    """Return the entries that rows use, followed by a NULL if a row is NULL, and each row's position among them."""
     used = np.zeros(len(value.dictionary), np.bool_)
     used[value.codes if value.validity is None else value.codes[value.validity]] = True
     entries = value.dictionary.filter(pa.array(used))

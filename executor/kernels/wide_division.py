@@ -1,6 +1,6 @@
-"""Quotients of 64-bit integers that need up to 128 bits, as decimals have them: 16 digits after the point and more.
+"""Quotients of 64-bit integers that need up to 128 bits, for decimals with 16 digits after the point and more.
 
-Long division: the whole part, then as many digits at a time as the divisor leaves room for in 64 bits.
+Long division: the whole part, then as many digits at a time as fit 64 bits next to the divisor.
 
     quotient = whole * 10**shift + digits        as `limbs` has 128-bit integers
 """
@@ -22,9 +22,10 @@ MOST_DIGITS = 18
 def divide_wide(
     type_: DataType, numerator: Array, denominator: Array, validity: Array | None, shift: int
 ) -> Vector | None:
-    """numerator * 10**shift / denominator, rounded half away from zero; None where that may not fit `type_`.
+    """Compute numerator * 10**shift / denominator, rounded half away from zero; None if the result may not fit `type_`.
 
-    `denominator` is below 10**17 in size and not zero where `validity` is True; numerators are above -2**63.
+    The absolute value of `denominator` is below 10**17, and not zero if `validity` is True; numerators are above
+    -2**63.
     """
     if not 0 <= shift <= MOST_DIGITS or (type_.precision or 0) <= MOST_DIGITS:
         return None
@@ -43,7 +44,7 @@ def divide_wide(
 
 
 def fraction_digits(rest: Array, divisor: Array, shift: int) -> Array:
-    """The first `shift` digits after the point of rest / divisor; `rest` becomes what is left."""
+    """Return the first `shift` digits after the point of rest / divisor; `rest` becomes the remainder."""
     # 10**step * remainder stays within 64 bits, and so does twice a remainder at the end.
     step = max(1, len(str(INT64[1] // max(2, int(divisor.max(initial=1))))) - 1)
     digits = np.zeros(len(rest), np.int64)
