@@ -101,7 +101,7 @@ def _started(morsel: Morsel) -> Iterator[Batch]:
 
 @dataclass(eq=False)
 class ExecutionContext:
-    """What operators share while a statement runs.
+    """State that operators share while a statement runs.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Leaves: table scans with runtime filters, constant rows.
 
-A table scan asks the store for tokens of about `SPLIT_ROWS` rows, each a morsel; of more, where threads are few.
-Predicates and the runtime filters of joins above travel in the `ScanSpec`; the residual is evaluated on the batches
-that come back, whose other columns have not been read by then. A limit that the operator above has travels along as
-well, unless there is a residual to be evaluated first; then the morsel stops by itself. Where the store runs fragments,
-the residual travels, too.
+A table scan requests tokens of about `SPLIT_ROWS` rows from the store, each a morsel; larger ones if threads are few.
+Predicates and the runtime filters of joins above are part of the `ScanSpec`. The residual is evaluated on the returned
+batches, whose other columns have not been read by then. A limit of the operator above is part of the `ScanSpec` as
+well, unless a residual must be evaluated first; then the morsel stops by itself. If the store runs fragments, the
+residual is sent, too.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ SPLIT_ROWS = 4 * BATCH_ROWS
 """Rows per morsel of a scan: small enough to share a tablet among threads, large enough that its few milliseconds
 outweigh what starting it costs."""
 FEW_THREADS, FEW_THREADS_SPLIT_ROWS = 4, 8 * BATCH_ROWS
-"""So few threads have morsels enough of larger ones, which cost less beside writers: the rows that deltas change are
-judged once per morsel and rowset. (TPC-H's Q6 with 15,000 rows upserted: 15.5 ms of processor instead of 17.5.)"""
+"""Number of threads up to which morsels are larger. Fewer, larger morsels cost less with concurrent writers: rows
+changed by deltas are evaluated once per morsel and rowset. (TPC-H's Q6 with 15,000 rows upserted: 15.5 ms of processor
+instead of 17.5.)"""
 FEW_ROWS = 32_768
-"""Smaller batches of one morsel are gathered until they have so many: an operator takes some hundred microseconds for a
-batch of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
+"""Rows up to which smaller batches of one morsel are gathered: an operator takes some hundred microseconds for a batch
+of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
 SHARED_ROWS = 4_096
-"""A morsel of a scan at servers with fewer rows goes on with the next token; with more, another thread may as well.
+"""Rows below which a morsel of a scan at servers continues with the next token; with more, another thread may read it.
 (TPC-H over three servers: Q2 takes 0.9 times as long as without; with 32,768, Q7 and Q10 took 1.13 times as long.)"""
 
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
-    """The scan's stream, one morsel per token. Filters do not reach one that has been begun."""
+    """Open the scan's stream, one morsel per token. Filters do not reach a scan that has begun."""
     scan = context.begun.pop(id(node), None)
     if scan is None:
         at_runtime = filters.predicates(node)
@@ -60,16 +61,16 @@ def begin_scans(
     context: ExecutionContext,
     filters: RuntimeFilters = NO_FILTERS,
 ) -> None:
-    """Ask servers for scans without limits before their turn, with one message each; `open_table_scan` takes them.
+    """Request scans without limits from servers ahead of time, one message each; `open_table_scan` takes them over.
 
     Parameters
     ----------
     scans : iterable of (TableScan, int or None)
-        Each with the rows that its tablets may have, which must be known then; None: any number.
+        Each with the largest number of rows of its tablets, which must be known then; None: any number.
     most_tokens : int
-        That all of them may have together; a scan that has more, or is not small, waits for its turn.
+        Largest number of tokens of all of them; a scan that has more, or is not small, is not requested ahead of time.
     filters : RuntimeFilters
-        What is known of their rows by then.
+        Filters on their rows that are known by then.
     """
     asked: list[AskedScans] = []
     for node, most_rows in scans:
@@ -92,7 +93,7 @@ def begin_scans(
 def _tokens_of_rows(
     node: TableScan, context: ExecutionContext, at_runtime: tuple[ColumnPredicate, ...]
 ) -> tuple[list[ScanToken], Callable[[Batch], Batch]]:
-    """The tokens of a scan that gives the table's rows, and what becomes of their batches."""
+    """Tokens of a scan that produces the table's rows, and the function that is applied to their batches."""
     fragment = b""
     if node.residual is not None and context.store.runs_fragments and not context.is_deep:
         fragment = encoded(scan_fragment(node)) or b""
@@ -103,8 +104,8 @@ def _tokens_of_rows(
 
 
 def open_fragment_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters, fragment: bytes) -> Stream:
-    """What a fragment that ends in an aggregation makes of the scan, one morsel per token; the stream's columns are not
-    told."""
+    """Open the scan under a fragment that ends in an aggregation, one morsel per token; the stream's columns are not
+    set."""
     at_runtime = filters.predicates(node)
     tokens = _tokens(node, context, at_runtime, None, fragment)
     _tell_opened(node, context, at_runtime, tokens)
@@ -122,7 +123,7 @@ def _tokens(
     limit: int | None,
     fragment: bytes,
 ) -> list[ScanToken]:
-    """The scan's tokens, with the runtime filters that there are by now."""
+    """Tokens of the scan, with the runtime filters known by now."""
     spec = ScanSpec(
         node.names,
         (*node.predicates, *at_runtime),
@@ -147,7 +148,7 @@ def _tell_opened(
     at_runtime: tuple[ColumnPredicate, ...],
     tokens: Sequence[ScanToken],
 ) -> None:
-    """Tell those who count, and those who are told how far it is."""
+    """Record the opened scan in the statistics and in the progress."""
     if context.collect:
         context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
     if context.tracker is not None:
@@ -159,7 +160,7 @@ def _as_it_is(batch: Batch) -> Batch:
 
 
 def _most_rows(node: TableScan) -> int | None:
-    """How many rows a token has to give at most; None for all. What is wrong with a limit says the operator above."""
+    """Largest number of rows needed of a token; None for all. Invalid limits are reported by the Limit operator."""
     values = [
         None if expr is None else physical(Compiler(()).compile(expr)(Batch([], 1)))
         for expr in (node.limit, node.offset)
@@ -169,19 +170,20 @@ def _most_rows(node: TableScan) -> int | None:
 
 
 class _TokenScan:
-    """The tokens of one scan, a morsel each. Where servers scan, and all tokens are small, they are asked for together,
-    and small answers are put together.
+    """The tokens of one scan, a morsel each.
+
+    If servers scan and all tokens are small, they are requested together, and small results are combined.
 
     Parameters
     ----------
     finish : callable
-        What becomes of each batch.
+        Applied to each batch.
     limit : int, optional
-        So many rows of each token at most.
+        Largest number of rows of each token.
     is_gathered : bool
-        Are they the table's rows, so that small batches become one?
+        True if they are the table's rows, so that small batches are combined.
     is_begun : bool
-        Is it asked for before its turn?
+        True if the scan is requested ahead of time.
     """
 
     def __init__(
@@ -201,7 +203,7 @@ class _TokenScan:
         self._limit = limit
         self._is_gathered = is_gathered
         self._readings: dict[int, _Reading] = {}
-        """Of the tokens that are asked for together: those of their first runs, by number, until these begin."""
+        """For tokens that are requested together: the requests of their first runs, by number, until these begin."""
         self.asked: AskedScans | None = None
         self._shares: TokenShares | None = None
         if is_begun or (len(tokens) > 1 and all(token.is_small for token in tokens)):
@@ -211,7 +213,7 @@ class _TokenScan:
                 self._shares = TokenShares(len(tokens), SHARED_ROWS)
 
     def morsels(self) -> tuple[Morsel, ...]:
-        """In the tokens' order."""
+        """Return the morsels in the tokens' order."""
         is_asked = self.asked is not None
         return tuple(
             Morsel(partial(self._run, number), token.partition or token.tablet_id, is_asked)
@@ -245,8 +247,8 @@ class _TokenScan:
 class _Passed:
     """Rows that a scan has passed.
 
-    Not the reading itself, which has the token: its counters would refer back to it, and a cycle keeps the rows pinned
-    until the cyclic collector runs.
+    This is separate from `_Reading`, which has the token: the token's counters would refer back to it, and a cycle
+    keeps the rows pinned until the cyclic collector runs.
     """
 
     __slots__ = ("_context", "rows")
@@ -261,7 +263,7 @@ class _Passed:
 
 
 class _Reading:
-    """One token being read: what is told of how far that has come."""
+    """One token being read, and the progress reported of it."""
 
     def __init__(self, context: ExecutionContext, token: ScanToken):
         self.token = token
@@ -270,7 +272,7 @@ class _Reading:
         self.counters = ScanCounters(watch=self._passed.add)
 
     def done(self, node: TableScan) -> None:
-        """It has come to its end, or was left."""
+        """Record that the token was read to its end, or abandoned."""
         context = self._context
         if context.tracker is not None:
             context.tracker.part_done(max(0, self.token.rows - self._passed.rows))
@@ -279,8 +281,8 @@ class _Reading:
 
 
 def gathered(columns: Sequence[Column], batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same rows in batches of some size, still unread: a selective filter leaves few rows of each, and every
-    operator above costs some hundred microseconds per batch, however small."""
+    """Yield the same rows in larger batches, still unread. A selective filter leaves few rows of each batch, and every
+    operator above costs some hundred microseconds per batch, even for few rows."""
     few: list[Batch] = []
     for batch in batches:
         if few and (batch.length >= FEW_ROWS or sum(b.length for b in few) >= FEW_ROWS):
@@ -299,7 +301,7 @@ def _together(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
 
 
 def _first(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
-    """The batches up to the one that completes so many rows, cut there."""
+    """Yield the batches up to the one that completes `rows` rows, cut there."""
     while rows > 0 and (batch := next(batches, None)) is not None:
         if batch.length:
             kept = batch if batch.length <= rows else batch.slice(0, rows)
@@ -308,7 +310,7 @@ def _first(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
 
 
 def _finisher(node: TableScan) -> Callable[[Batch], Batch]:
-    """Evaluates the residual and drops the columns that only it needed."""
+    """Return a function that evaluates the residual and drops the columns that only it needed."""
     width = len(node.columns)
     wanted = range(width)
     if node.residual is None:
@@ -320,7 +322,7 @@ def _finisher(node: TableScan) -> Callable[[Batch], Batch]:
 
 
 def partition_columns(node: TableScan) -> frozenset[int]:
-    """The partition columns' numbers, where all of them come out: rows of two tablets differ in one of them."""
+    """Numbers of the partition columns, if all of them are produced: rows of two tablets differ in one of them."""
     names = partition_names(node.table)
     numbers = {name: column.id for name, column in zip(node.names, node.columns)}
     if not names or any(name not in numbers for name in names):
@@ -329,7 +331,7 @@ def partition_columns(node: TableScan) -> frozenset[int]:
 
 
 def partition_names(table: Table) -> set[str]:
-    """The columns that decide to which tablet a row belongs."""
+    """Columns that determine the tablet of a row."""
     return set(table.partitions.columns)
 
 
@@ -337,7 +339,7 @@ def partition_names(table: Table) -> set[str]:
 
 
 def open_values(node: ValuesScan) -> Stream:
-    """The constant rows, computed now."""
+    """Open the constant rows, computed now."""
     if not node.rows:
         return stream_of(node.columns, [])
     one_row = Batch([], 1)
