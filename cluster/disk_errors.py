@@ -1,10 +1,10 @@
-"""The kinds of errors that work on a server's files can end with.
+"""Classification of errors on a server's files.
 
-| kind | examples | what follows |
+| kind | examples | consequence |
 |---|---|---|
 | full | ENOSPC, EDQUOT | a passing state: writes are refused until there is space again (`tserver.directories`) |
-| passing | EMFILE, ENOMEM, EINTR | of the process, not of the file: the caller sees it, nothing else follows |
-| damage | a checksum that does not fit, EIO, a file that is gone | its replica has failed (`tablets.damage`) |
+| passing | EMFILE, ENOMEM, EINTR | of the process, not of the file: reported to the caller, no other consequence |
+| damage | a wrong checksum, EIO, a missing file | the replica has failed (`tablets.damage`) |
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.E
 
 
 def error_number(error: BaseException) -> int | None:
-    """The system's number of an error, of its cause, or of the cause of that; None where none of them has one."""
+    """Returns the `errno` of an error, or the first one in its chain of causes; None if there is none."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError | DiskError) and seen.errno:
@@ -29,12 +29,12 @@ def error_number(error: BaseException) -> int | None:
 
 
 def is_full(error: BaseException) -> bool:
-    """True if the error says that a disk, or a quota of one, is full."""
+    """True if the error reports that a disk, or a quota on it, is full."""
     return isinstance(error, DiskError | OSError) and error_number(error) in FULL
 
 
 def is_damage(error: BaseException, directory: str) -> bool:
-    """True if the error is of one of the files in `directory`, and would come again."""
+    """True if the error concerns a file in `directory` and would occur again."""
     if isinstance(error, CorruptionError):
         return error.path.startswith(f"{directory}/")
     if isinstance(error, DiskError | UnsupportedFormat):

@@ -1,6 +1,6 @@
-"""What a peer is and knows, whatever its role; `election`, `following` and `leading` change it.
+"""State of a peer in every role; `election`, `following` and `leading` change it.
 
-It is also where one step's results are collected: everything that the driver must do is written into `Core.ready`.
+The results of one step are collected here: all work for the driver is written into `Core.ready`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ FOREVER = float("inf")
 
 
 class Core:
-    """One peer's state.
+    """State of one peer.
 
     Attributes
     ----------
     term, vote : int, str
-        As in `HardState`; changed by `enter_term` and `give_vote` alone, which also hand them out to be made durable.
+        As in `HardState`; changed only by `enter_term` and `give_vote`, which also put them into `ready` to be made
+        durable.
     leader : Peer or None
-        The leader of the term, as far as known.
+        The leader of the term, if known.
     commit_index : int
-        Entries up to here are committed, and are never cut off.
+        Entries up to this index are committed, and are never truncated.
     durable_index : int
-        Entries up to here are on our own disk.
+        Entries up to this index are on this peer's disk.
     clock_limit : int
-        The greatest hybrid time up to which we have let some leader give out timestamps.
+        The greatest hybrid time up to which this peer has allowed any leader to assign timestamps.
     promised_until : float
-        Until then no other leader is voted for: one has been heard of, or may have been before the restart.
+        Until then this peer votes for no other leader: it has heard from one, or may have before a restart.
     election_at : float
-        When we campaign, unless a leader is heard; `FOREVER` where we have no vote or lead ourselves.
+        When this peer campaigns unless it hears from a leader; `FOREVER` for a leader and for a peer without a vote.
     """
 
     __slots__ = (
@@ -109,14 +110,15 @@ class Core:
         return RaftRole.FOLLOWER if self.is_voter else RaftRole.LEARNER
 
     def rest(self, leader: Peer | None = None) -> None:
-        """Be neither leader nor candidate."""
+        """Becomes neither leader nor candidate."""
         self.role = self._resting_role()
         self.leader = leader
         self._patience = self._draw_patience()
         self.wait_for_leader()
 
     def hear_leader(self, leader: Peer) -> None:
-        """A message of the term's leader has come: promise it our patience, and nobody else our vote."""
+        """Records a message of the term's leader: promises it to wait for its next one, and to vote for no other
+        peer."""
         if self.leader is None or self.role is RaftRole.CANDIDATE:
             self.lost_elections = 0
             self.rest(leader)
@@ -128,7 +130,7 @@ class Core:
         return self.options.election_timeout * (1 + self.random.random())
 
     def wait_for_leader(self) -> None:
-        """From now on, wait once to twice the election timeout; the only voter waits for nobody."""
+        """Restarts the election timer: once to twice the election timeout; the only voter does not wait."""
         if self.role is RaftRole.LEARNER:
             self.election_at = FOREVER
         elif self.members.is_only_voter(self.id):
@@ -139,7 +141,7 @@ class Core:
     # ---- term and vote ---------------------------------------------------------------------------------------------
 
     def enter_term(self, term: int, vote: str = "") -> None:
-        """Go on to a later term; nobody leads it yet."""
+        """Moves to a later term, whose leader is not known yet."""
         assert term > self.term, f"from term {self.term} back to {term}"
         self.term = term
         self.give_vote(vote)
@@ -152,7 +154,7 @@ class Core:
     # ---- peers -----------------------------------------------------------------------------------------------------
 
     def peer(self, id: str) -> Peer:
-        """A peer with its address, as far as anybody has told."""
+        """Returns a peer with its last known address."""
         if (peer := self.members.peer(id)) is not None:
             return peer
         if self.stranger is not None and self.stranger.id == id:
@@ -171,7 +173,7 @@ class Core:
         return term
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Append to the log; configurations among the entries are in force at once."""
+        """Appends to the log; configurations among the entries are in force at once."""
         self.log.append(entries)
         for entry in entries:
             if entry.kind == CONFIGURATION:
@@ -179,7 +181,7 @@ class Core:
                 self._configuration_changed()
 
     def truncate(self, last_index: int) -> None:
-        """Cut the log behind `last_index`."""
+        """Truncates the log after `last_index`."""
         assert last_index >= self.commit_index, f"entry {last_index + 1} is committed (up to {self.commit_index})"
         self.log.truncate(last_index)
         self.durable_index = min(self.durable_index, last_index)
@@ -194,6 +196,6 @@ class Core:
             self.wait_for_leader()
 
     def commit(self, index: int) -> None:
-        """Entries up to `index` are committed."""
+        """Marks the entries up to `index` as committed."""
         self.commit_index = self.ready.commit_index = index
         self.members.commit(index)

@@ -1,13 +1,13 @@
-"""How a leader is chosen: elections with a round of questions before them, and votes.
+"""Leader election: pre-vote, then vote.
 
-    FOLLOWER ── no leader heard ──► CANDIDATE, asking whether it would be elected (pre-vote; the term stays)
-                                        │ a majority would
+    FOLLOWER ── no leader heard ──► CANDIDATE, requests pre-votes (the term stays)
+                                        │ a majority grants them
                                         ▼
-                                    CANDIDATE in the next term, asking for votes ── a majority ──► LEADER
+                                    CANDIDATE in the next term, requests votes ── a majority ──► LEADER
 
-Sources: Ongaro's thesis, sections 3.4 (elections), 3.6.1 (only who has all committed entries is elected), 4.2.3 (who
-hears a leader votes for nobody else), 9.6 (pre-vote), 3.10 (transfer). Pre-vote and the promise together keep a peer
-that was cut off, or removed, from disturbing a leader that works.
+Sources: Ongaro's thesis, sections 3.4 (elections), 3.6.1 (only a peer that has all committed entries is elected), 4.2.3
+(a peer that hears a leader votes for no other), 9.6 (pre-vote), 3.10 (transfer). Pre-vote and the promise together keep
+a peer that was partitioned or removed from disturbing a working leader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .events import RaftRole
 from .messages import VoteRequest, VoteResponse
 
 MAX_DOUBLINGS = 3
-"""After lost elections the wait for the next one doubles, up to 4 to 8 election timeouts."""
+"""The wait before the next election doubles after each lost one, up to 4 to 8 election timeouts."""
 
 
 class Election:
@@ -26,7 +26,7 @@ class Election:
     Attributes
     ----------
     clock_floor : int
-        While counting votes: the greatest clock limit that a voter has told.
+        While counting votes: the greatest clock limit that a voter has reported.
     """
 
     __slots__ = ("_core", "_is_pre", "_is_transfer", "_votes", "clock_floor")
@@ -41,7 +41,7 @@ class Election:
     # ---- candidate -------------------------------------------------------------------------------------------------
 
     def campaign(self) -> bool:
-        """Begin an election, if this peer may; True if it is won already, by the only voter."""
+        """Begins an election if this peer may; True if it is won at once, by the only voter."""
         core = self._core
         if not core.is_voter:
             return False
@@ -52,8 +52,7 @@ class Election:
         return self._ask(is_pre=True)
 
     def campaign_for_transfer(self) -> bool:
-        """Begin an election that the leader asked for: our promise to it holds nobody back, and nobody need be asked
-        first."""
+        """Begins an election at the leader's request: without pre-vote, and in spite of the promise to that leader."""
         if not self._core.is_voter:
             return False
         return self._ask(is_pre=False, is_transfer=True)
@@ -80,7 +79,7 @@ class Election:
     def _wait_for_votes(self) -> None:
         core = self._core
         if self._is_pre:
-            core.lost_elections += 1  # taken back by a leader that is heard, or by winning
+            core.lost_elections += 1  # reset when a leader is heard, or by winning
         doublings = min(max(core.lost_elections - 1, 0), MAX_DOUBLINGS)
         core.election_at = core.now + core.options.election_timeout * (0.5 + core.random.random() / 2) * 2**doublings
 
@@ -94,7 +93,7 @@ class Election:
         return True
 
     def on_response(self, response: VoteResponse) -> bool:
-        """Count a vote; True if the election is won by it."""
+        """Counts a vote; True if it wins the election."""
         core = self._core
         if core.role is not RaftRole.CANDIDATE or response.sender not in core.members.voters:
             return False
@@ -111,11 +110,11 @@ class Election:
     # ---- voter -----------------------------------------------------------------------------------------------------
 
     def on_request(self, request: VoteRequest) -> None:
-        """Give the vote, or refuse it."""
+        """Grants or refuses a vote."""
         core = self._core
         is_bound = core.role is RaftRole.LEADER or core.now < core.promised_until
         if request.term < core.term or (is_bound and not request.transfer):
-            granted = False  # and its term is nothing to us: thesis, section 4.2.3
+            granted = False  # and its term is ignored: thesis, section 4.2.3
         elif request.pre:
             granted = (request.term > core.term or self._is_free_for(request)) and self._is_up_to_date(request)
         else:
@@ -136,10 +135,10 @@ class Election:
         return True
 
     def _is_free_for(self, request: VoteRequest) -> bool:
-        """No leader of this term is known, and no vote was given to another in it."""
+        """True if no leader of this term is known, and no vote in it was given to another peer."""
         return self._core.leader is None and self._core.vote in ("", request.sender)
 
     def _is_up_to_date(self, request: VoteRequest) -> bool:
-        """The candidate's log is no shorter than ours where they may differ (thesis, section 3.6.1)."""
+        """True if the candidate's log is at least as up to date as this peer's (thesis, section 3.6.1)."""
         core = self._core
         return (request.last_term, request.last_index) >= (core.last_term, core.log.last_index)

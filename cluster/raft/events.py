@@ -1,15 +1,15 @@
-"""What goes into a `RaftNode` and what comes out of it; the node itself touches no clock, disk or socket.
+"""Input and output of a `RaftNode`; the node itself uses no clock, disk or socket.
 
-    Tick, Received, Propose, Persisted, ... ─► RaftNode.step(event, now) ─► Ready
+Tick, Received, Propose, Persisted, ... ─► RaftNode.step(event, now) ─► Ready
 
-The driver deals with a `Ready` in the order of its fields; that order is what durability rests on:
+The driver processes a `Ready` in the order of its fields; durability depends on that order:
 
 1. `hard_state` is made durable before anything else of the Ready is sent.
-2. The log has been changed already, in memory (`Log.append`, `Log.truncate`). The driver syncs it when it likes, and
-   says so by `Persisted`: only then does the node count its own entry, or acknowledge one of the leader's.
-3. `messages` are sent. A leader's go out beside its own disk's work: a majority of others is enough.
+2. The log is already changed in memory (`Log.append`, `Log.truncate`). The driver syncs it at any time and reports
+   that by `Persisted`: only then does the node count its own entry, or acknowledge one of the leader's.
+3. `messages` are sent. A leader sends them while its own disk works: a majority of the others is enough.
 4. `commit_index` has grown: entries up to it are applied, in order.
-5. The rest is news: role, leader, configuration, peers that need a copy of the data.
+5. The remaining fields are notifications: role, leader, configuration, peers that need a copy of the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .messages import Configuration, Entry, HardState, Message, Peer
 
 
 class RaftRole(enum.StrEnum):
-    """What a peer is in its term. A learner is a PRE_VOTER, or a server that the configuration does not name."""
+    """The role of a peer in its term. A learner is a PRE_VOTER, or a server outside the configuration."""
 
     FOLLOWER = "FOLLOWER"
     CANDIDATE = "CANDIDATE"
@@ -33,10 +33,10 @@ class RaftRole(enum.StrEnum):
 
 
 class Log(Protocol):
-    """The replicated log as a node sees it: in memory at once, durable when the driver says so.
+    """The replicated log as a node sees it: changed in memory at once, durable when the driver reports it.
 
-    Indexes have no gaps. Entries up to `base_index` are gone (they are in files); of the last of them the term is
-    known.
+    Indexes have no gaps. Entries up to `base_index` were removed (their effects are in files); the term of the last of
+    them is known.
     """
 
     @property
@@ -46,17 +46,18 @@ class Log(Protocol):
     def last_index(self) -> int: ...
 
     def term(self, index: int) -> int | None:
-        """The term of an entry, `base_index` included; 0 for index 0, None where it is not there (any more)."""
+        """Returns the term of an entry, also of `base_index`; 0 for index 0, None for an index that the log does not
+        have."""
 
     def entries(self, first: int, last: int, max_bytes: int) -> Sequence[Entry]:
-        """Entries `first` to `last`, both inclusive; at least one, then as many as `max_bytes` of bodies hold. May be
-        fewer."""
+        """Returns entries `first` to `last`, both inclusive: at least one, then as many as `max_bytes` of bodies hold.
+        May return fewer."""
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Entries behind the last one."""
+        """Appends entries after the last one."""
 
     def truncate(self, last_index: int) -> None:
-        """Forget the entries behind `last_index`."""
+        """Removes the entries after `last_index`."""
 
 
 # ---- events -------------------------------------------------------------------------------------------------------
@@ -67,26 +68,26 @@ class Tick(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    """A message of a peer has come. `sender`, where the driver knows it, tells the address of one that the
-    configuration does not name."""
+    """A message of a peer has arrived. `sender`, if the driver knows it, has the address of a peer outside the
+    configuration."""
 
     message: Message
     sender: Peer | None = None
 
 
 class Propose(Struct, frozen=True):
-    """Append entries to the log of the leader: (timestamp, kind, body) each. `NotTheLeader` where it is none."""
+    """Append entries to the leader's log: (timestamp, kind, body) each. Raises `NotTheLeader` at other peers."""
 
     entries: tuple[tuple[int, int, bytes], ...]
 
 
 class Send(Struct, frozen=True):
-    """As leader, send the peers what they lack. Otherwise nothing."""
+    """As leader, send the peers their missing entries. Otherwise no effect."""
 
 
 class Persisted(Struct, frozen=True):
-    """The log is durable up to entry `index`, which is of `term`: where it has another by now, this is old news. A sync
-    that was begun before the last `Log.truncate` is not told."""
+    """The log is durable up to entry `index` of `term`; ignored if the log now has another term there. A sync that
+    began before the last `Log.truncate` is not reported."""
 
     index: int
     term: int
@@ -94,26 +95,26 @@ class Persisted(Struct, frozen=True):
 
 class ChangePeers(Struct, frozen=True):
     """Replace the configuration by one that differs in one peer: added as PRE_VOTER or VOTER, promoted, or removed.
-    `expected_index`, where given, is that of the configuration that it replaces. `ConfigurationRefused` where it cannot
-    be: another change is not committed yet, it differs in more, or would remove the leader itself."""
+    `expected_index`, if given, is the index of the configuration to replace. Raises `ConfigurationRefused` while
+    another change is uncommitted, for more than one difference, and for the removal of the leader itself."""
 
     peers: tuple[Peer, ...]
     expected_index: int | None = None
 
 
 class Transfer(Struct, frozen=True):
-    """Hand leadership to a voter (None: the one that is furthest)."""
+    """Transfer leadership to a voter (None: the most up-to-date one)."""
 
     target: str | None = None
 
 
 class Campaign(Struct, frozen=True):
-    """Start an election now, without waiting: for the first leader of a new tablet."""
+    """Start an election at once: for the first leader of a new tablet."""
 
 
 class Renew(Struct, frozen=True):
-    """As leader, begin a round now instead of at the next heartbeat: for a lease or a clock limit that has run out, or
-    to tell followers of a commit or a safe time at once. Otherwise nothing."""
+    """As leader, begin a round now instead of at the next heartbeat: after a lease or a clock limit has run out, or to
+    send a commit index or a safe time to followers at once. Otherwise no effect."""
 
 
 Event: TypeAlias = Tick | Received | Propose | Send | Persisted | ChangePeers | Transfer | Campaign | Renew
@@ -123,27 +124,30 @@ Event: TypeAlias = Tick | Received | Propose | Send | Persisted | ChangePeers | 
 
 
 class Ready(Struct):
-    """What the driver must do now; see the module's page for the order."""
+    """Work for the driver; see the module's page for the order."""
 
     hard_state: HardState | None = None
     truncated_to: int | None = None
-    """The log was cut: entries behind this index are void, whatever waits for them has failed. New ones may follow."""
+    """The log was truncated: entries after this index are void, and callers that wait for them fail. New ones may
+    follow."""
     messages: list[tuple[Peer, Message]] = []
-    """Where a peer's address is "", no configuration tells it: the driver knows it from what that server has sent."""
+    """A peer's address is "" if no configuration has it: the driver then uses the address that the server itself has
+    sent."""
     commit_index: int | None = None
     is_leader_changed: bool = False
-    """Role, term or leader are others than before (`RaftNode.role`, `term`, `leader`), or the leader has become able to
-    serve (`RaftNode.is_serving`)."""
+    """The role, term or leader has changed (`RaftNode.role`, `term`, `leader`), or the leader has become able to serve
+    (`RaftNode.is_serving`)."""
     configuration: Configuration | None = None
-    """The configuration in force (the log's newest, committed or not) is another."""
+    """The configuration in force (the log's newest, committed or not) has changed."""
     bootstraps: list[Peer] = []
-    """Peers that need what the log has no more: they are to copy this replica's data. Repeated, at most once per
-    election timeout, until the peer answers from within the log."""
+    """Peers that need entries that the log no longer has: they must copy this replica's data. Repeated at most once per
+    election timeout, until the peer responds with an index within the log."""
     silent: list[Peer] = []
-    """Voters that the leader has not heard of for `RaftOptions.eviction_timeout`; told once per silence."""
+    """Voters that the leader has not heard from for `RaftOptions.eviction_timeout`; reported once per silence."""
     is_held: bool = False
-    """Entries are held back (`RaftOptions.gathers`): step `Send` in a moment."""
+    """Entries are held back (`RaftOptions.gathers`): the driver steps `Send` soon."""
     clock_floor: int | None = None
-    """The peer has become leader: before it proposes anything, its clock must be above this (`HybridClock.update`)."""
+    """The peer has become leader: its clock must be moved above this before its first proposal
+    (`HybridClock.update`)."""
     ignored: str = ""
-    """Why the message of a peer was disregarded: it was nonsense, from a faulty peer or of another version."""
+    """The reason for which a peer's message was ignored: it was invalid, from a faulty peer or another version."""

@@ -1,8 +1,8 @@
-"""A peer that takes entries from a leader.
+"""A peer that receives entries from a leader.
 
-An entry is appended where the one before it is the leader's too; what contradicts the leader is cut off first, and is
-never committed (thesis, section 3.5). Entries are acknowledged when they are durable, up to where the log is known to
-agree with this leader's. That a round was heard needs no disk: a heartbeat is answered at once.
+An entry is appended if the entry before it is the leader's too; conflicting entries are truncated first, and are never
+committed ones (thesis, section 3.5). Entries are acknowledged when they are durable, up to the index at which the log
+is known to match this leader's. Acknowledging a round needs no disk: a heartbeat is answered at once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MAX_PENDING_SAFE_TIMES = 16
 
 
 class Following:
-    """What belongs to one term's leader, and the safe times that leaders have told, this peer among them.
+    """State that belongs to one term's leader, and the safe times that leaders, including this peer, have announced.
 
     Attributes
     ----------
     safe_time, safe_index : int
-        With all entries up to `safe_index`, which is committed here, every write at or below `safe_time` is there.
+        `safe_index` is committed here, and the entries up to it contain every write at or below `safe_time`.
     """
 
     __slots__ = (
@@ -47,7 +47,7 @@ class Following:
         self._pending_safe_times: list[tuple[int, int]] = []
 
     def on_append(self, request: AppendRequest) -> None:
-        """Take a message of the leader of the present term."""
+        """Processes a message of the current term's leader."""
         core = self._core
         if reason := _what_is_wrong(request) or self._what_contradicts(request):
             core.ready.ignored = reason
@@ -56,7 +56,7 @@ class Following:
         core.hear_leader(leader)
         if self._term != core.term:
             self._term, self._heard_round, self._unacknowledged = core.term, 0, False
-            self._matched_index = core.commit_index  # which any later leader has too: thesis, section 3.6.3
+            self._matched_index = core.commit_index  # every later leader has it too: thesis, section 3.6.3
         self._heard_round = max(self._heard_round, request.round)
         core.clock_limit = max(core.clock_limit, request.clock_limit)
         if not self._has_previous(request):
@@ -70,12 +70,13 @@ class Following:
             self._acknowledge()
 
     def _what_contradicts(self, request: AppendRequest) -> str:
-        """Why this is no leader of this tablet: it has other entries than the committed ones; "" if that is not so."""
+        """Returns the reason for which the sender cannot lead this tablet: another entry in place of a committed one;
+        or ""."""
         core = self._core
         index = min(core.commit_index, request.previous_index + len(request.entries))
         if index < request.previous_index:
             return ""
-        place = index - request.previous_index - 1  # where the last agrees, so do all before it
+        place = index - request.previous_index - 1  # if the last one matches, so do all before it
         term = request.entries[place].term if place >= 0 else request.previous_term
         own_term = core.log.term(index)
         if own_term is None or own_term == term:
@@ -83,7 +84,7 @@ class Following:
         return f"{request.sender} has entry {index} of term {term}, which is committed here as one of term {own_term}"
 
     def _has_previous(self, request: AppendRequest) -> bool:
-        """Whether our log agrees with the leader's up to where the message begins."""
+        """True if this log matches the leader's up to the index before the message's entries."""
         core = self._core
         return (
             request.previous_index <= core.commit_index
@@ -105,8 +106,8 @@ class Following:
             self._settle_safe_times()
 
     def _new_entries(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-        """Those that the log does not have yet; what contradicts them is cut off. A message that was overtaken by later
-        ones contradicts nothing."""
+        """Returns the entries that the log does not have yet, after truncating conflicting ones. A message that later
+        ones have overtaken conflicts with nothing."""
         core = self._core
         log, last_index = core.log, core.log.last_index
         for place, entry in enumerate(entries):
@@ -122,7 +123,7 @@ class Following:
     # ---- acknowledging ---------------------------------------------------------------------------------------------
 
     def persisted(self) -> None:
-        """More of the log is durable."""
+        """Acknowledges entries that have become durable."""
         if self._unacknowledged and self._term == self._core.term and self._core.leader is not None:
             self._acknowledge()
 
@@ -146,7 +147,7 @@ class Following:
         self._settle_safe_times()
 
     def have_led(self, safe_time: int, safe_index: int) -> None:
-        """This peer leads no more, and vouches for a safe time as its own follower: `safe_index` is committed."""
+        """Keeps the safe time that this peer, whose leadership has ended, had announced; `safe_index` is committed."""
         self._settle_safe_times()
         if safe_time > self.safe_time:
             self.safe_time, self.safe_index = safe_time, safe_index
@@ -159,16 +160,16 @@ class Following:
 
 
 def _what_is_wrong(request: AppendRequest) -> str:
-    """Why no leader would send this; "" if one may."""
+    """Returns the reason for which no leader would send this message; "" if one could."""
     index, term = request.previous_index, request.previous_term
     if index < 0 or not 0 <= term <= request.term:
-        return f"{request.sender} of term {request.term} names entry {index} of term {term} as the one before"
+        return f"{request.sender} of term {request.term} names entry {index} of term {term} as the preceding one"
     for entry in request.entries:
         index += 1
         if entry.index != index or not term <= entry.term <= request.term:
             return (
-                f"{request.sender} of term {request.term} sends entry {entry.index} of term {entry.term} where entry "
-                f"{index} of term {term} or later was due"
+                f"{request.sender} of term {request.term} sends entry {entry.index} of term {entry.term} instead of "
+                f"entry {index} of term {term} or later"
             )
         term = entry.term
         if entry.kind == CONFIGURATION:

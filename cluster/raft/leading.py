@@ -1,10 +1,10 @@
-"""A leader: its peers, its rounds, and what it does with their answers.
+"""A leader: its followers, its rounds, and their responses.
 
-    propose ─► log (memory) ─┬─► peers, pipelined ─► answers: durable there ─┐
-                             └─► own disk ─────────► Persisted: durable here ┴─► a majority: committed
+    propose ─► log (memory) ─┬─► peers, pipelined ─► responses: durable there ─┐
+                             └─► own disk ─────────► Persisted: durable here ──┴─► a majority: committed
 
-Only entries of the leader's own term are committed by counting; they bring the earlier ones along (Ongaro's thesis,
-section 3.6.2). The leader's own disk is one among the voters', and may be the last (section 10.2.1).
+Only entries of the leader's own term are committed by counting; they commit the earlier ones with them (Ongaro's
+thesis, section 3.6.2). The leader's own disk counts as one voter's, and may be the last (section 10.2.1).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Number = TypeVar("Number", int, float)
 
 
 class Leading:
-    """One peer's leadership of one term; given up by `Core.rest`.
+    """One peer's leadership in one term; ended by `Core.rest`.
 
     Attributes
     ----------
     lease : Lease
     progress : dict of str to PeerProgress
-        All peers in force but this one.
+        All peers of the configuration in force except this one.
     timestamp_floor : int
         Every timestamp of this leader is above it.
     first_index : int
-        The NO_OP that this term began with: once it is committed, the leader serves.
+        The NO_OP that began this term: the leader serves once it is committed.
     heartbeat_at : float
         When the next round is due.
     """
@@ -75,7 +75,7 @@ class Leading:
 
     @property
     def is_serving(self) -> bool:
-        """All that earlier leaders have committed is known to be so (thesis, section 6.4, step 1)."""
+        """True if all commits of earlier leaders are known here (thesis, section 6.4, step 1)."""
         return self._core.commit_index >= self.first_index
 
     @property
@@ -83,27 +83,28 @@ class Leading:
         return min(self.heartbeat_at, self.transferring.deadline)
 
     def has_lease(self, now: float) -> bool:
-        """No other leader can be elected before the lease ends, nor one be asked for by ourselves."""
+        """True if no other leader can be elected before the lease ends, not even by a transfer that this leader
+        requests."""
         return now < self.lease.until and not self.transferring.has_begun
 
     # ---- rounds ----------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Time has passed: a heartbeat may be due, or a transfer have taken too long."""
+        """Sends a due heartbeat, or ends a transfer that has timed out."""
         if self._core.now >= self.transferring.deadline:
             self._core.rest()
         elif self._core.now >= self.heartbeat_at:
             self.renew()
 
     def renew(self) -> None:
-        """Begin a round, or step down where no majority answers any more."""
+        """Begins a round, or steps down if a majority no longer responds."""
         if self._has_contact():
             self._begin_round()
         else:
             self._core.rest()
 
     def _begin_round(self) -> None:
-        """Tell all peers that we lead; a lease and a higher clock limit come of a majority's answers."""
+        """Sends a round to all peers; responses of a majority extend the lease and raise the clock limit."""
         core = self._core
         self.heartbeat_at = core.now + core.options.heartbeat
         self._next_round()
@@ -119,15 +120,15 @@ class Leading:
         self._count_round()
 
     def _count_round(self) -> None:
-        """How far a majority has heard; our own rounds we have heard."""
+        """Counts the rounds that a majority has heard; this peer has heard its own."""
         own, progress = self._core.id, self.progress
         rounds = [self.lease.round if id == own else progress[id].round for id in self._core.members.voters]
         self.lease.heard(_reached_by_majority(rounds, self._core.members.majority), self._core.options.lease)
         self._replication.safe_time = min(self._announced[0], self.lease.timestamp_limit)
 
     def _has_contact(self) -> bool:
-        """Whether a majority was heard within an election timeout: otherwise another leader may be at work (thesis,
-        section 6.2)."""
+        """True if a majority was heard within an election timeout; otherwise another leader may exist (thesis, section
+        6.2)."""
         core, progress = self._core, self.progress
         heard = [core.now if id == core.id else progress[id].heard_at for id in core.members.voters]
         return core.now - _reached_by_majority(heard, core.members.majority) < core.options.election_timeout
@@ -141,18 +142,17 @@ class Leading:
                     core.ready.silent.append(progress.peer)
 
     def announce_safe_time(self, timestamp: int, index: int) -> None:
-        """Every write at or below `timestamp`, now and for ever, is among the entries up to `index`."""
+        """Announces that the entries up to `index` contain every write at or below `timestamp`, now and in future."""
         if timestamp > self._announced[0]:
             self._announced = (timestamp, index)
             self._replication.safe_index = index
             self._replication.safe_time = min(timestamp, self.lease.timestamp_limit)
 
     def lasting_safe_time(self) -> tuple[int, int]:
-        """Of what was announced, that which holds without this leadership: a safe time, and the committed index that it
-        needs.
+        """Returns the announced safe time that holds beyond this leadership, and the committed index that it requires.
 
-        Later leaders start above the clock limit that a majority has heard, and have all that this one has committed.
-        What it has not, they may commit or cut off, nobody here knows which: so the safe time is below all of that.
+        Later leaders start above the clock limit that a majority has heard, and have all entries that this one has
+        committed. They may commit or truncate its other entries, so the safe time is below all of those.
         """
         core, timestamp, index = self._core, self._replication.safe_time, self._replication.safe_index
         if not self.is_serving:
@@ -167,7 +167,8 @@ class Leading:
     # ---- proposing -------------------------------------------------------------------------------------------------
 
     def propose(self, entries: Sequence[tuple[int, int, bytes]]) -> None:
-        """Append entries of a client and send them on; `NotTheLeader` where the time is over for that."""
+        """Appends a client's entries and sends them; raises `NotTheLeader` for timestamps from before this
+        leadership."""
         self._check_not_transferring()
         for timestamp, kind, _ in entries:
             if timestamp <= self.timestamp_floor:
@@ -182,7 +183,7 @@ class Leading:
         self._replication.proposed(len(entries))
 
     def send(self) -> None:
-        """Send the peers what was held back, unless there is reason still."""
+        """Sends the entries that were held back, unless there is still a reason to wait."""
         self._replication.send_unless_awaiting()
 
     def _append(self, entries: Sequence[tuple[int, int, bytes]]) -> None:
@@ -195,26 +196,26 @@ class Leading:
     def _check_not_transferring(self) -> None:
         if self.transferring.has_begun:
             target = self._core.peer(self.transferring.target)
-            raise NotTheLeader(f"leadership is being handed to {target.id}", target.address, self._core.term)
+            raise NotTheLeader(f"leadership is being transferred to {target.id}", target.address, self._core.term)
 
     # ---- answers ---------------------------------------------------------------------------------------------------
 
     def on_response(self, response: AppendResponse) -> None:
-        """Take a peer's answer from this term."""
+        """Processes a peer's response in this term."""
         core = self._core
         progress = self.progress.get(response.sender)
         if progress is None:
             return
         if response.is_missing:
             if 0 < response.round < progress.round:
-                return  # it has had data since
+                return  # an older response: the peer has had data since
             progress.lost_everything()
             self._replication.ask_for_copy(progress)
             return
         if response.round > self.lease.round or response.match_index > core.log.last_index:
             core.ready.ignored = (
-                f"{response.sender} answers round {response.round} up to entry {response.match_index}; this leader is "
-                f"at round {self.lease.round} and entry {core.log.last_index}"
+                f"{response.sender} responds to round {response.round} up to entry {response.match_index}; this leader "
+                f"is at round {self.lease.round} and entry {core.log.last_index}"
             )
             return
         progress.heard_at, progress.is_silent = core.now, False
@@ -242,10 +243,11 @@ class Leading:
         self._replication.go_on(progress)
 
     def _refused(self, progress: PeerProgress, committed_index: int) -> None:
-        """The log there does not join on: go back to the last entry that we both have, and no further."""
+        """Resumes from the last entry that both logs are known to have: the peer's log does not have the preceding
+        one."""
         index = max(progress.match_index, committed_index)
         is_beyond_log = index < self._core.log.base_index
-        if is_beyond_log and progress.needs_copy:  # so it does not have our log's base either
+        if is_beyond_log and progress.needs_copy:  # the peer does not have the log's base either
             self._replication.ask_for_copy(progress)
             return
         progress.needs_copy = is_beyond_log
@@ -254,7 +256,7 @@ class Leading:
         self._replication.send_at_least_one(progress)
 
     def count_entries(self) -> None:
-        """Commit what a majority has durable."""
+        """Commits the entries that a majority has durable."""
         core, progress = self._core, self.progress
         own, own_index = core.id, core.durable_index
         matches = [own_index if id == own else progress[id].match_index for id in core.members.voters]
@@ -267,13 +269,13 @@ class Leading:
     # ---- peers -----------------------------------------------------------------------------------------------------
 
     def change_peers(self, peers: tuple[Peer, ...], expected_index: int | None) -> None:
-        """Append a configuration that differs in one peer from the one in force."""
+        """Appends a configuration that differs in one peer from the one in force."""
         core = self._core
         current = core.members.current
         self._check_not_transferring()
         if expected_index is not None and expected_index != current.index:
             raise ConfigurationRefused(
-                f"the configuration in force is that of entry {current.index}, not {expected_index}"
+                f"the configuration in force has log index {current.index}, not {expected_index}"
             )
         if not self._may_change():
             raise ConfigurationRefused(
@@ -290,7 +292,8 @@ class Leading:
         return self.is_serving and self._core.members.current.index <= self._core.commit_index
 
     def _follow_configuration(self, first: int) -> None:
-        """Keep account of the peers in force; new ones are sent entry `first`, and go back from there."""
+        """Updates `progress` to the peers in force; sending to a new peer begins at entry `first` and goes back from
+        there."""
         core, known = self._core, dict(self.progress)
         self.progress.clear()
         for peer in core.members.current.peers:
@@ -302,7 +305,7 @@ class Leading:
             self.progress[peer.id] = progress
 
     def _promote(self, progress: PeerProgress) -> None:
-        """Make a PRE_VOTER that has caught up a VOTER, if the configuration may be changed now."""
+        """Promotes a PRE_VOTER that has caught up to VOTER, if the configuration may change now."""
         core = self._core
         if not self._may_change() or self.transferring.has_begun or progress.needs_copy:
             return
@@ -313,6 +316,6 @@ class Leading:
 
 
 def _reached_by_majority(values: list[Number], majority: int) -> Number:
-    """The greatest value that `majority` of the voters have reached."""
+    """Returns the greatest value that `majority` of the voters have reached."""
     values.sort()
     return values[len(values) - majority]

@@ -1,13 +1,13 @@
-"""A leader's rounds, and what the answers to them allow it: to serve reads, and to give out timestamps.
+"""A leader's rounds, and the rights that their responses give: to serve reads, and to assign timestamps.
 
     round 7                          round 8
     ├─ begun at t, clock limit c ────┼──────────── ...
     │      a majority has heard it: the lease holds until t + lease,
-    │                               timestamps up to c may be given out and read at
+    │                               timestamps up to c may be assigned and read at
 
-A peer that hears a round promises no vote to anybody else for an election timeout, from when it heard it, which is
-after t: so until t + lease no other leader can be elected (thesis, section 6.4.1). The timestamps need no clocks at
-all: each new leader is told by its voters of every limit that a majority has heard, and starts above.
+A peer that hears a round promises to vote for no other peer for one election timeout. The promise starts when the round
+is heard, which is after t, so no other leader can be elected until t + lease (thesis, section 6.4.1). The timestamps
+need no clocks: each new leader learns from its voters every limit that a majority has heard, and starts above it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Lease:
     round : int
         The newest round; 0 before the first.
     clock_limit : int
-        What this round carries: never less than an earlier one's.
+        The limit that this round carries: never less than an earlier one's.
     until : float
         The end of the lease, in the seconds of `RaftNode.step`.
     timestamp_limit : int
@@ -42,13 +42,13 @@ class Lease:
         self._open: deque[tuple[int, float, int]] = deque()
 
     def begin(self, now: float, clock_limit: int) -> None:
-        """Begin the next round."""
+        """Begins the next round."""
         self.round += 1
         self.clock_limit = max(self.clock_limit, clock_limit)
         self._open.append((self.round, now, self.clock_limit))
 
     def heard(self, round: int, lease: float) -> None:
-        """A majority has heard of all rounds up to `round`."""
+        """Records that a majority has heard all rounds up to `round`."""
         open = self._open
         while open and open[0][0] <= round:
             _, begun_at, limit = open.popleft()

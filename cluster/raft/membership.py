@@ -1,10 +1,10 @@
-"""Who the peers are: the configurations of a tablet by the log index that made them so.
+"""A tablet's configurations, by the log index of the entries that made them.
 
-A configuration is in force from the moment its entry is in the log, committed or not, and a truncated log brings the
-one before it back (Ongaro's thesis, section 4.1). One differs from the next in one peer, so any majority of one
-overlaps any majority of the other, and no two leaders can be chosen by different configurations. That needs two
-more rules, which the leader keeps: at most one configuration is uncommitted, and the first one of a term waits until
-an entry of the term is committed (the author's correction of 2015).
+A configuration is in force once its entry is in the log, committed or not; truncating the entry restores the previous
+configuration (Ongaro's thesis, section 4.1). Successive configurations differ in one peer, so any majority of one
+overlaps any majority of the next, and two configurations cannot elect different leaders. The leader keeps two more
+rules for that: at most one configuration is uncommitted, and the first one of a term waits until an entry of the term
+is committed (the author's correction of 2015).
 
     index           0         12         40
     configuration   A B C     A B C d    A B C D        d: PRE_VOTER, D: VOTER
@@ -27,22 +27,22 @@ _DECODER = msgpack_decoder(Configuration)
 
 
 def encode_configuration(configuration: Configuration) -> bytes:
-    """The body of a CONFIGURATION entry."""
+    """Returns the body of a CONFIGURATION entry."""
     return msgspec.msgpack.encode(configuration)
 
 
 def decode_configuration(body: bytes, index: int) -> Configuration:
-    """The configuration that entry `index` makes; `msgspec.DecodeError` where the body is none."""
+    """Returns the configuration of entry `index`; raises `msgspec.DecodeError` for an invalid body."""
     return Configuration(_DECODER.decode(body).peers, index)
 
 
 class Membership:
-    """The configuration in force and those it may have to go back to.
+    """The configuration in force and the earlier ones that a truncation may restore.
 
     Attributes
     ----------
     current, committed : Configuration
-        The log's newest, and the newest that is known to be committed (the oldest known, while none is).
+        The log's newest, and the newest that is known to be committed (the oldest known one while none is).
     voters : tuple of str
         Ids of the voters in force; `majority` of them decide.
     """
@@ -63,7 +63,7 @@ class Membership:
         return self._history[0]
 
     def peer(self, id: str) -> Peer | None:
-        """A peer by the configuration in force, or by one that is not forgotten yet."""
+        """Returns a peer of the configuration in force, or of one that is still kept."""
         for configuration in reversed(self._history):
             if (found := configuration.peer(id)) is not None:
                 return found
@@ -73,12 +73,12 @@ class Membership:
         return self.voters == (id,)
 
     def add(self, configuration: Configuration) -> None:
-        """The log has got a configuration."""
+        """Adds a configuration that was appended to the log."""
         self._history.append(configuration)
         self._take_newest()
 
     def truncate(self, last_index: int) -> bool:
-        """The log was cut behind `last_index`; True if that brings back an earlier configuration."""
+        """Forgets configurations after `last_index`; True if that restores an earlier one."""
         kept = [configuration for configuration in self._history[1:] if configuration.index <= last_index]
         if len(kept) == len(self._history) - 1:
             return False
@@ -87,17 +87,19 @@ class Membership:
         return True
 
     def commit(self, commit_index: int) -> None:
-        """Entries up to `commit_index` cannot be cut off any more, so what was before their configurations is over."""
+        """Drops the configurations before the committed one: entries up to `commit_index` are never truncated."""
         while len(self._history) > 1 and self._history[1].index <= commit_index:
             del self._history[0]
 
 
 def check_change(current: Configuration, peers: Sequence[Peer], leader: str) -> None:
-    """`ConfigurationRefused` unless `peers` differ from the configuration in one peer, in a way that is allowed: added,
-    promoted to VOTER, at another address, or removed without being the leader itself."""
+    """Raises `ConfigurationRefused` unless `peers` differs from the configuration in exactly one peer, in an allowed
+    way: added, promoted to VOTER, at another address, or removed without being the leader itself."""
     before, after = {peer.id: peer for peer in current.peers}, {peer.id: peer for peer in peers}
     if len(after) != len(peers):
-        raise ConfigurationRefused("a server can hold one replica of a tablet only; the new peers name one twice")
+        raise ConfigurationRefused(
+            "a server can hold only one replica of a tablet; the new peers name one server twice"
+        )
     changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
     if len(changed) != 1:
         raise ConfigurationRefused(f"one peer at a time: {len(changed)} would change ({', '.join(changed) or 'none'})")
@@ -105,4 +107,4 @@ def check_change(current: Configuration, peers: Sequence[Peer], leader: str) -> 
     if new is None and changed[0] == leader:
         raise ConfigurationRefused(f"{leader} leads the tablet and cannot remove itself; transfer leadership first")
     if old is not None and new is not None and old.role is PeerRole.VOTER and new.role is not PeerRole.VOTER:
-        raise ConfigurationRefused(f"{old.id} is a VOTER; it can be removed, but not be made a {new.role.name}")
+        raise ConfigurationRefused(f"{old.id} is a VOTER; it can be removed, but not made a {new.role.name}")

@@ -1,10 +1,10 @@
-"""What Raft peers tell each other, and what a replica's log is made of.
+"""Messages between Raft peers, and the entries of a replica's log.
 
 Sources: Ongaro, "Consensus: Bridging Theory and Practice" (2014), chapters 3 (basic algorithm), 4 (membership, one
 server at a time), 6.4 (reads under a lease), 9.6 (pre-vote); Kudu paper, section 3.2, for pipelining, learners and the
 jump back to the committed index.
 
-All are msgspec structs, so they travel as msgpack arrays and are checked as they are decoded.
+All are msgspec structs: they are sent as msgpack arrays and checked as they are decoded.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from msgspec import Struct
 
 
 class PeerRole(enum.IntEnum):
-    """VOTER counts in majorities. PRE_VOTER receives the log, has no vote, and is made a VOTER by the leader once it
-    has caught up."""
+    """The role of a peer in the configuration. VOTER counts in majorities. PRE_VOTER receives the log without a vote,
+    and the leader promotes it to VOTER once it has caught up."""
 
     VOTER = 1
     PRE_VOTER = 2
 
 
 class Peer(Struct, frozen=True, array_like=True):
-    """A replica of a tablet: the id of its server, where that listens ("host:port"), and its role."""
+    """A replica of a tablet: the id of its server, the address at which that listens ("host:port"), and its role."""
 
     id: str
     address: str
@@ -32,13 +32,14 @@ class Peer(Struct, frozen=True, array_like=True):
 
 
 class Configuration(Struct, frozen=True, array_like=True):
-    """The replicas of a tablet. `index` is that of the log entry that made it so; 0: since the tablet was made."""
+    """The replicas of a tablet. `index` is the log index of the entry that made it so; 0: unchanged since the tablet's
+    creation."""
 
     peers: tuple[Peer, ...]
     index: int = 0
 
     def peer(self, id: str) -> Peer | None:
-        """The peer on a server; None where there is none."""
+        """Returns the peer on a server; None if there is none."""
         return next((peer for peer in self.peers if peer.id == id), None)
 
     @property
@@ -47,12 +48,12 @@ class Configuration(Struct, frozen=True, array_like=True):
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """Number of voters that decide."""
         return len(self.voters) // 2 + 1
 
 
 class Entry(Struct, frozen=True, array_like=True, gc=False):
-    """One entry of the replicated log; `kind` is an `EntryKind` of the write-ahead log, `timestamp` hybrid time."""
+    """An entry of the replicated log; `kind` is an `EntryKind` of the write-ahead log, `timestamp` hybrid time."""
 
     term: int
     index: int
@@ -62,15 +63,15 @@ class Entry(Struct, frozen=True, array_like=True, gc=False):
 
 
 class HardState(Struct, frozen=True, array_like=True):
-    """What a peer must not forget: its term, and whom it gave its vote in it ("" for nobody)."""
+    """State that a peer must keep over restarts: its term, and the candidate that it voted for in it ("": none)."""
 
     term: int = 0
     vote: str = ""
 
 
 class VoteRequest(Struct, frozen=True, array_like=True, tag=1):
-    """Asks for a vote in `term`; `pre`: asks only whether it would be given, and `term` is that of the election to be.
-    `transfer`: the leader of the term before asked for this election, so its promise of a lease holds nobody back."""
+    """Requests a vote in `term`. With `pre`, a pre-vote: `term` is then that of the future election. `transfer`: the
+    previous term's leader requested this election, so its lease does not prevent votes."""
 
     sender: str
     term: int
@@ -81,8 +82,8 @@ class VoteRequest(Struct, frozen=True, array_like=True, tag=1):
 
 
 class VoteResponse(Struct, frozen=True, array_like=True, tag=2):
-    """`term` is the voter's own, or for a vote that is given that of the request. `clock_limit` is the greatest hybrid
-    time up to which the voter lets an earlier leader give out timestamps: the new one starts above it."""
+    """`term` is the voter's own, or the request's if the vote is granted. `clock_limit` is the greatest hybrid time up
+    to which the voter has allowed earlier leaders to assign timestamps: the new leader starts above it."""
 
     sender: str
     term: int
@@ -92,11 +93,11 @@ class VoteResponse(Struct, frozen=True, array_like=True, tag=2):
 
 
 class AppendRequest(Struct, frozen=True, array_like=True, tag=3):
-    """Entries behind (`previous_term`, `previous_index`); none: a heartbeat.
+    """Entries after (`previous_term`, `previous_index`); with no entries, a heartbeat.
 
-    `round` counts the leader's rounds; an answer names it, and renews the lease from when that round was begun.
-    `clock_limit`: the leader gives out and serves no timestamp above it before a majority has heard of it.
-    `safe_time`: with all entries up to `safe_index`, a reader has every write at or below this time, for ever.
+    `round` counts the leader's rounds; a response repeats it, and renews the lease from the round's beginning.
+    `clock_limit`: the leader assigns and serves no timestamp above it before a majority has heard it. `safe_time`: the
+    entries up to `safe_index` contain every write at or below this time, now and in future.
     """
 
     sender: str
@@ -112,10 +113,12 @@ class AppendRequest(Struct, frozen=True, array_like=True, tag=3):
 
 
 class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
-    """`accepted`: the log agrees with the leader's up to `match_index`, and is durable up to there. Otherwise
-    `match_index` is the peer's committed index, from where the leader goes on; `is_missing`: the server has no data of
-    the tablet, and wants a copy (`round` as in the request, then, or 0). `is_full`: its disk is full, so that it cannot
-    make entries durable."""
+    """`accepted`: the log matches the leader's up to `match_index`, and is durable up to there.
+
+    Otherwise `match_index` is the peer's commit index, from which the leader resumes. `is_missing`: the server has no
+    data of the tablet, and requests a copy (`round` is then the request's, or 0). `is_full`: its disk is full, so it
+    cannot make entries durable.
+    """
 
     sender: str
     term: int
@@ -127,7 +130,7 @@ class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
 
 
 class TransferRequest(Struct, frozen=True, array_like=True, tag=5):
-    """The leader of `term` wants the receiver to be elected now."""
+    """The leader of `term` requests that the receiver campaigns at once."""
 
     sender: str
     term: int

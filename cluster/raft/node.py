@@ -1,14 +1,14 @@
-"""One peer of one tablet's consensus, without clock, disk or socket: an event goes in, what is to be done comes out.
+"""One peer of one tablet's consensus, without clock, disk or socket: takes events, returns work for the driver.
 
-    FOLLOWER ── heard nobody ──► CANDIDATE ── elected ──► LEADER
-        ▲                            │                       │
-        └── a leader is heard ───────┴── a later term, or no majority is heard ──┘      LEARNER: has no vote
+    FOLLOWER ── no leader heard ──► CANDIDATE ── elected ──► LEADER
+        ▲                               │                       │
+        └── a leader is heard ──────────┴── a later term, or no majority is heard ──┘   LEARNER: has no vote
 
-`election`, `following` and `leading` hold what a peer does in each role; `core` what it is in all of them. Nothing here
-waits or draws a number that was not passed in, so the same events give the same messages, to the byte.
+`election`, `following` and `leading` hold the behaviour of each role; `core` has the state that all roles share. The
+node draws no random number or time itself, so the same events give the same messages, to the byte.
 
-Source: Ongaro, "Consensus: Bridging Theory and Practice" (2014); Kudu paper, section 3.2. `events` says in which order
-the driver deals with a `Ready`.
+Source: Ongaro, "Consensus: Bridging Theory and Practice" (2014); Kudu paper, section 3.2. `events` gives the order in
+which the driver processes a `Ready`.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from .progress import PeerProgress
 __all__ = ["RaftNode", "RaftOptions"]
 
 MAX_TERM = 1 << 62
-"""No tablet lives to see it; a term that cannot be counted on from would end the tablet."""
+"""Limit on terms: no tablet reaches it, and a message with a greater one would leave no next term for an election."""
 
 
 class RaftNode:
-    """A peer of a tablet's consensus. Not safe for several threads: its driver serialises the steps.
+    """A peer of a tablet's consensus. Not thread-safe: its driver serialises the steps.
 
     Parameters
     ----------
@@ -66,23 +66,24 @@ class RaftNode:
         As recovered: all of it is durable.
     hard_state : HardState
     configuration : Configuration
-        The newest that the log or the tablet's files have, committed or not.
+        The newest in the log or the tablet's files, committed or not.
     now : float
-        Seconds of a clock that does not jump; the same as is passed to `step`.
+        Seconds of a monotonic clock; the same one as is passed to `step`.
     random : random.Random
         For election timeouts.
     hybrid : callable
-        A hybrid timestamp of now (`HybridClock.now`).
+        Returns the current hybrid timestamp (`HybridClock.now`).
     wall : callable, optional
-        The wall clock as a hybrid time, which hybrid time may be ahead of; None: `hybrid`.
+        Returns the wall clock as a hybrid time, which hybrid time may be ahead of; None: `hybrid`.
     clock_limit : int
-        As `RaftNode.clock_limit` was before the restart.
+        The value of `RaftNode.clock_limit` before the restart.
     is_new : bool
-        The tablet has just been made, so nobody can have been promised anything.
+        The tablet was just created, so this peer cannot have promised anything.
     commit_index : int
-        Entries up to here are known to be committed: those that the driver has applied. At least `Log.base_index`.
+        Entries up to this index are known to be committed: those that the driver has applied. At least
+        `Log.base_index`.
     history : sequence of Configuration
-        Those before `configuration`, back to one that is committed: what a truncated log goes back to.
+        Those before `configuration`, back to a committed one: a truncation may restore them.
     """
 
     __slots__ = ("_core", "_election", "_following", "_leading")
@@ -108,7 +109,7 @@ class RaftNode:
         self._core = Core(id, log, hard_state, configurations, options, commit_index, now, random, hybrid, wall)
         self._core.clock_limit = clock_limit
         if not is_new and not self._core.members.is_only_voter(id):
-            self._core.promised_until = now + options.election_timeout  # what was promised before is forgotten
+            self._core.promised_until = now + options.election_timeout  # promises from before the restart are not known
         self._election = Election(self._core)
         self._following = Following(self._core)
         self._leading: Leading | None = None
@@ -147,72 +148,72 @@ class RaftNode:
 
     @property
     def durable_index(self) -> int:
-        """Our own log is durable up to here."""
+        """Log index up to which this peer's log is durable."""
         return self._core.durable_index
 
     @property
     def configuration(self) -> Configuration:
-        """In force: the newest in the log."""
+        """The configuration in force: the newest in the log."""
         return self._core.members.current
 
     @property
     def committed_configuration(self) -> Configuration:
-        """The newest that is known to be committed."""
+        """The newest configuration that is known to be committed."""
         return self._core.members.committed
 
     @property
     def deadline(self) -> float:
-        """When a Tick is due; infinite for a learner."""
+        """When a `Tick` is due; infinite for a learner."""
         return self._leading.deadline if self._leading is not None else self._core.election_at
 
     # ---- what a leader may do --------------------------------------------------------------------------------------
 
     @property
     def is_serving(self) -> bool:
-        """Leader, and an entry of its own term is committed: it knows of everything that was ever committed."""
+        """True if this peer leads and an entry of its own term is committed: it then has every committed entry."""
         return self._leading is not None and self._leading.is_serving
 
     @property
     def is_transferring(self) -> bool:
-        """Leader that is handing over: it takes no proposals."""
+        """True if this peer leads and is transferring leadership: it accepts no proposals."""
         return self._leading is not None and self._leading.transferring.has_begun
 
     def has_lease(self, now: float) -> bool:
-        """Leader, and no other can be elected before `now`."""
+        """True if this peer leads and no other can be elected before `now`."""
         return self._leading is not None and self._leading.has_lease(now)
 
     @property
     def timestamp_limit(self) -> int:
-        """The greatest hybrid time that the leader may give out or read at; 0 where it is none."""
+        """The greatest hybrid time that the leader may assign or read at; 0 at other peers."""
         return self._leading.lease.timestamp_limit if self._leading is not None else 0
 
     @property
     def timestamp_floor(self) -> int:
-        """Every timestamp that this leader gives out is above it."""
+        """Every timestamp that this leader assigns is above it."""
         return self._leading.timestamp_floor if self._leading is not None else 0
 
     def announce_safe_time(self, timestamp: int, index: int) -> None:
-        """As leader: every write at or below `timestamp`, now and for ever, is among the entries up to `index`.
-        Followers are told with the next messages, up to the majority's clock limit. Otherwise nothing."""
+        """As leader, announces that the entries up to `index` contain every write at or below `timestamp`, now and in
+        future. The next messages carry it to the followers, up to the majority's clock limit. Otherwise no effect."""
         if self._leading is not None:
             self._leading.announce_safe_time(timestamp, index)
 
     def peer_progress(self) -> Mapping[str, PeerProgress]:
-        """As leader: what is known of the other peers, by id; to be looked at only. Otherwise empty."""
+        """As leader, returns the progress of the other peers by id, read-only. Otherwise empty."""
         return self._leading.progress if self._leading is not None else {}
 
     # ---- what a follower may do ------------------------------------------------------------------------------------
 
     @property
     def clock_limit(self) -> int:
-        """The greatest hybrid time up to which we have let a leader give out timestamps. It never falls; kept over
-        restarts by the driver, it holds even if all voters restart at once."""
+        """The greatest hybrid time up to which this peer has allowed a leader to assign timestamps. It never falls. The
+        driver keeps it over restarts, so it holds even if all voters restart at once."""
         return self._core.clock_limit
 
     @property
     def safe_time(self) -> int:
-        """As last told by a leader, or vouched for by this one when it last led: with all entries up to `safe_index`,
-        which is committed, every write at or below this time is there, for ever."""
+        """The safe time that a leader last announced, or this peer when it last led. `safe_index` is committed, and the
+        entries up to it contain every write at or below this time, now and in future."""
         return self._following.safe_time
 
     @property
@@ -222,17 +223,17 @@ class RaftNode:
     # ---- events ----------------------------------------------------------------------------------------------------
 
     def step(self, event: Event, now: float) -> Ready:
-        """Deal with an event.
+        """Processes an event.
 
         Parameters
         ----------
         now : float
-            Read when the event was at hand, not before: promises to a leader run from here.
+            Read when the event was available, not before: promises to a leader start here.
 
         Raises
         ------
         NotTheLeader
-            For Propose, ChangePeers, Transfer where another leads, or leadership is being handed over.
+            For Propose, ChangePeers, Transfer if another peer leads, or leadership is being transferred.
         ConfigurationRefused
             For ChangePeers and Transfer. After an error nothing has changed.
         """
@@ -245,7 +246,7 @@ class RaftNode:
         return core.ready
 
     def _note_end_of_leadership(self) -> None:
-        """What the leader knew outlives its leadership, if that has ended."""
+        """Keeps the safe time of a leadership that has ended."""
         if self._leading is not None and self._core.role is not RaftRole.LEADER:
             self._following.have_led(*self._leading.lasting_safe_time())
             self._leading = None
@@ -261,7 +262,7 @@ class RaftNode:
             self._lead()
 
     def _lead(self) -> None:
-        """The election is won."""
+        """Becomes leader after a won election."""
         core = self._core
         core.role, core.leader, core.lost_elections = RaftRole.LEADER, core.peer(core.id), 0
         self._leading = Leading(core, self._election.clock_floor)

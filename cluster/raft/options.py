@@ -1,4 +1,4 @@
-"""The numbers that a tablet's consensus runs by; all times in seconds."""
+"""Parameters of a tablet's consensus; all times in seconds."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from ...model.clock import LOGICAL_BITS
 
 @dataclass(frozen=True, slots=True)
 class RaftOptions:
-    """Defaults are the Kudu paper's where it has them (section 3.2): heartbeats each 0.5 s, elections after 1.5 s.
+    """Parameters of consensus. Defaults follow the Kudu paper (section 3.2): heartbeats each 0.5 s, elections after 1.5
+    s.
 
     Parameters
     ----------
     heartbeat : float
-        How often a leader speaks to every peer, if only to say that it is there.
+        Interval at which a leader sends to every peer, with or without entries.
     election_timeout : float
-        How long a voter that has heard from a leader votes for nobody else; a voter campaigns after once to twice
-        this. Also how long a leader goes on without a majority, and how long a transfer may take.
+        Time for which a voter that has heard from a leader votes for no other peer; a voter campaigns after once to
+        twice this. Also how long a leader stays leader without a majority, and the limit of a transfer.
     lease : float
-        How long a leader serves reads after the beginning of a round that a majority has answered. Less than
-        `election_timeout` by the drift of clocks that is put up with; 0 stands for nine tenths of it.
+        Time for which a leader serves reads, from the beginning of a round that a majority has heard. Less than
+        `election_timeout` by the tolerated drift of clocks; 0 stands for nine tenths of it.
     eviction_timeout : float
-        A voter that is silent for so long is reported.
+        A voter that is silent for this time is reported.
     max_batch_bytes : int
-        Most bytes of bodies in one message; a longer entry travels alone.
+        Most bytes of bodies in one message; a longer entry is sent alone.
     window : int
-        Most messages with entries on their way to one peer, unanswered.
+        Most unanswered messages with entries to one peer.
     gathers : bool
-        Where several propose at a time, each of whom waits for his entry before the next, a leader holds back entries
-        for a moment (`raft.replication`): `Ready.is_held` asks for a `Send` soon, which takes along what has come by
-        then.
+        If several callers propose concurrently, each of them waiting for its entry before the next, a leader holds
+        entries back for a moment (`raft.replication`): `Ready.is_held` then requests a `Send` soon, which includes the
+        entries that have arrived by then.
     clock_lead : int
-        How far ahead of its wall clock a leader asks to be let give out timestamps, as a difference of hybrid times.
+        How far ahead of its wall clock a leader requests the right to assign timestamps, as a difference of hybrid
+        times.
     clock_step : int
-        The same ahead of its hybrid clock, where that is further ahead already. Each new leader moves that clock to the
-        limit of the one before it; leads that were added to such a clock would add up, from leader to leader and over
-        all tablets of a server.
+        The same ahead of its hybrid clock, if that is already further ahead. Each new leader moves that clock to the
+        previous leader's limit. Leads added to that clock would accumulate, from leader to leader and over all tablets
+        of a server.
     """
 
     heartbeat: float = 0.5

@@ -1,12 +1,12 @@
-"""What a leader knows of each peer.
+"""A leader's state of each follower.
 
     entries   1 ........... match_index ........... next_index ........... last_index
               durable there │ sent, not answered   │ not sent yet
 
-Messages are sent without waiting for the answers to earlier ones, `RaftOptions.window` of them at most. A lost one
-leaves a gap, which the peer refuses at the next message, at the latest the next heartbeat, since that too names the
-entry before `next_index`. Then the leader goes back to the last entry that both are known to have (Kudu paper,
-section 3.2: "jump back to the last committed operation").
+Messages are sent without waiting for the responses to earlier ones, at most `RaftOptions.window` of them. A lost
+message leaves a gap. The peer refuses the next message, at the latest the next heartbeat, since that too names the
+entry before `next_index`. The leader then goes back to the last entry that both are known to have (Kudu paper, section
+3.2: "jump back to the last committed operation").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEVER = float("-inf")
 
 
 class PeerProgress:
-    """One peer's.
+    """The progress of one peer.
 
     Attributes
     ----------
@@ -32,12 +32,12 @@ class PeerProgress:
     round : int
         The leader's greatest round that the peer has heard.
     rewound_round : int
-        Refusals of earlier rounds are about messages from before `next_index` went back, and say nothing new.
+        Refusals of earlier rounds concern messages from before `next_index` went back, and are ignored.
     heard_at : float
-        When the peer last answered from this term.
+        When the peer last responded in this term.
     needs_copy : bool
-        The log has no more what the peer seems to lack: only heartbeats are sent, from the log's base, until it agrees
-        to one, at the latest when it has a copy of the data.
+        The log no longer has the entries that the peer seems to lack. Only heartbeats are sent, from the log's base,
+        until the peer accepts one, at the latest when it has a copy of the data.
     """
 
     __slots__ = (
@@ -70,12 +70,12 @@ class PeerProgress:
         self._target_set_at = now
 
     def sent(self, last_index: int) -> None:
-        """Entries up to `last_index` are on their way."""
+        """Records that entries up to `last_index` were sent."""
         self.in_flight.append(last_index)
         self.next_index = last_index + 1
 
     def matched(self, index: int) -> None:
-        """The peer has everything up to `index` durable."""
+        """Records that the peer has everything up to `index` durable."""
         self.match_index = index
         self.next_index = max(self.next_index, index + 1)
         in_flight = self.in_flight
@@ -83,28 +83,28 @@ class PeerProgress:
             in_flight.popleft()
 
     def rewind(self, index: int, round: int) -> None:
-        """Go on behind entry `index`, in a new round."""
+        """Resumes sending after entry `index`, in a new round."""
         self.next_index = index + 1
         self.rewound_round = round
         self.in_flight.clear()
 
     def lost_everything(self) -> None:
-        """The server has no data of the tablet: nothing that it has ever said holds any more."""
+        """Resets the progress of a server that has no data of the tablet: its earlier responses no longer hold."""
         self.match_index = 0
         self.next_index = 1
         self.in_flight.clear()
         self.needs_copy = True
 
     def is_copy_due(self, now: float, every: float) -> bool:
-        """Whether to ask (again) that the peer copies the data; at most once in `every` seconds."""
+        """True if the peer should be requested (again) to copy the data; at most once in `every` seconds."""
         if now < self._copy_asked_at + every:
             return False
         self._copy_asked_at = now
         return True
 
     def has_caught_up(self, now: float, last_index: int, within: float) -> bool:
-        """Whether the peer is near enough to vote: it had everything within `within` seconds of when that was there.
-        Otherwise a new target is set, what is there now (thesis, section 4.2.1)."""
+        """True if the peer is close enough to vote: it received the target entries within `within` seconds of their
+        arrival. Otherwise the current end of the log becomes the new target (thesis, section 4.2.1)."""
         if self.match_index < self._target_index:
             return False
         if now - self._target_set_at <= within:

@@ -1,12 +1,12 @@
-"""How a leader's entries get to its peers: batched, pipelined, and one message for all peers that are equally far.
+"""Sending of a leader's entries: batched, pipelined, and one message for all peers with the same progress.
 
-A message costs both sides, and their disks, far more than one entry more in it. So while one is on its way, entries
-that do not fill another one wait for its answer (Nagle). And where several propose at a time, each of whom waits for
-his entry before he proposes the next, those whose entries were committed just now are about to propose again: they are
-*awaited*, and what is there waits until as many have come, or a moment has passed (`RaftOptions.gathers`). Without
-that, all of them would take turns in small groups, with several messages where one could do.
+A message costs both sides, and their disks, far more than one more entry in it. So while one message is unanswered,
+entries that do not fill another one wait for its response (Nagle). If several callers propose concurrently, each of
+them waiting for its entry before the next proposal, then those whose entries were just committed are about to propose
+again. They are *awaited*: entries wait until as many more have arrived, or a moment has passed (`RaftOptions.gathers`).
+Without that, the callers would alternate in small groups, with several messages instead of one.
 
-    committed 5 entries    awaited 5    held: a, b, c    2    held: a, b, c, d    1    d, e come: all are sent    0
+committed 5 entries awaited 5 held: a, b, c 2 held: a, b, c, d 1 d, e come: all are sent 0
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .messages import AppendRequest, Entry
 from .progress import NEVER, PeerProgress
 
 _FEW_IN_FLIGHT = 1
-"""With so many messages on their way, entries wait until they fill a batch, or until one is answered."""
+"""With this many unanswered messages, entries wait until they fill a batch, or until one message is answered."""
 _MANY = 64
-"""Entries that are not committed, or that a peer lacks, from which on they go in bulk anyway."""
+"""Number of entries, uncommitted or missing at a peer, from which they are sent in bulk without waiting."""
 _PATIENCE = 0.008
 """Seconds after a commit for which its proposers are awaited."""
 
 
 class Replication:
-    """Sends; what is to be sent follows from each peer's `PeerProgress`.
+    """Sends messages to peers, according to each peer's `PeerProgress`.
 
     Attributes
     ----------
     safe_time, safe_index : int
-        As told in every message.
+        As sent in every message.
     """
 
     __slots__ = (
@@ -53,8 +53,8 @@ class Replication:
         self.safe_index = 0
 
     def begin_round(self) -> None:
-        """Send all peers what they lack, and to each, besides, a message without entries: it is answered at once. It
-        names the entry before the next one to be sent, so that a peer notices what was lost."""
+        """Sends all peers their missing entries, and each of them a message without entries, which is answered at once.
+        It names the entry before the next one to be sent, so that a peer notices lost messages."""
         shared: dict[int, AppendRequest] = {}
         for progress in self._progress.values():
             self._send(progress, shared)
@@ -63,29 +63,29 @@ class Replication:
             self._send_heartbeat(progress, empty)
 
     def send_all(self) -> None:
-        """Send all peers what they lack."""
+        """Sends all peers their missing entries."""
         shared: dict[int, AppendRequest] = {}
         for progress in self._progress.values():
             self._send(progress, shared)
 
     def send(self, progress: PeerProgress) -> None:
-        """Send a peer what it lacks, as far as its window allows."""
+        """Sends a peer its missing entries, as far as its window allows."""
         if progress.next_index <= self._core.log.last_index:
             self._send(progress, {})
 
     def proposed(self, count: int) -> None:
-        """So many entries have come: send all peers what they lack, unless more is awaited."""
+        """Sends new entries to all peers, unless more are awaited."""
         self._awaited = max(0, self._awaited - count)
         self.send_unless_awaiting()
 
     def committed(self, count: int) -> None:
-        """So many entries more are committed: who proposed them is awaited."""
+        """Awaits the proposers of newly committed entries."""
         if self._core.options.gathers:
             self._awaited = min(self._awaited + count, _MANY)
             self._awaited_until = self._core.now + _PATIENCE
 
     def send_unless_awaiting(self) -> None:
-        """Send all peers what they lack, unless more is awaited."""
+        """Sends all peers their missing entries, unless more are awaited."""
         if self._is_awaiting():
             self._core.ready.is_held = True
         else:
@@ -93,7 +93,7 @@ class Replication:
             self.send_all()
 
     def go_on(self, progress: PeerProgress) -> None:
-        """Send a peer, which has just answered, what it lacks, unless more is awaited."""
+        """Sends missing entries to a peer that has just responded, unless more are awaited."""
         lacking = self._core.log.last_index - progress.next_index + 1
         if lacking >= _MANY or not self._is_awaiting():
             self.send(progress)
@@ -107,14 +107,14 @@ class Replication:
         return core.log.last_index - core.commit_index < _MANY
 
     def send_at_least_one(self, progress: PeerProgress) -> None:
-        """Send a peer what it lacks, and something even if that is nothing."""
+        """Sends a peer its missing entries, or a message without entries if none are missing."""
         if progress.needs_copy or progress.next_index > self._core.log.last_index:
             self._send_heartbeat(progress, {})
         else:
             self._send(progress, {})
 
     def ask_for_copy(self, progress: PeerProgress) -> None:
-        """The log does not reach back to what the peer, which has just answered, lacks."""
+        """Requests that a peer copies the data: the log does not reach back to its missing entries."""
         progress.needs_copy = True
         if progress.is_copy_due(self._core.now, self._core.options.election_timeout):
             self._core.ready.bootstraps.append(progress.peer)
@@ -127,11 +127,12 @@ class Replication:
             request = shared.get(first)
             if request is None:
                 if (previous_term := core.log.term(first - 1)) is None:
-                    progress.needs_copy = True  # and told when the peer answers: it may be gone
+                    progress.needs_copy = True  # reported when the peer responds: it may be down
                     return
                 entries = tuple(core.log.entries(first, last_index, core.options.max_batch_bytes))
                 if len(progress.in_flight) >= _FEW_IN_FLIGHT and len(entries) > last_index - first:
-                    return  # not a whole batch: what comes until the others are answered goes along
+                    # not a full batch: it is sent with the entries that arrive until the other messages are answered
+                    return
                 request = shared[first] = self._request(first - 1, previous_term, entries)
             core.send(progress.peer, request)
             progress.sent(first + len(request.entries) - 1)
@@ -140,7 +141,7 @@ class Replication:
         core = self._core
         if core.log.term(progress.next_index - 1) is None:
             progress.needs_copy = True
-        # A peer that copies data agrees with us up to there, once it has the copy; before, it refuses.
+        # A peer that copies data matches this log up to the base once it has the copy; until then it refuses.
         previous_index = core.log.base_index if progress.needs_copy else progress.next_index - 1
         if (request := shared.get(previous_index)) is None:
             previous_term = core.log.term(previous_index)

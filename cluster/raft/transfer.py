@@ -1,8 +1,8 @@
-"""Handing leadership over: the leader waits until the target has everything, and tells it to campaign at once.
+"""Leadership transfer: the leader waits until the target has every entry, then requests that it campaigns at once.
 
-Source: Ongaro's thesis, section 3.10. From the beginning of a transfer the leader takes no proposals, and has no lease
-for the rest of its term (section 6.4.1): the target's election does not wait for promises. If no other leader appears
-within an election timeout, it steps down.
+Source: Ongaro's thesis, section 3.10. From the beginning of a transfer the leader accepts no proposals, and has no
+lease for the rest of its term (section 6.4.1): the target's election does not wait for promises. If no other leader
+appears within an election timeout, it steps down.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .progress import PeerProgress
 
 
 class Transferring:
-    """A leader's transfer, of which a term sees at most one; `target` "" before that."""
+    """A leader's transfer, at most one per term; `target` is "" before it."""
 
     __slots__ = ("_core", "_progress", "deadline", "target")
 
@@ -29,18 +29,18 @@ class Transferring:
         return self.target != ""
 
     def begin(self, target: str | None) -> None:
-        """Hand leadership to a voter; None: to the one that is furthest, of those that answer."""
+        """Begins the transfer to a voter; None: to the most up-to-date one of those that respond."""
         core = self._core
         others = [id for id in core.members.voters if id != core.id]
         if target is None and others:
             target = max(others, key=self._fitness)
         if target is None or target not in others:
             raise ConfigurationRefused(
-                f"leadership can be handed to another voter only ({', '.join(others) or 'there is none'}), "
-                f"not to {target or 'anybody'}"
+                f"leadership can be transferred only to another voter ({', '.join(others) or 'there is none'}), "
+                f"not to {target or 'any other'}"
             )
         if self.has_begun and self.target != target:
-            raise ConfigurationRefused(f"leadership is already being handed to {self.target}")
+            raise ConfigurationRefused(f"leadership is already being transferred to {self.target}")
         if not self.has_begun:
             self.target, self.deadline = target, core.now + core.options.election_timeout
         self.go_on()
@@ -51,7 +51,7 @@ class Transferring:
         return answers, progress.match_index, progress.heard_at
 
     def go_on(self) -> None:
-        """Let the target campaign if it has everything; again in every round, since a message may be lost."""
+        """Lets the target campaign if it has every entry; repeated in every round, since a message may be lost."""
         if not self.has_begun:
             return
         core = self._core

@@ -154,11 +154,11 @@ def test_who_has_no_vote_cannot_lead(entry: Any) -> None:
 
 def test_the_last_refusal_is_in_the_error_with_addresses(entry: Any) -> None:
     def refuse(request: StepDown) -> Done:
-        raise ConfigurationRefused(f"leadership is already being handed to {IDS['b']}")
+        raise ConfigurationRefused(f"leadership is already being transferred to {IDS['b']}")
 
     cluster = Cluster(entry, on_step_down=refuse)
     with pytest.raises(
-        DeadlineExceeded, match=r"that another replica leads tablet .* already being handed to tserver-2 at b:1$"
+        DeadlineExceeded, match=r"that another replica leads tablet .* already being transferred to tserver-2 at b:1$"
     ):
         cluster.mover().step_down(cluster.first, seconds=0.01)
     cluster.leader = ""
