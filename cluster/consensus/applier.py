@@ -1,12 +1,11 @@
-"""Brings what is decided to the replica, in order, one call at a time, by threads of a pool.
+"""Passes decisions to the replica, in order, one call at a time, on threads of a pool.
 
     committed ─► entries that are not in the tablet's memory ─► ReplicatedState.apply
-    cut off   ─► ReplicatedState.entries_failed                 before anything that was committed later
+    truncated ─► ReplicatedState.entries_failed                 before anything that was committed later
     elected.. ─► ReplicatedState.leadership_changed
 
-A leader has its own proposals in memory: nothing is to be done for them, and as a rule no thread of the pool is asked.
-A follower's entries are left for a moment (`POSTPONED`) where nobody waits for them: a thread that is woken for four
-rows costs more than the rows do.
+A leader has its own proposals in memory: they need no apply call, and usually no pool thread. A follower's entries are
+delayed by `POSTPONED` unless a caller waits for them: waking a thread for four rows costs more than the rows do.
 """
 
 from __future__ import annotations
@@ -21,40 +20,40 @@ from .log.raft_log import RaftLog
 from .workers import Job
 
 APPLY_BYTES = 4 << 20
-"""Bodies of entries that are applied together, about."""
+"""Approximate bytes of bodies in one call of `apply`."""
 POSTPONED = 0.05
-"""Seconds that committed entries may wait for others, while nobody waits for them."""
+"""Seconds that committed entries may wait for more, while no caller waits for them."""
 MOST_POSTPONED = 256
-"""Entries that wait for others at most."""
+"""Most entries that wait for more."""
 
 
 class Applier:
-    """One tablet's; all but `_work` and what it calls needs the lock of the tablet's consensus.
+    """The applier of one tablet; all but `_work` and its callees need the lock of the tablet's consensus.
 
     Parameters
     ----------
     changed : Condition
-        With the lock of the tablet's consensus; told when there is nothing to do any more.
+        With the lock of the tablet's consensus; notified when no work is left.
     submit : callable
-        Gives a job to the pool.
+        Submits a job to the pool.
     postpone : callable
-        Has a job done `POSTPONED` seconds from now; it takes the lock itself.
+        Schedules a job in `POSTPONED` seconds; the job acquires the lock itself.
     applied : callable
         Called with the lock when `applied_index` has grown.
     full : callable
         Called without the lock with the error of an entry for which the disk has no space; the entry is applied again
         a moment later.
     fail : callable
-        Called without the lock when the replica or the log raised an error; nothing is applied any more.
+        Called without the lock when the replica or the log raised an error; nothing is applied after that.
 
     Attributes
     ----------
     applied_index : int
-        All entries up to here are in the tablet's memory and committed.
+        All entries up to this index are in the tablet's memory and committed.
     is_busy : bool
-        A job of the pool is at work.
+        A pool job is running.
     worker : int or None
-        The thread that does it (`threading.get_ident`).
+        The thread that runs it (`threading.get_ident`).
     """
 
     def __init__(
@@ -89,11 +88,11 @@ class Applier:
         self._is_stopped = False
 
     def add_own(self, first: int, last: int) -> None:
-        """These entries are in the tablet's memory, if undecided."""
+        """Records proposals whose effects are in the tablet's memory, undecided."""
         self._own.update(range(first, last + 1))
 
     def commit(self, index: int, *, is_urgent: bool) -> None:
-        """Entries up to here are committed; `is_urgent`: somebody may be waiting for them."""
+        """Entries up to `index` are committed; `is_urgent`: a caller may be waiting for them."""
         self._committed_index = max(self._committed_index, index)
         if not self.is_busy:
             self._skip_own()
@@ -104,7 +103,7 @@ class Applier:
             self._postpone(self._end_postponement)
 
     def hasten(self) -> None:
-        """Somebody waits: what was postponed is done now."""
+        """Applies postponed entries at once: a caller waits for them."""
         self._start()
 
     def _end_postponement(self) -> None:
@@ -113,33 +112,32 @@ class Applier:
             self._start()
 
     def cut_off(self, last_index: int) -> None:
-        """Entries behind `last_index` are void."""
+        """Entries after `last_index` are void."""
         self._own = {index for index in self._own if index <= last_index}
 
     def settle(self) -> None:
-        """Own proposals were decided, and nobody waits for them; told before anything is applied that is committed
-        later."""
+        """Reports own proposals that were decided without a waiting writer, before any later entry is applied."""
         if self._state.entries_failed not in self._news:
             self._news.insert(0, self._state.entries_failed)
         self._start()
 
     def tell_leadership(self) -> None:
-        """Tell of a change of role, leader, term."""
+        """Reports a change of role, leader or term."""
         if self._state.leadership_changed not in self._news:
             self._news.append(self._state.leadership_changed)
         self._start()
 
     def tell_bootstrap(self, peer: Peer) -> None:
-        """Tell that a peer needs a copy of the data."""
+        """Reports that a peer needs a copy of the data."""
         self.tell(lambda: self._state.needs_bootstrap(peer))
 
     def tell(self, news: Job) -> None:
-        """Have something told without the lock, behind what is to be told already."""
+        """Queues a notification that is delivered without the lock, after those already queued."""
         self._news.append(news)
         self._start()
 
     def stop(self, last_news: Job | None = None) -> None:
-        """Apply nothing any more, and tell nothing but this."""
+        """Stops applying and notifying, except for `last_news`."""
         self._is_stopped = True
         self._news = [] if last_news is None else [last_news]
         self._start()
@@ -180,7 +178,7 @@ class Applier:
                 self._fail(error)
 
     def _rest(self) -> None:
-        """Give the thread back; go on a moment later."""
+        """Returns the thread to the pool; work resumes a moment later."""
         with self._changed:
             self.is_busy, self.worker = False, None
             self._changed.notify_all()
@@ -204,7 +202,7 @@ class Applier:
             self._applied()
 
     def _skip_own(self) -> None:
-        """Go on over what is in memory."""
+        """Advances over entries that are already in memory."""
         own, index = self._own, self.applied_index + 1
         while index <= self._committed_index and index in own:
             own.remove(index)

@@ -1,7 +1,7 @@
-"""Records of this package in checked files (`storage.files.checked_file`), which name the tablet that they belong to.
+"""Records of this package in checked files (`storage.files.checked_file`), each with the name of its tablet.
 
-A file that is whole and lies in another tablet's folder, after a restore that mixed up two, is damage: term, vote and
-results of another tablet would be believed. Files of earlier versions name none, and are taken as they are.
+An intact file in another tablet's folder, after a restore that mixed up two, counts as damage: otherwise the term, vote
+and results of another tablet would be used. Files of earlier versions have no name, and are accepted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OWNER = "of_tablet"
 
 
 def replace_struct(fs: FileSystem, path: str, magic: bytes, version: int, record: Struct) -> None:
-    """Write a record durably in place of the file at `path`, in a tablet's folder; raises as `replace_checked`."""
+    """Durably replaces the file at `path`, in a tablet's folder, by a record; raises as `replace_checked`."""
     content = msgspec.to_builtins(record, builtin_types=(bytes,))
     replace_checked(fs, path, magic, version, {**content, _OWNER: _folder(path)})
 
@@ -32,10 +32,10 @@ def _folder(path: str) -> str:
 
 
 def read_struct(fs: FileSystem, path: str, magic: bytes, newest_version: int, convert: Callable[[Any], S]) -> S:
-    """Return the record in a file, as `convert` (of `decoders.converter`) reads it.
+    """Returns the record in a file, converted by `convert` (of `decoders.converter`).
 
-    Raises `CorruptionError` where the file is damaged, none of the kind or another tablet's, `DiskError` where there is
-    no file.
+    Raises `CorruptionError` if the file is damaged, of another kind or of another tablet, `DiskError` if it does not
+    exist.
     """
     content = read_checked(fs, path, magic, newest_version)
     owner = content.get(_OWNER, "") if isinstance(content, dict) else ""

@@ -1,6 +1,6 @@
-"""One tablet's consensus, as its replica and its server use it: who leads, what may be served, what has been decided.
+"""One tablet's consensus, as its replica and its server use it: leadership, safe reads, decisions.
 
-The work is done by `peer_driver`; here are the questions that can be asked of it, and the waiting for answers.
+`peer_driver` does the work; the methods here query it and wait for it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .log.replicated_log import ReplicatedLog
 from .peer_driver import PeerDriver
 
 LEASE_WAIT = 1.0
-"""Seconds for which a read at the leader waits for a lease, or a clock limit, that has run out."""
+"""Seconds for which a read at the leader waits for an expired lease or clock limit."""
 
 
 class ConsensusStatus(Struct, frozen=True, kw_only=True):
-    """A peer about itself. `leader` is an id, "" while none is known; `error` says why it has stopped; `silent` names
-    voters that the leader has not heard of for long (`RaftOptions.eviction_timeout`)."""
+    """Status of a peer. `leader` is an id, "" while none is known; `error` is the reason for which the peer has
+    stopped; `silent` names voters that the leader has not heard from for `RaftOptions.eviction_timeout`."""
 
     role: str
     term: int
@@ -48,9 +48,9 @@ class ConsensusStatus(Struct, frozen=True, kw_only=True):
 
 
 class Consensus:
-    """A replica's part in its tablet's consensus; safe for several threads. Deadlines are those of `time.monotonic`.
+    """A replica's part in its tablet's consensus; thread-safe. Deadlines are those of `time.monotonic`.
 
-    Locks: methods take that of the driver, which comes after a tablet's `write_lock`; those that wait give it up.
+    Locks: methods acquire that of the driver, which comes after a tablet's `write_lock`; those that wait release it.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Consensus:
     # ---- what it is ----------------------------------------------------------------------------------------------
 
     def status(self) -> ConsensusStatus:
-        """As of now."""
+        """Returns the current status."""
         driver = self._driver
         with driver.lock:
             node = driver.node
@@ -85,14 +85,14 @@ class Consensus:
             )
 
     def leader_address(self) -> str:
-        """Where the leader listens; "" while none is known."""
+        """Address of the leader; "" while none is known."""
         with self._driver.lock:
             leader = self._driver.node.leader_peer
             return "" if leader is None else leader.address
 
     @property
     def is_serving(self) -> bool:
-        """Leader, and all that was committed before it led is in the tablet's memory."""
+        """True if this peer leads, and the tablet's memory has everything that was committed before."""
         return self._driver.is_serving
 
     @property
@@ -103,40 +103,42 @@ class Consensus:
 
     @property
     def committed_configuration(self) -> Configuration:
-        """The newest configuration that no later leader takes back."""
+        """The newest configuration that no later leader can truncate."""
         with self._driver.lock:
             return self._driver.node.committed_configuration
 
     @property
     def clock_limit(self) -> int:
-        """The greatest hybrid time up to which this peer has let a leader give out timestamps."""
+        """The greatest hybrid time up to which this peer has allowed a leader to assign timestamps."""
         with self._driver.lock:
             return self._driver.node.clock_limit
 
     @property
     def applied_index(self) -> int:
-        """All entries up to here are committed and in the tablet's memory."""
+        """All entries up to this index are committed and in the tablet's memory."""
         return self._driver.applier.applied_index
 
     def term_at(self, index: int) -> int | None:
-        """The term of an entry; None where the log has it no more, or not yet."""
+        """Returns the term of an entry; None if the log does not have it (any more, or yet)."""
         return self._driver.log.term(index)
 
     def entries(self, first: int, last: int, max_bytes: int) -> Sequence[Entry]:
-        """Entries of the log, as `raft.events.Log.entries`."""
+        """Returns entries of the log, as `raft.events.Log.entries`."""
         return self._driver.log.entries(first, last, max_bytes)
 
     # ---- serving -------------------------------------------------------------------------------------------------
 
     def check_serving(self) -> None:
-        """Raise `NotTheLeader`, with the leader's address, unless this is a leader that serves."""
+        """Raises `NotTheLeader`, with the leader's address, unless this peer leads and serves."""
         with self._driver.lock:
             self.log.check_serving()
 
     def check_can_serve(self, timestamp: int, deadline: float = math.inf) -> None:
-        """Return when this leader may read at a time: no other one is elected, nor will one write below. Waits a little
-        for a lease that has run out; `NotTheLeader` where none comes, `DeadlineExceeded` where the deadline comes
-        first."""
+        """Returns when this leader may read at a time: no other leader is elected, and none will write at or below it.
+
+        Waits up to `LEASE_WAIT` for an expired lease; then raises `NotTheLeader`, or `DeadlineExceeded` at an earlier
+        deadline.
+        """
         driver = self._driver
         with driver.lock:
             until = driver.services.now() + LEASE_WAIT
@@ -145,17 +147,18 @@ class Consensus:
                 if not self._may_serve(timestamp) and not driver.wait(min(until, deadline)):
                     if deadline < until:
                         raise DeadlineExceeded(
-                            f"a majority of tablet {self.tablet_id} has not said in time that {driver.node.id} leads"
+                            f"a majority of tablet {self.tablet_id} has not confirmed in time that {driver.node.id} "
+                            "leads"
                         )
                     raise NotTheLeader(
-                        f"{driver.node.id} leads tablet {self.tablet_id} in term {driver.node.term} without the answer "
-                        f"of a majority that it still does, up to {format_timestamp(Timestamp(timestamp))}",
+                        f"{driver.node.id} leads tablet {self.tablet_id} in term {driver.node.term}, but no majority "
+                        f"has confirmed that up to {format_timestamp(Timestamp(timestamp))}",
                         "",
                         driver.node.term,
                     )
 
     def can_serve(self, timestamp: int) -> bool:
-        """Would `check_can_serve` return at once? `NotTheLeader` where this is no leader that serves."""
+        """True if `check_can_serve` would return at once; raises `NotTheLeader` unless this peer leads and serves."""
         with self._driver.lock:
             return self._may_serve(timestamp)
 
@@ -165,8 +168,10 @@ class Consensus:
         return timestamp <= driver.timestamp_limit and driver.node.has_lease(driver.services.now())
 
     def wait_safe(self, timestamp: int, deadline: float) -> None:
-        """Return when every write at or below a time, now and for ever, is in this replica's memory; at the leader some
-        may be in flight yet (`MvccManager`). `ReplicaUnavailable` where that is not so at the deadline."""
+        """Returns when this replica's memory has every write at or below a time, now and in future.
+
+        At the leader some of these may still be in flight (`MvccManager`). Raises `ReplicaUnavailable` at the deadline.
+        """
         driver = self._driver
         with driver.lock:
             while not self._is_safe(timestamp):
@@ -190,20 +195,21 @@ class Consensus:
     # ---- entries -------------------------------------------------------------------------------------------------
 
     def propose(self, kind: EntryKind, body: bytes) -> LogTicket:
-        """Propose an entry, with a timestamp of now; at this replica, too, it is applied (`ReplicatedState.apply`) when
-        it is committed. Raises as `ReplicatedLog.append`."""
+        """Proposes an entry with a current timestamp; every replica, also this one, applies it
+        (`ReplicatedState.apply`) when it is committed. Raises as `ReplicatedLog.append`."""
         return self.log.propose(kind, body)
 
     def wait(self, ticket: LogTicket, deadline: float) -> None:
-        """Return when an entry is committed; raises as `ReplicatedLog.sync`."""
+        """Returns when an entry is committed; raises as `ReplicatedLog.sync`."""
         self.log.wait(ticket, deadline)
 
     def when_decided(self, ticket: LogTicket, told: Callable[[], None]) -> None:
-        """Call `told` when `wait` would not wait any more; see `ReplicatedLog.when_decided`."""
+        """Calls `told` once `wait` would no longer block; see `ReplicatedLog.when_decided`."""
         self.log.when_decided(ticket, told)
 
     def wait_applied(self, index: int, deadline: float) -> None:
-        """Return when all entries up to `index` are committed and in this replica's memory. `DeadlineExceeded`."""
+        """Returns when all entries up to `index` are committed and in this replica's memory; raises
+        `DeadlineExceeded`."""
         driver = self._driver
         with driver.lock:
             while driver.applier.applied_index < index:
@@ -215,27 +221,28 @@ class Consensus:
                     )
 
     def anchor(self, index: int) -> Anchor:
-        """Hold the log from entry `index` on, until it is closed or forgotten; `IndexError` where that is gone."""
+        """Keeps the log from entry `index` on, until the anchor is closed or garbage-collected; raises `IndexError` if
+        the log no longer has that entry."""
         return self._retention.anchor(index)
 
     def hold_log_for(self, receiver: str, index: int) -> None:
-        """Hold the log for a peer that has copied the data up to entry `index`, until it has caught up, or does not
-        come nearer any more."""
+        """Keeps the log for a peer that has copied the data up to entry `index`, until it has caught up or makes no
+        more progress."""
         self._retention.hold_for(receiver, index)
 
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def change(self, kind: str, peer: Peer, expected_index: int | None, deadline: float) -> Configuration:
-        """Change the configuration, as leader, and wait until that is committed.
+        """Changes the configuration, as leader, and waits until the change is committed. No-op if it already holds.
 
         Parameters
         ----------
         kind : str
-            "add" (as PRE_VOTER, promoted when it has caught up) or "remove"; done where it is so already.
+            "add" (as PRE_VOTER, promoted when it has caught up) or "remove".
         expected_index : int, optional
-            Only where that is the index of the configuration now.
+            Required log index of the current configuration.
 
-        Raises `NotTheLeader`, `ConfigurationRefused`, `DeadlineExceeded` (it may still come about then).
+        Raises `NotTheLeader`, `ConfigurationRefused`, `DeadlineExceeded` (the change may still be committed then).
         """
         driver = self._driver
         with driver.lock:
@@ -248,45 +255,50 @@ class Consensus:
                 self.log.check_serving()
                 if driver.node.term != term or driver.node.configuration.index < wanted.index:
                     raise NotTheLeader(
-                        f"another leader of tablet {self.tablet_id} came before the change was committed; look again",
+                        f"another leader of tablet {self.tablet_id} was elected before the change was committed; "
+                        "check the configuration",
                         "",
                         driver.node.term,
                     )
                 if not driver.wait(deadline):
                     raise DeadlineExceeded(
-                        f"the peers of tablet {self.tablet_id} have not agreed on entry {wanted.index} in time"
+                        f"the peers of tablet {self.tablet_id} have not committed entry {wanted.index} in time"
                     )
             return driver.node.committed_configuration
 
     def transfer(self, target: str | None = None) -> None:
-        """Hand leadership to a voter; None: to the one that is furthest. Returns when that has begun. `NotTheLeader`,
-        `ConfigurationRefused`."""
+        """Begins the transfer of leadership to a voter; None: to the most up-to-date one. Returns without waiting for
+        the election. Raises `NotTheLeader`, `ConfigurationRefused`."""
         self._driver.step(Transfer(target))
 
     def campaign(self) -> None:
-        """Start an election now: for the first leader of a new tablet."""
+        """Starts an election at once: for the first leader of a new tablet."""
         self._driver.step(Campaign())
 
     # ---- the disk ------------------------------------------------------------------------------------------------
 
     def note_space(self, is_full: bool) -> None:
-        """The disk with this peer's files has become full, or has space again."""
+        """Notes that the disk with this peer's files has become full, or has space again."""
         self._driver.note_space(is_full)
 
     def voters_without_space(self) -> list[Peer]:
-        """As leader: the voters whose disks are full, where too few others are left to commit anything."""
+        """As leader, returns the voters whose disks are full if too few others are left to commit anything; else
+        none."""
         return self._driver.voters_without_space()
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Take no part any more, and close the files; done where that is done. Waits for calls of `ReplicatedState` to
-        return, but for one that this is a part of. `DiskError` where the log's end could not be brought to the disk."""
+        """Stops taking part and closes the files. Idempotent.
+
+        Waits for calls of `ReplicatedState` to return, except one that makes this call itself. Raises `DiskError` if
+        the log's end could not be synced.
+        """
         self._driver.close(StoreClosed(f"tablet {self.tablet_id} is closed here; open it again"))
 
 
 def _changed(configuration: Configuration, kind: str, peer: Peer) -> tuple[Peer, ...] | None:
-    """The peers after a change; None where they are so already."""
+    """Returns the peers after a change; None if nothing changes."""
     present = configuration.peer(peer.id)
     if kind == "add":
         added = Peer(peer.id, peer.address, PeerRole.PRE_VOTER)

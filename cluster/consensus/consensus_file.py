@@ -1,15 +1,15 @@
-"""DIR/consensus: what a peer must not forget, apart from the log.
+"""DIR/consensus: the state that a peer keeps over restarts, apart from the log.
 
     field           meaning
-    term, vote      the peer's term, and whom it gave its vote in it
+    term, vote      the peer's term, and the candidate that it voted for in it
     configuration   the newest committed one; a later one is in the log
-    base            (index, term) of the last entry that the log has lost: all up to it is in the tablet's files
-    clock_limit     the greatest hybrid time up to which the peer had let a leader give out timestamps, when written
+    base            (index, term) of the last entry removed from the log: all up to it is in the tablet's files
+    clock_limit     the greatest hybrid time up to which the peer had allowed timestamps, when the file was written
     clock_lead      no such limit has been further ahead of the peer's own wall clock than this since (microseconds)
 
-It names its tablet (`checked_structs`), and is replaced as a whole (`storage.files.checked_file`), before anything goes
-out that rests on it. Leaders ask for a higher clock limit in every round; that costs no write, since the lead over the
-wall clock stays what it is.
+The file names its tablet (`checked_structs`). It is replaced as a whole (`storage.files.checked_file`) before any
+message that depends on it is sent. Leaders request a higher clock limit in every round; that costs no write, since the
+lead over the wall clock stays the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ConsensusState(Struct, frozen=True):
         return HardState(self.term, self.vote)
 
     def clock_limit_at(self, microseconds: int) -> int:
-        """No limit that the peer has let pass was above this, when its wall clock shows `microseconds`."""
+        """Returns an upper bound of all limits that the peer has allowed, when its wall clock shows `microseconds`."""
         return max(self.clock_limit, (microseconds + self.clock_lead) << LOGICAL_BITS if self.term else 0)
 
 
@@ -55,31 +55,30 @@ _from_plain = converter(ConsensusState)
 
 
 def read_consensus(fs: FileSystem, directory: str) -> ConsensusState:
-    """The file of a tablet; `CorruptionError` where it is damaged, `DiskError` where there is none."""
+    """Reads the file of a tablet; raises `CorruptionError` if it is damaged, `DiskError` if it does not exist."""
     return read_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, _from_plain)
 
 
 def write_consensus(fs: FileSystem, directory: str, state: ConsensusState) -> None:
-    """Replace the file durably; `DiskError` where the disk fails: then the old one may be there, or the new one."""
+    """Durably replaces the file; after a `DiskError` either the old file or the new one exists."""
     replace_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, state)
 
 
 class ConsensusFile:
-    """The file of a tablet that is open. Safe for several threads: `update` takes the file's own lock, which is held
-    while it is written."""
+    """The file of an open tablet. Thread-safe: `update` acquires the file's own lock, and holds it while writing."""
 
     def __init__(self, fs: FileSystem, directory: str):
         self._fs = fs
         self._directory = directory
         self._lock = threading.Lock()
         self.state = read_consensus(fs, directory)
-        """What the file says."""
+        """The file's content."""
 
     def update(self, **changes: Any) -> None:
-        """Replace some fields, durably; `DiskError` where the disk fails.
+        """Durably replaces some fields; raises `DiskError`.
 
-        A configuration older than the file's is passed over: its writer was overtaken, and the log may have lost the
-        newer one by now. What is committed is never taken back.
+        A configuration older than the file's is ignored: a concurrent writer was faster, and the log may have lost the
+        newer one by now. Committed configurations are never taken back.
         """
         with self._lock:
             if "configuration" in changes and changes["configuration"].index < self.state.configuration.index:

@@ -1,5 +1,5 @@
-"""What tablets hold back for a moment, so that more comes along (`raft.replication`), goes when the moment is over: one
-thread for all tablets of a server."""
+"""Delayed sends of all tablets of a server, on one thread: entries that tablets hold back (`raft.replication`) so that
+more are sent together."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GATHERING = 0.004
 
 
 class Gatherer:
-    """Does jobs a moment after they were added. Safe for several threads.
+    """Runs jobs a moment after they were added. Thread-safe.
 
     Parameters
     ----------
     around : callable
-        Makes what the thread is in while it does those that were added together.
+        Makes the context manager within which the jobs of one batch run.
     """
 
     def __init__(self, around: Callable[[], AbstractContextManager[object]]) -> None:
@@ -32,14 +32,14 @@ class Gatherer:
         self._thread.start()
 
     def add(self, job: Job) -> None:
-        """Have this done in a moment, once, however often it is added."""
+        """Schedules a job, once, however often it is added."""
         with self._changed:
             self._jobs[job] = None
             if len(self._jobs) == 1:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Return when what was added is done, and the thread has ended."""
+        """Returns when all added jobs are done and the thread has ended."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -1,11 +1,11 @@
-"""All Raft peers of a server: what they share, and who gets which message.
+"""All Raft peers of a server: shared resources, and dispatch of messages.
 
     Transport ──► receive(PeerBatch) ──► Consensus of each tablet ──► Transport.send
                                               │    │    │
-                              timer (1) ──────┘    │    └────── pool (n): apply, news
+                              timer (1) ──────┘    │    └────── pool (n): apply, notifications
                               gatherer (1) ────────┴─────────── log threads (1 for each disk): fsync
 
-No tablet has threads of its own: an idle one costs its heartbeats, nothing else.
+No tablet has threads of its own: an idle tablet costs only its heartbeats.
 """
 
 from __future__ import annotations
@@ -40,34 +40,33 @@ from .workers import Job, Timer, Workers
 _logger = logging.getLogger("nyala.cluster.consensus")
 
 _REFUSED_SECONDS = 60.0
-"""At most so often it is logged for a tablet that messages with absurd times came."""
+"""Least seconds between two log lines of a tablet about messages with absurd times."""
 _FIRST_CLOCK_LEAD = 4_000_000
-"""Microseconds; what a tablet's leaders ask for as a rule, so that it need not be written when the first one does."""
+"""Microseconds; the clock lead that a tablet's leaders usually request, so that the first request needs no write."""
 
 
 class ConsensusHost:
-    """See the module's page. Safe for several threads.
+    """All Raft peers of a server; see the module's page. Thread-safe.
 
     Parameters
     ----------
     server : Peer
-        This server: its id is that of its peers, its address where others reach it.
+        This server: its id is that of its peers, its address the one that others connect to.
     durability : str
-        "fsync": an entry counts as durable here when it is on the disk. "os": when the system has it.
+        "fsync": an entry counts as durable here when it is on the disk. "os": when the operating system has it.
     threads : int
-        Of the pool.
+        Size of the pool.
     log_threads : int
-        As many as there are disks: while one tablet's log is synced, the entries of the others gather, and are synced
-        together.
+        One per disk: while one tablet's log is synced, entries of the others accumulate, and are synced together.
     is_missing : callable
-        Has this server no data of a tablet that is not open? Then a leader is told so, and sends a copy. Not given: so
-        it is with all that are not open.
+        True if this server has no data of a tablet that is not open: its leader is then notified, and sends a copy. By
+        default true for every tablet that is not open.
     disk_full : callable
-        Called with a tablet's id and the error when there was no space for its log; it takes no time. True: somebody
-        says when there is space again (`Consensus.note_space`).
+        Called with a tablet's id and the error when there was no space for its log; must not block. Returns True if the
+        callee will report space again (`Consensus.note_space`).
     deciding : callable
-        Makes what threads of the host are in while they send messages or may decide entries, and leave without any
-        lock.
+        Makes the context manager within which threads of the host send messages or may decide entries; left without any
+        lock held.
     """
 
     def __init__(
@@ -97,10 +96,10 @@ class ConsensusHost:
         self._consensuses: dict[str, Consensus] = {}
         self._addresses: dict[str, Peer] = {}
         self._lock = threading.Lock()
-        """Guards the three; never held together with a tablet's."""
+        """Guards the three; never held together with a tablet's lock."""
         self._closed = False
         self._refused: dict[str, float] = {}
-        """By tablet: when a message of it was dropped because of its time, and that was logged."""
+        """By tablet: when a message dropped because of its time was last logged."""
         self._log_threads = Workers("log", log_threads)
         self._pool = Workers("apply", threads)
         self._timer = Timer("consensus-timer")
@@ -115,7 +114,7 @@ class ConsensusHost:
     # ---- what peers use (`peer_driver.Services`) -------------------------------------------------------------------
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Monotonic seconds."""
         return time.monotonic()
 
     def wall_clock(self) -> int:
@@ -123,7 +122,7 @@ class ConsensusHost:
         return self.clock.wall()
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
-        """Hand a message to the transport; a peer whose address nobody has told gets none."""
+        """Passes a message to the transport; messages to a peer without a known address are dropped."""
         if not peer.address:
             known = self._addresses.get(peer.id)
             if known is None:
@@ -144,8 +143,8 @@ class ConsensusHost:
         base_term: int = 0,
         clock_limit: int = 0,
     ) -> None:
-        """Make the files of a peer durable, whose log begins behind entry `base_index`: DIR/consensus and DIR/wal, but
-        for the name of DIR itself. Nothing of an earlier log may be there."""
+        """Durably creates the files of a peer whose log begins after entry `base_index`: DIR/consensus and DIR/wal, but
+        not the directory entry of DIR. No files of an earlier log may exist."""
         fs.make_directory(f"{directory}/wal")
         state = ConsensusState(
             term, "", configuration, base_index, base_term, clock_limit, clock_lead=_FIRST_CLOCK_LEAD
@@ -164,20 +163,20 @@ class ConsensusHost:
         alter_schema: AlterSchema | None = None,
         is_new: bool | None = None,
     ) -> Consensus:
-        """Take part in a tablet's consensus; `state` may be called from now on, before this returns.
+        """Takes part in a tablet's consensus; `state` may be called before this returns.
 
         Parameters
         ----------
         directory : str
             With the files of `create_files`.
         schema : pa.Schema
-            Of logged rows (`log_schema`), for a log that has no entries yet.
+            Of logged rows (`log_schema`), for a log without entries.
         applied_index : int
-            Up to here the replica has everything; the entries behind are applied as they are known to be committed.
+            The replica has everything up to this index; later entries are applied once they are known to be committed.
         alter_schema : callable
-            The schema of logged rows behind an ALTER entry, from its body.
+            Returns the schema of logged rows after an ALTER entry, from its body.
         is_new : bool, optional
-            The tablet has just been made, so this peer has promised nothing to anybody. As a rule the files tell.
+            The tablet was just created, so this peer has promised nothing. By default read from the files.
 
         Raises `CorruptionError`, `DiskError`.
         """
@@ -185,7 +184,7 @@ class ConsensusHost:
         kept = file.state
         if applied_index < kept.base_index:
             raise CorruptionError(
-                f"the log begins behind entry {kept.base_index}, the tablet's files end with {applied_index}",
+                f"the log begins after entry {kept.base_index}, but the tablet's files end with entry {applied_index}",
                 f"{directory}/consensus",
                 "base",
             )
@@ -205,8 +204,8 @@ class ConsensusHost:
             self.clock.update(Timestamp(log.newest_timestamp))
         else:
             self.clock.tolerate(Timestamp(log.newest_timestamp))
-            # Of a clock that was wrong. Entries that are not committed may go again; those that are move the clock when
-            # they are applied, and whoever is elected begins above the last entry.
+            # After a wrong clock. Uncommitted entries may still be truncated; committed ones move the clock when they
+            # are applied, and every new leader begins above the last entry.
             _logger.warning(
                 "the log of tablet %s ends at %s, ahead of this machine's clock",
                 tablet_id,
@@ -248,7 +247,7 @@ class ConsensusHost:
         )
 
     def get(self, tablet_id: str) -> Consensus | None:
-        """The consensus of a tablet that is open here."""
+        """Returns the consensus of an open tablet."""
         return self._consensuses.get(tablet_id)
 
     def _forget(self, tablet_id: str, driver: PeerDriver) -> None:
@@ -259,7 +258,7 @@ class ConsensusHost:
     # ---- messages ------------------------------------------------------------------------------------------------
 
     def receive(self, batch: PeerBatch) -> None:
-        """Deal with what a server sends; returns when its messages have been stepped through, without waiting for a
+        """Processes a batch from another server; returns when its messages have been stepped, without waiting for a
         disk."""
         sender = batch.sender
         self.clock.update(Timestamp(batch.clock))
@@ -279,7 +278,8 @@ class ConsensusHost:
                     self._answer_missing(sender, tablet_id, message)
 
     def _refuse(self, tablet_id: str, sender: Peer, message: Message) -> None:
-        """A peer whose clock is right passes on what a wrong one has left: it waits until that time has come."""
+        """Drops a message whose time is too far ahead. Peers with correct clocks also send what a wrong clock has left:
+        such messages are dropped until that time has come."""
         now = self.now()
         if now - self._refused.get(tablet_id, -math.inf) > _REFUSED_SECONDS:
             self._refused[tablet_id] = now
@@ -291,8 +291,10 @@ class ConsensusHost:
             )
 
     def can_lead(self, clock_limit: int) -> bool:
-        """False while this peer has let a leader give out timestamps that are too far ahead of its clock, as it may if
-        that was wrong: as leader it would have to begin above them. Others should lead if they can."""
+        """False if this peer has allowed timestamps too far ahead of its own clock, perhaps under a wrong clock.
+
+        As leader it would have to begin above them, so other peers should lead if they can.
+        """
         return not self.clock.is_beyond(clock_limit - self._options.clock_lead)
 
     def _answer_missing(self, sender: Peer, tablet_id: str, request: AppendRequest) -> None:
@@ -304,8 +306,7 @@ class ConsensusHost:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all tablets that are open still, and end all threads; raises the first error of a tablet's closing
-        then."""
+        """Closes all open tablets and ends all threads; then raises the first error of a tablet's close."""
         with self._lock:
             self._closed = True
             consensuses = list(self._consensuses.values())
@@ -324,7 +325,7 @@ class ConsensusHost:
 
 
 def _newest_timestamp(message: Message) -> int:
-    """The greatest hybrid time that a message would have its receiver follow."""
+    """Returns the greatest hybrid time to which a message would move its receiver's clock."""
     if isinstance(message, AppendRequest):
         return max(message.clock_limit, message.entries[-1].timestamp if message.entries else 0)
     return message.clock_limit if isinstance(message, VoteResponse) else 0

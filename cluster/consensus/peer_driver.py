@@ -1,20 +1,20 @@
-"""One Raft peer at work: steps its `RaftNode` and does what the `Ready` says, in the order that durability needs.
+"""One Raft peer at work: steps its `RaftNode` and executes the `Ready` in the order that durability requires.
 
     any thread:  event ─► step (under the lock) ─┬─► messages ─► Transport      at once, unless held
                                                  ├─► decisions ─► proposals, applier
                                                  └─► work for the disk ─► a log thread
-    log thread:  consensus file ─► held messages go ─► log.persist (group commit) ─► step(Persisted)
+    log thread:  consensus file ─► send held messages ─► log.persist (group commit) ─► step(Persisted)
 
-- The lock is held for a step and for what follows from it in memory, never while a disk or a network works. (Entries
-  that a slow follower lacks and memory has no more are read with it held.)
-- Messages of a step that changed term or vote, and of all later steps, are *held* until the consensus file says so.
-- The log is persisted behind the consensus file: a log thread never tells the node of durable entries while a change of
-  term or vote is not on the disk.
-- After a disk error, or anything else that must not happen, the peer has failed: it says nothing any more, and what
-  waits for it is told so. It never calls durable what is not.
-- A full disk is no such error. Entries that cannot be written wait in memory and are not acknowledged, messages that
-  need the consensus file stay held; heartbeats, votes and commits that need neither go on. The file is tried again
-  every `FULL_SECONDS`, as there is a reserve for it; more than `FULL_LOG_BYTES` of log wait for `note_space`.
+- The lock is held for a step and its effects in memory, never during disk or network work. (The exception is reading
+  entries that a slow follower lacks and memory no longer has.)
+- Messages of a step that changed term or vote, and of all later steps, are *held* until the consensus file is written.
+- The log is persisted after the consensus file: a log thread never reports durable entries to the node while a change
+  of term or vote is not on the disk.
+- After a disk error, or another unexpected error, the peer has failed: it sends nothing any more, and its waiting
+  callers get the error. It never reports as durable what is not.
+- A full disk is no such error. Unwritten entries wait in memory and are not acknowledged, messages that
+  need the consensus file stay held; heartbeats, votes and commits that need neither continue. The file is retried
+  every `FULL_SECONDS`, since it has a reserve; more than `FULL_LOG_BYTES` of log wait for `note_space`.
 """
 
 from __future__ import annotations
@@ -46,73 +46,77 @@ from .workers import Job
 _logger = logging.getLogger("nyala.cluster.consensus")
 
 _LEAD_MARGIN = 1_000_000
-"""Microseconds by which the clock lead in the consensus file is greater than was needed when it was written."""
+"""Microseconds that are added to the required clock lead when the consensus file is written."""
 _LEAD_EXCESS = 4_000_000
-"""A lead that is greater than needed by this much is written anew: after a restart, all of it counts as promised."""
+"""A lead that exceeds the required one by this much is rewritten: after a restart, all of it counts as promised."""
 FULL_SECONDS = 0.5
 FULL_LOG_BYTES = 4 << 20
-"""Of entries that are written though the disk is full, half of the reserve: what was on its way when it became full, so
-that reads need not wait for its decision, and the entries of an election or a change of peers. New writes are refused
-before they come here."""
+"""Bytes of entries that are written although the disk is full, half of the reserve. They are the entries in progress
+when it became full, so that reads need not wait for their decision, and those of an election or a change of peers. New
+writes are refused earlier."""
 _MOST_HELD = 256
-"""Messages that wait for a consensus file for which there is no space: older ones are lost, as in a network."""
+"""Most messages that wait for a consensus file without space: older ones are dropped, as on a network."""
 RELUCTANCE = 8.0
-"""Seconds by which a peer campaigns later whose clock was wrong: a few election timeouts."""
+"""Seconds by which a peer whose clock was wrong campaigns later: a few election timeouts."""
 _RENEW_INTERVAL = 0.02
-"""Seconds between rounds that are begun because somebody waits for a lease."""
+"""Seconds between rounds that are begun because a caller waits for a lease."""
 
 
 class Services(Protocol):
-    """What a process gives to all its peers."""
+    """The services of a process for all its peers."""
 
     clock: HybridClock
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Monotonic seconds."""
 
     def wall_clock(self) -> int:
         """Microseconds since 1970."""
 
     def can_lead(self, clock_limit: int) -> bool:
-        """False if a peer that has let such a limit pass should leave it to others to lead, for a while."""
+        """False if a peer that has allowed such a clock limit should leave leadership to others for a while."""
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None: ...
 
     def on_disk(self, job: Job) -> None:
-        """Have a log thread do this."""
+        """Runs a job on a log thread."""
 
     def on_pool(self, job: Job) -> None:
-        """Have a thread do this that may take its time."""
+        """Runs a job, which may block, on a pool thread."""
 
     def schedule(self, when: float, job: Job) -> None: ...
 
     def disk_full(self, tablet_id: str, error: Exception) -> bool:
-        """A tablet's log or consensus file found no space. Called without locks. True: `PeerDriver.note_space` will say
-        when there is some again; False: nobody does, so all is tried again every `FULL_SECONDS`."""
+        """A tablet's log or consensus file found no space. Called without locks.
+
+        Returns True if the callee will call `PeerDriver.note_space` when there is space again. After False, the write
+        is retried every `FULL_SECONDS`.
+        """
 
     def send_later(self, job: Job) -> None:
-        """Call this in a moment, once, however often it is asked for."""
+        """Calls `job` in a moment, once, however often it is requested."""
 
     def deciding(self) -> AbstractContextManager[object]:
-        """What a thread is in while it sends messages or may decide entries; left without any lock."""
+        """The context manager within which a thread sends messages or may decide entries; left without any lock
+        held."""
 
 
 class PeerDriver:
-    """See the module's page.
+    """The driver of one peer; see the module's page.
 
     Attributes
     ----------
     lock, changed
-        Guard everything here but the log and the file, which have their own; taken after a tablet's `write_lock`.
-        `changed` is told of every step while `waiting` is not 0.
+        Guard everything here but the log and the file, which have their own; acquired after a tablet's `write_lock`.
+        `changed` is notified of every step while `waiting` is not 0.
     is_serving : bool
-        Leader, and all that was committed before it led is in the tablet's memory.
+        True if this peer leads, and the tablet's memory has everything that was committed before.
     altering_index : int
-        The last ALTER entry that was proposed; while it is not applied, nothing else may be.
+        The last ALTER entry that was proposed; no other entry may be proposed until it is applied.
     error : Exception or None
-        Why the peer has stopped.
+        The reason for which the peer has stopped.
     full_peers : set of str
-        Ids of the peers that have told this one, as leader, that their disk is full.
+        Ids of the peers that have reported a full disk to this leader.
     on_closed : callable
         Called by `close`.
     """
@@ -161,7 +165,7 @@ class PeerDriver:
         self._is_disk_busy = False
         self._is_full = False
         self._waits_for_space = False
-        """The disk is full: nothing is given to a log thread until `_try_again`."""
+        """The disk is full: log threads get no work until `_try_again`."""
         self._seen_limit = 0
         self._renewed_at = 0.0
         self._timer_at = float("inf")
@@ -172,12 +176,12 @@ class PeerDriver:
     # ---- steps ---------------------------------------------------------------------------------------------------
 
     def step(self, event: Event) -> None:
-        """Deal with an event. Raises what `RaftNode.step` does, and `ReplicaUnavailable` where the peer has stopped."""
+        """Processes an event. Raises as `RaftNode.step`, and `ReplicaUnavailable` if the peer has stopped."""
         with self.lock:
             self.step_locked(event)
 
     def step_locked(self, event: Event) -> None:
-        """`step`; needs the lock."""
+        """Like `step`; needs the lock."""
         self.check_running()
         try:
             ready = self.node.step(event, self.services.now())
@@ -189,7 +193,7 @@ class PeerDriver:
         self._take(ready)
 
     def receive(self, message: Message, sender: Peer) -> None:
-        """Deal with a peer's message; whatever is wrong with it, or with this peer, is not its sender's business."""
+        """Processes a peer's message; errors of it, or of this peer, are not reported to the sender."""
         if isinstance(message, AppendRequest) and message.entries:
             self.services.clock.update(Timestamp(message.entries[-1].timestamp))
         with self.lock:
@@ -200,7 +204,7 @@ class PeerDriver:
                     self.step_locked(Received(message, sender))
 
     def tick(self) -> None:
-        """The timer's call."""
+        """Called by the timer."""
         try:
             safe = self.safe_timestamp()
         except Exception as error:
@@ -223,30 +227,31 @@ class PeerDriver:
                 self.step_locked(Tick())
 
     def _is_reluctant(self) -> bool:
-        """True while others should be elected instead of this peer: its clock limit is that of a wrong clock."""
+        """True while others should be elected instead of this peer: its clock limit comes from a wrong clock."""
         node = self.node
         if node.role is RaftRole.LEADER or self.services.now() >= node.deadline + RELUCTANCE:
             return False
         return not self.services.can_lead(node.clock_limit)
 
     def safe_timestamp(self) -> int:
-        """What may be announced, before the log's end is looked at; 0 for nothing. Without the lock."""
+        """Returns the safe time that may be announced, read before the log's end; 0 for none. Without the lock."""
         return self.state.safe_timestamp() if self.is_serving else 0
 
     def send_held(self) -> None:
-        """What was held back goes now."""
+        """Sends the entries that were held back."""
         with self.lock:
             if self.error is None:
                 with contextlib.suppress(ClusterError):
                     self.step_locked(Send())
 
     def announce(self, timestamp: int) -> None:
-        """Every write at or below a time is in the log; needs the lock, and a serving leader still."""
+        """Announces that the log has every write at or below a time; needs the lock, and that this leader still
+        serves."""
         if self.is_serving:
             self.node.announce_safe_time(timestamp, self.log.last_index)
 
     def renew(self) -> None:
-        """Begin a round, if one was not begun a moment ago; needs the lock."""
+        """Begins a round unless one was begun a moment ago; needs the lock."""
         now = self.services.now()
         if now >= self._renewed_at + _RENEW_INTERVAL:
             self._renewed_at = now
@@ -254,25 +259,25 @@ class PeerDriver:
 
     @property
     def timestamp_limit(self) -> int:
-        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now. Needs the lock."""
+        """Returns `RaftNode.timestamp_limit`, as far as it would survive a crash now. Needs the lock."""
         return self._as_kept(self.node.timestamp_limit)
 
     @property
     def safe_time(self) -> int:
-        """`RaftNode.safe_time`, which for one that has led comes of its own limit, as far as that would outlive a crash
-        now. Needs the lock."""
+        """Returns `RaftNode.safe_time`, as far as it would survive a crash now: a former leader's safe time depends on
+        its own clock limit. Needs the lock."""
         return self._as_kept(self.node.safe_time)
 
     def _as_kept(self, timestamp: int) -> int:
-        """While the consensus file is to be written, a group of one voter, which waits for nobody's answer, is bound to
-        what the file says."""
+        """Limits a time to the content of the consensus file while that is to be written: a group of one voter waits
+        for no other peer's response."""
         if self._needs_file or self._is_writing_file:
             return min(timestamp, self.file.state.clock_limit_at(self.services.wall_clock()))
         return timestamp
 
     def wait(self, until: float) -> bool:
-        """Wait for a step, at most until then (`Services.now`); False where that time has come already. Needs the
-        lock, and gives it up meanwhile."""
+        """Waits for a step until a time of `Services.now`; False if that has already passed. Needs the lock, and
+        releases it while waiting."""
         left = until - self.services.now()
         if left <= 0:
             return False
@@ -329,7 +334,7 @@ class PeerDriver:
         node = self.node
         leader = node.leader_peer
         error = NotTheLeader(
-            f"the entries of tablet {self.tablet_id} behind {last_index} were not committed before {node.leader} "
+            f"the entries of tablet {self.tablet_id} after {last_index} were not committed before {node.leader} "
             f"became the leader of term {node.term}",
             leader.address if leader is not None else "",
             node.term,
@@ -341,7 +346,7 @@ class PeerDriver:
             self.applier.settle()
 
     def _has_lead_changed(self) -> bool:
-        """Must the consensus file be written because of the clock limits that were let pass?"""
+        """True if the consensus file must be written because of newly allowed clock limits."""
         limit = self.node.clock_limit
         if limit == self._seen_limit:
             return False
@@ -359,7 +364,7 @@ class PeerDriver:
             self.silent[peer.id] = peer
 
     def silent_peers(self) -> tuple[str, ...]:
-        """Ids of the voters that were reported as silent, and are so still. Needs the lock."""
+        """Returns ids of the voters that were reported as silent and still are. Needs the lock."""
         progress = self.node.peer_progress()
         return tuple(id for id in self.silent if id in progress and progress[id].is_silent)
 
@@ -374,7 +379,7 @@ class PeerDriver:
             self.applier.tell_leadership()
 
     def _log_leadership(self) -> None:
-        """Have a line logged, without the lock, where this peer has begun or ceased to lead."""
+        """Logs, without the lock, that this peer has begun or ended leading."""
         before, node = self._led_term, self.node
         self._led_term = node.term if node.role is RaftRole.LEADER else None
         if before == self._led_term:
@@ -385,7 +390,7 @@ class PeerDriver:
                 self.applier.tell(partial(_logger.info, event, extra={"fields": fields}))
 
     def _applied(self) -> None:
-        """More is in the tablet's memory."""
+        """Called when more entries are in the tablet's memory."""
         self.proposals.memory_index = max(self.proposals.memory_index, self.applier.applied_index)
         if self.error is None:
             self._update_serving()
@@ -411,7 +416,7 @@ class PeerDriver:
         return self.log.has_work and not (self._is_full and self.log.unwritten_bytes > FULL_LOG_BYTES)
 
     def _work_on_disk(self) -> None:
-        """A log thread's: until nothing is left to be made durable."""
+        """Runs on a log thread until nothing is left to be made durable."""
         while True:
             with self.lock:
                 if self.error is not None or self._waits_for_space or not self._has_disk_work():
@@ -442,7 +447,7 @@ class PeerDriver:
                     self.fail(error)
 
     def note_full(self, error: Exception) -> None:
-        """There was no space for the log or the consensus file: try again later. Takes the lock."""
+        """Schedules a retry after the log or the consensus file found no space. Acquires the lock."""
         with self.lock:
             self._is_full = self._waits_for_space = True
             self._needs_file = self._needs_file or self._is_writing_file
@@ -453,15 +458,15 @@ class PeerDriver:
         self.services.schedule(self.services.now() + FULL_SECONDS, self._try_again)
 
     def note_space(self, is_full: bool) -> None:
-        """The disk has become full, or has space again. Takes the lock."""
+        """Notes that the disk has become full, or has space again. Acquires the lock."""
         with self.lock:
             self._is_full = is_full
         if not is_full:
             self._try_again()
 
     def voters_without_space(self) -> list[Peer]:
-        """The voters whose disks are full, this one among them, if the others are no majority; else none. Takes the
-        lock."""
+        """Returns the voters whose disks are full, including this one, if the others are no majority; else none.
+        Acquires the lock."""
         with self.lock:
             if not self.full_peers:
                 return []
@@ -477,7 +482,7 @@ class PeerDriver:
                 self._start_disk_work()
 
     def _release(self) -> None:
-        """The file is written: what was held may go, unless it must be written again."""
+        """Sends the held messages after the file is written, unless it must be written again."""
         with self.lock:
             self._is_writing_file = False
             if not self._needs_file:
@@ -490,14 +495,15 @@ class PeerDriver:
         position = self.log.persist()
         with self.lock:
             if position is not None and self.error is None and not self._needs_file:
-                if self.log.term(position[0]) == position[1]:  # it may have been cut and have grown again meanwhile
+                # it may have been truncated and have grown again meanwhile
+                if self.log.term(position[0]) == position[1]:
                     self.log.tell(position[0])
                 self.step_locked(Persisted(*position))
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
     def check_running(self) -> None:
-        """Raise `ReplicaUnavailable` where the peer has stopped. Needs the lock, or takes what it sees."""
+        """Raises `ReplicaUnavailable` if the peer has stopped. Without the lock the answer may be outdated."""
         if self.error is not None:
             raise self._unavailable()
 
@@ -506,7 +512,7 @@ class PeerDriver:
         return ReplicaUnavailable(f"tablet {self.tablet_id} has stopped here: {self.error}")
 
     def fail(self, error: Exception) -> None:
-        """Stop for good; takes the lock."""
+        """Stops for good; acquires the lock."""
         with self.lock:
             self._fail_locked(error)
 
@@ -529,13 +535,14 @@ class PeerDriver:
         return True
 
     def close(self, error: Exception) -> None:
-        """Stop, and wait until no other thread is at work here; close the log. `DiskError` where that fails. Done where
-        that is done."""
+        """Stops, waits until no other thread works here, and closes the log. Idempotent. Raises `DiskError` if the
+        close fails."""
         self.on_closed()
         with self.lock:
             if self._stop(error):
                 self.applier.stop()
-            own_call = self.applier.worker == threading.get_ident()  # of `ReplicatedState`: it is not waited for
+            # from within a call of `ReplicatedState`, which must not wait for itself
+            own_call = self.applier.worker == threading.get_ident()
             while self._is_disk_busy or (self.applier.is_busy and not own_call):
                 self.changed.wait()
         self.log.close()

@@ -1,10 +1,10 @@
-"""Entries that this peer proposed and nobody has decided yet, and the threads that wait for them.
+"""Undecided entries that this peer proposed, and the threads that wait for them.
 
     append ──► in the log, in memory ──┬── committed   `durable`: the writer lets readers see it
-                                       └── cut off     `error`: a later leader did not have it; it is undone
+                                       └── truncated   `error`: a later leader did not have it; it is undone
 
-A writer that gives up waiting changes nothing about that. Its entry is *abandoned*: once it is decided, somebody else
-must be told (`ReplicatedState.entries_failed`).
+A writer that times out changes nothing about that. Its entry is *abandoned*: once it is decided, the replica is
+notified instead (`ReplicatedState.entries_failed`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ...storage.log.wal import LogMark, LogTicket
 @dataclass(slots=True, eq=False)
 class Proposal(LogTicket):
     """The ticket of entries that were proposed together. Each waiter is called once, with the consensus's lock held,
-    when the proposal is decided or nobody here will: a thread's releases a lock that it waits for, so a commit wakes
-    those alone whom it concerns."""
+    when the proposal is decided or can no longer be decided here. A thread's waiter releases a lock on which it blocks,
+    so a commit wakes only the threads that it concerns."""
 
     is_abandoned: bool = False
     waiters: list[Callable[[], None]] = field(default_factory=list)
 
     def wake(self) -> None:
-        """Let all who wait look again."""
+        """Wakes all waiters to check again."""
         for wake in self.waiters:
             wake()
         self.waiters.clear()
@@ -49,8 +49,8 @@ class Proposals:
         self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
 
     def add(self, index: int, count: int, *, in_memory: bool) -> Proposal:
-        """Entries up to `index`, `count` of them, were proposed; `in_memory`: their effects are there already, or will
-        be before the caller lets go of the tablet's `write_lock`."""
+        """Adds a proposal of `count` entries up to `index`; `in_memory`: their effects are in memory, or will be before
+        the caller releases the tablet's `write_lock`."""
         proposal = Proposal(index, count=count)
         self._undecided.append(proposal)
         if in_memory:
@@ -58,7 +58,7 @@ class Proposals:
         return proposal
 
     def commit(self, index: int) -> bool:
-        """Entries up to `index` are committed; True if nobody waits for one of them any more."""
+        """Entries up to `index` are committed; True if one of them has no waiter any more."""
         undecided, is_abandoned = self._undecided, False
         while undecided and undecided[0].index <= index:
             proposal = undecided.popleft()
@@ -69,7 +69,7 @@ class Proposals:
         return is_abandoned
 
     def cut_off(self, last_index: int, error: OperationalError) -> bool:
-        """Entries behind `last_index` are void; True if some were proposed here."""
+        """Entries after `last_index` are void; True if some were proposed here."""
         failed: list[Proposal] = []
         while self._undecided and self._undecided[-1].index > last_index:
             failed.append(self._undecided.pop())
@@ -82,12 +82,12 @@ class Proposals:
         return bool(failed)
 
     def wake_all(self) -> None:
-        """Nothing will be decided here any more: let all who wait see that."""
+        """Wakes all waiters: no more proposals will be decided here."""
         for proposal in self._undecided:
             proposal.wake()
 
     def mark(self) -> LogMark:
-        """The end of what is in the tablet's memory."""
+        """Returns the end of the entries in the tablet's memory."""
         mark = LogMark(self.memory_index)
         self._marks.add(mark)
         return mark

@@ -1,10 +1,11 @@
-"""Forcing a configuration on one peer whose majority is lost for good: the last resort (Kudu: `unsafe_change_config`).
+"""Forcing a configuration on one peer whose majority is permanently lost: the last resort (Kudu:
+`unsafe_change_config`).
 
-    log        ... | last entry | CONFIGURATION: the peers that are left, in a term of its own
+    log        ... | last entry | CONFIGURATION: the surviving peers, in a new term
     consensus  term of that entry, no vote
 
-The peer that is opened with these files is elected by the peers that are left, and commits all that its log has. What
-the others had acknowledged without it is lost. What it has of entries that were never acknowledged comes true.
+The peer that is opened with these files is elected by the surviving peers, and commits its whole log. Entries that the
+others had acknowledged without it are lost. Its entries that were never acknowledged become committed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def force_configuration(
     applied_index: int,
     alter_schema: AlterSchema,
 ) -> Configuration:
-    """Make some peers the whole configuration of a peer that is not open.
+    """Replaces the configuration of a peer that is not open by some of its peers.
 
     Parameters
     ----------
@@ -45,15 +46,15 @@ def force_configuration(
     server : str
         The id of this server, which must be among the survivors.
     survivors : sequence of str
-        Ids of peers of the configuration now.
+        Ids of peers of the current configuration.
     clock : HybridClock
     applied_index : int
-        Up to here the tablet's files have everything.
+        The tablet's files have everything up to this index.
     alter_schema : callable
-        As `ConsensusHost.open` takes it.
+        As in `ConsensusHost.open`.
 
-    Returns the configuration in force from now on. Raises `ConfigurationRefused` where the survivors are not such,
-    `CorruptionError` or `DiskError` where the files cannot be used.
+    Returns the new configuration in force. Raises `ConfigurationRefused` for invalid survivors, `CorruptionError` or
+    `DiskError` if the files cannot be used.
     """
     kept = read_consensus(fs, directory)
     log = RaftLog(
@@ -97,8 +98,8 @@ def _remaining(newest: Configuration, server: str, survivors: Sequence[str]) -> 
     strangers = [id_ for id_ in survivors if id_ not in known]
     if strangers:
         raise ConfigurationRefused(
-            f"{', '.join(strangers)} are no peers of the tablet: those are {', '.join(known) or 'none'}"
+            f"{', '.join(strangers)} are not peers of the tablet: those are {', '.join(known) or 'none'}"
         )
     if server not in survivors:
-        raise ConfigurationRefused(f"{server} itself must be among those that are left ({', '.join(survivors)})")
+        raise ConfigurationRefused(f"{server} itself must be among the survivors ({', '.join(survivors)})")
     return tuple(Peer(id_, known[id_].address, PeerRole.VOTER) for id_ in dict.fromkeys(survivors))

@@ -1,4 +1,4 @@
-"""Threads that all tablets of a server share: some that work off jobs, and one that knows what is due when."""
+"""Threads that all tablets of a server share: a pool of workers, and a timer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ Job = Callable[[], None]
 
 
 class Workers:
-    """A fixed number of threads; jobs are begun in the order in which they came.
+    """A fixed number of threads; jobs start in the order of their submission.
 
-    A job deals with its own errors; one that gets away from it is reported as that of a thread is. In a server's
-    process that ends the process (`wire.process.server_process`): nothing is to go on with what the job has left half
-    done.
+    A job handles its own errors; an uncaught one is reported as an uncaught error of a thread. In a server's process
+    that ends the process (`wire.process.server_process`), so that nothing continues from a half-done job.
     """
 
     def __init__(self, name: str, count: int):
@@ -30,11 +29,11 @@ class Workers:
             thread.start()
 
     def submit(self, job: Job) -> None:
-        """Have a thread do this; returns at once."""
+        """Submits a job; returns at once."""
         self._jobs.put(job)
 
     def close(self) -> None:
-        """Return when all jobs that were submitted are done, and the threads have ended."""
+        """Returns when all submitted jobs are done and the threads have ended."""
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -46,7 +45,7 @@ class Workers:
 
 
 class Timer:
-    """One thread that calls functions at their times (of `time.monotonic`); they should be short."""
+    """One thread that calls functions at given times (of `time.monotonic`); they should be short."""
 
     def __init__(self, name: str) -> None:
         self._due: list[tuple[float, int, Job]] = []
@@ -57,14 +56,14 @@ class Timer:
         self._thread.start()
 
     def schedule(self, when: float, job: Job) -> None:
-        """Call `job` at `when`, or soon after."""
+        """Calls `job` at `when`, or soon after."""
         with self._changed:
             heapq.heappush(self._due, (when, next(self._numbers), job))
             if self._due[0][0] == when:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Call nothing any more; returns when the thread has ended."""
+        """Stops calling; returns when the thread has ended."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -85,7 +84,7 @@ class Timer:
 
 
 def guarded(job: Job) -> None:
-    """Do a job; an error that gets away from it is reported as that of a thread is."""
+    """Runs a job; an uncaught error is reported as an uncaught error of a thread."""
     try:
         job()
     except Exception:

@@ -1,16 +1,16 @@
-"""How much of a replicated log must stay: what is not in the tablet's files, what somebody holds, what peers lack.
+"""Retention of a replicated log: entries that are not in the tablet's files, anchored ones, and those that peers lack.
 
             anchors   replay_index of the tablet (index)   applied
                │                 │                            │
     ───────────┼─────────────────┼────────────────────────────┼────
     removable  │  up to `BACKLOG_BYTES` for peers that lack them, or may
 
-A peer that lacks more than the log has must copy the data, so a leader keeps segments for slow ones, within bounds. A
-follower does not know who lacks what, and may lead next: it keeps the newest two segments' worth.
+A peer that lacks more than the log has must copy the data, so a leader keeps segments for slow peers, within bounds. A
+follower does not know the other peers' progress, and may lead next: it keeps the newest two segments' worth.
 
-A peer that has just copied the data lacks all that was written meanwhile, which may be far more than the backlog. For
-it the log is held until it has what the tablet's files have: were it cut before, the peer would have to copy again, and
-so on for as long as rows come.
+A peer that has just copied the data lacks everything written meanwhile, which may be far more than the backlog. The log
+is held for it until it has everything that the tablet's files have. If the log were removed before, the peer would have
+to copy again, and so on for as long as rows arrive.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ BACKLOG_BYTES = 64 << 20
 """Most bytes of segments that a leader keeps for its peers alone."""
 FOLLOWER_BACKLOG_BYTES = 2 * SEGMENT_BYTES
 HOLD_SECONDS = 60.0
-"""So long the log is held for a peer that has copied the data and does not come nearer."""
+"""Seconds for which the log is held for a peer that has copied the data and makes no progress."""
 HELD_BYTES = 8 << 30
 """Most bytes of segments that are kept for such peers."""
 
 
 class Anchor:
-    """Holds the log from an entry on, until it is closed or nobody refers to it any more."""
+    """Keeps the log from an entry on, until closed or garbage-collected."""
 
     def __init__(self, index: int):
         self.index = index
@@ -44,20 +44,20 @@ class Anchor:
         return not self._is_closed
 
     def close(self) -> None:
-        """Let go."""
+        """Releases the log."""
         self._is_closed = True
 
 
 @dataclass(slots=True)
 class _Hold:
-    """For a peer that has everything up to `index`, until then (`Services.now`) unless it comes nearer."""
+    """For a peer that has everything up to `index`; ends at a time of `Services.now`, which its progress extends."""
 
     index: int
     until: float
 
 
 class LogRetention:
-    """What is kept of one tablet's log. `_anchors` and `_holds` are guarded by the lock of the consensus."""
+    """Retention of one tablet's log. The lock of the consensus guards `_anchors` and `_holds`."""
 
     def __init__(self, driver: PeerDriver):
         self._driver = driver
@@ -66,24 +66,24 @@ class LogRetention:
         """By the peer's id."""
 
     def anchor(self, index: int) -> Anchor:
-        """Hold the log from entry `index` on; `IndexError` where that is gone already."""
+        """Keeps the log from entry `index` on; raises `IndexError` if the log no longer has that entry."""
         driver = self._driver
         with driver.lock:
             if index <= driver.log.base_index:
-                raise IndexError(f"the log of tablet {driver.tablet_id} begins behind entry {driver.log.base_index}")
+                raise IndexError(f"the log of tablet {driver.tablet_id} begins after entry {driver.log.base_index}")
             anchor = Anchor(index)
             self._anchors.add(anchor)
             return anchor
 
     def hold_for(self, receiver: str, index: int) -> None:
-        """Hold the log for a peer that has a copy of the data up to entry `index`, until it has what was written
+        """Keeps the log for a peer that has a copy of the data up to entry `index`, until it has the entries written
         since; it may not be in the configuration yet."""
         driver = self._driver
         with driver.lock:
             self._holds[receiver] = _Hold(index, driver.services.now() + HOLD_SECONDS)
 
     def floor(self, index: int) -> int:
-        """The entry up to which the log may be removed, if up to `index` the tablet's files have it."""
+        """Returns the entry up to which the log may be removed, if the tablet's files have everything up to `index`."""
         driver = self._driver
         log = driver.log
         with driver.lock:
@@ -101,8 +101,8 @@ class LogRetention:
         return max(min(reached, index), log.index_before(index, backlog))
 
     def _held(self, index: int, progress: Mapping[str, PeerProgress]) -> int:
-        """The last entry that all peers have for which the log is held; `index` where there are none, or all have it.
-        Those that have it, or do not come nearer, are forgotten."""
+        """Returns the last entry that all peers have for which the log is held; `index` if there are none or all have
+        it. Peers that have it, or make no progress, are dropped."""
         now = self._driver.services.now()
         for receiver, hold in list(self._holds.items()):
             matched = progress[receiver].match_index if receiver in progress else 0
@@ -113,7 +113,7 @@ class LogRetention:
         return min((hold.index for hold in self._holds.values()), default=index)
 
     def remove_through(self, index: int) -> None:
-        """Remove the segments that are needed by nobody, if the tablet's files have everything up to `index`."""
+        """Removes the segments that are not needed, if the tablet's files have everything up to `index`."""
         driver = self._driver
         base = driver.log.new_base(self.floor(index))
         if base is None:
@@ -123,6 +123,6 @@ class LogRetention:
             configuration = driver.node.committed_configuration
         driver.file.update(base_index=base[0], base_term=base[1], configuration=configuration)
         with driver.lock:
-            # A step looks at the log more than once, and must find what it has found before.
+            # A step reads the log more than once, and must see the same entries each time.
             driver.log.forget(base[0])
         driver.log.remove_files()

@@ -1,13 +1,13 @@
-"""The segment files of a replicated log: written, read again by index, cut back, removed.
+"""The segment files of a replicated log: written, read by index, truncated, removed.
 
-The bytes are those of the embedded log (`storage.log.wal_format`). Beside each file stands in memory where its entries
-begin, so that any of them can be read with one read:
+The bytes are those of the embedded log (`storage.log.wal_format`). The offset of every entry is kept in memory for each
+file, so any entry can be read with one read:
 
     wal/0000000000000001.log    offsets 628, 704, 1312, ...       removed as a whole, oldest first
-    wal/00000000000000a7.log    offsets 628, 9020, ...   size     written behind; cut at an entry's end
+    wal/00000000000000a7.log    offsets 628, 9020, ...   size     appended to; truncated at an entry's end
 
-A segment has one schema for all its rows, so the entry behind an ALTER begins a new one. All segments but the newest
-are wholly synced. A cut takes whole segments away newest first and one by one, so that a crash in its middle leaves a
+A segment has one schema for all its rows, so the entry after an ALTER begins a new one. All segments but the newest are
+completely synced. Truncation removes whole segments newest first and one by one, so that a crash in its middle leaves a
 log without gaps.
 """
 
@@ -37,15 +37,15 @@ from ....storage.log.wal_recovery import recover_segment, segment_index
 from ...raft.messages import Entry
 
 _WRITE_BYTES = 1 << 20
-"""Entries are joined up to about this size for one call to the system."""
+"""Entries are joined up to about this size for one write call."""
 
 Visit = Callable[[LogEntry, pa.Schema], None]
-"""Told of each entry that was found when the log is opened; the schema is that of the segment's rows."""
+"""Called with each entry that recovery reads; the schema is that of the segment's rows."""
 
 
 @dataclass(slots=True, eq=False)
 class LogSegment:
-    """A file; `offsets` says where its entries begin, `size` where the last one ends."""
+    """A segment file; `offsets` has the beginnings of its entries, `size` is the end of the last one."""
 
     path: str
     first_index: int
@@ -55,15 +55,16 @@ class LogSegment:
 
     @property
     def last_index(self) -> int:
-        """Without entries, the index before the first one."""
+        """The index of the last entry; the one before the first entry if there is none."""
         return self.first_index + len(self.offsets) - 1
 
 
 class LogSegments:
-    """See the module's page. One thread at a time writes, syncs, cuts, removes and closes (the caller sees to that);
-    any number read meanwhile, entries that are not being cut.
+    """The segments of a log; see the module's page.
 
-    `_mutex` guards the list of segments and their offsets, and is never held while the disk works, but to open a file.
+    One thread at a time writes, syncs, truncates, removes and closes (the caller ensures that). Any number of threads
+    read concurrently, but not entries that are being truncated. `_mutex` guards the list of segments and their offsets;
+    it is never held during disk work, except to open a file.
     """
 
     def __init__(self, fs: FileSystem, directory: str, segment_bytes: int):
@@ -82,10 +83,10 @@ class LogSegments:
     def recover(
         cls, fs: FileSystem, directory: str, segment_bytes: int, base_index: int, known_index: int, visit: Visit
     ) -> LogSegments:
-        """Open the segments behind entry `base_index`, and tell of all their entries in order.
+        """Opens the segments after entry `base_index`, and passes all their entries in order to the callback.
 
-        A torn tail is cut. Raises `CorruptionError` where an entry that was durable is damaged or missing; those up to
-        `known_index` were.
+        A torn tail is truncated. Raises `CorruptionError` if an entry that was durable is damaged or missing; those up
+        to `known_index` were.
         """
         found = cls(fs, directory, segment_bytes)
         expected = base_index + 1
@@ -98,7 +99,7 @@ class LogSegments:
             segment = _recover(fs, path, expected, follower is None, base_index, known_index, visit)
             if segment is None:
                 fs.remove(path)
-                # Durably: if an empty segment came back behind entries that were cut off later, there would be a gap.
+                # Durably: an empty segment that reappeared after a later truncation would leave a gap.
                 fs.sync_directory(directory)
                 continue
             expected = segment.last_index + 1
@@ -109,7 +110,7 @@ class LogSegments:
                 f"the log ends with entry {expected - 1}, but went on to entry {known_index}", path, "end"
             )
         if found._segments:
-            # Entries of a process that was killed may be in the system's memory alone; from now on they count.
+            # Entries of a killed process may be in the system's memory alone; from now on they count as durable.
             found._is_synced = False
             found.sync()
         return found
@@ -123,19 +124,19 @@ class LogSegments:
             return sum(segment.size for segment in self._segments)
 
     def size_from(self, index: int) -> int:
-        """Bytes of the segments that must stay because of the entry `index` and those behind it."""
+        """Returns the bytes of the segments that must stay because of entry `index` and later ones."""
         with self._mutex:
             return sum(s.size for s in self._segments if s.last_index >= index or s is self._segments[-1])
 
     @property
     def finished_index(self) -> int:
-        """Last entry of the segments that are finished; 0 where there is none."""
+        """Last entry of the finished segments; 0 if there is none."""
         with self._mutex:
             return self._segments[-2].last_index if len(self._segments) > 1 else 0
 
     def index_before(self, index: int, max_bytes: int) -> int:
-        """The last entry before the oldest of the segments that end at or before `index` and together have no more than
-        `max_bytes`; 0 where they all do."""
+        """Returns the last entry before the newest segments that end at or before `index` and together have at most
+        `max_bytes`; 0 if all segments are among those."""
         with self._mutex:
             for segment in reversed(self._segments[:-1]):
                 if segment.last_index <= index:
@@ -145,16 +146,16 @@ class LogSegments:
         return 0
 
     def removable_index(self, index: int) -> int:
-        """The last entry of the last segment, but the newest, all of whose entries are at or below `index`; 0 for
-        none."""
+        """Returns the last entry of the newest removable segment: not the newest one, and all entries at or below
+        `index`; 0 if there is none."""
         with self._mutex:
             return max((s.last_index for s in self._segments[:-1] if s.last_index <= index), default=0)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, entries: Sequence[Entry], durable_index: int, schema_at: Callable[[int], pa.Schema]) -> None:
-        """Write entries behind the last one; `durable_index` is noted with them. After a `DiskError` nobody knows how
-        much of them is in the file."""
+        """Writes entries after the last one; `durable_index` is recorded with them. After a `DiskError` it is unknown
+        how much of them is in the file."""
         place = 0
         while place < len(entries):
             first = entries[place]
@@ -185,9 +186,9 @@ class LogSegments:
         return place + len(offsets)
 
     def _room_for(self, size: int, index: int, schema: pa.Schema) -> LogSegment:
-        """The segment that takes an entry of this size next, open for writing."""
+        """Returns the segment for the next entry of this size, open for writing."""
         newest = self._segments[-1] if self._segments else None
-        # The schemas are told apart by identity: each ALTER makes one, even if it has the same columns.
+        # Schemas are compared by identity: each ALTER makes a new object, even with the same columns.
         if newest is not None and newest.schema is schema:
             if not newest.offsets or newest.size + size <= self._segment_bytes:
                 if self._file is None:
@@ -218,8 +219,8 @@ class LogSegments:
         return segment
 
     def sync(self) -> None:
-        """Make everything written durable."""
-        if self._is_synced or not self._segments:  # what was written may have been cut off, with its file
+        """Syncs everything written."""
+        if self._is_synced or not self._segments:  # the written entries may have been truncated, with their file
             return
         if self._file is None:
             self._file = self._fs.append(self._segments[-1].path)
@@ -227,7 +228,7 @@ class LogSegments:
         self._is_synced = True
 
     def cut(self, last_index: int) -> None:
-        """Take away the entries behind `last_index`, durably."""
+        """Durably removes the entries after `last_index`."""
         self._close_file()
         while self._segments and self._segments[-1].first_index > last_index:
             self._fs.remove(self._segments[-1].path)
@@ -244,7 +245,7 @@ class LogSegments:
             del newest.offsets[kept:]
 
     def restore(self, last_index: int) -> None:
-        """Take away the entries behind `last_index`, and whatever else a write that failed has left behind them."""
+        """Removes the entries after `last_index`, and the remains of a failed write after them."""
         self.cut(last_index)
         if self._segments:
             newest = self._segments[-1]
@@ -252,7 +253,7 @@ class LogSegments:
         self._is_synced = False
 
     def remove_through(self, index: int) -> None:
-        """Remove the segments, but the newest, all of whose entries are at or below `index`, oldest first."""
+        """Removes the segments, except the newest, all of whose entries are at or below `index`, oldest first."""
         while True:
             with self._mutex:
                 if len(self._segments) < 2 or self._segments[0].last_index > index:
@@ -261,7 +262,7 @@ class LogSegments:
             self._fs.remove(oldest.path)
 
     def close(self) -> None:
-        """Close the file without syncing."""
+        """Closes the file without syncing."""
         self._close_file()
 
     def _close_file(self) -> None:
@@ -272,12 +273,12 @@ class LogSegments:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """Entries `first` to `last`, as far as one segment and `max_bytes` go, but at least one. `IndexError` where
-        they were removed, `CorruptionError` where they are damaged."""
+        """Returns entries `first` to `last`, at least one, as far as one segment and `max_bytes` go. Raises
+        `IndexError` if they were removed, `CorruptionError` if they are damaged."""
         with self._mutex:
             place = bisect_right(self._segments, first, key=lambda s: s.first_index) - 1
             if place < 0:
-                raise IndexError(f"the files of the log do not have entry {first} any more")
+                raise IndexError(f"the files of the log no longer have entry {first}")
             segment = self._segments[place]
             low = first - segment.first_index
             start = segment.offsets[low]
@@ -286,7 +287,7 @@ class LogSegments:
                 high = len(segment.offsets)
             high = min(high, last + 1 - segment.first_index)
             end = segment.offsets[high] if high < len(segment.offsets) else segment.size
-            # Opened with the mutex held, for it may be removed at any other time; read without.
+            # Opened under the mutex, since the file may be removed at any other time; read without it.
             file = self._fs.open(segment.path)
         try:
             data = memoryview(file.read_at(start, end - start))
@@ -305,7 +306,7 @@ class LogSegments:
 def _recover(
     fs: FileSystem, path: str, expected: int, is_last: bool, base_index: int, known_index: int, visit: Visit
 ) -> LogSegment | None:
-    """One segment; None where nothing of it is needed."""
+    """Recovers one segment; None if it is not needed."""
     directory, _, name = path.rpartition("/")
     first = segment_index(directory, name)
     if first > expected:

@@ -1,16 +1,16 @@
-"""The replicated log of one tablet: in memory at once, on the disk when a log thread has come by.
+"""The replicated log of one tablet: changed in memory at once, made durable by a log thread.
 
     base          written        last
      |               |             |
      ▼               ▼             ▼
      ├─ segments ────┤             │      read by offset (`log.log_segments`)
-     │        ├──── tail ──────────┤      newest entries in memory: all that are not written, and some that are
+     │        ├──── tail ──────────┤      newest entries in memory: all unwritten ones, and some that are written
 
-`append` and `truncate` change the memory alone, so a `RaftNode` can be stepped without waiting for a disk. `persist`
-brings the files there: a cut first, then the entries that have come, then one fsync for all of them. Whatever arrives
-meanwhile is for the next one (group commit).
+`append` and `truncate` change the memory only, so a `RaftNode` can be stepped without waiting for a disk. `persist`
+brings the files up to date: truncation first, then the new entries, then one fsync for all of them. Entries that arrive
+meanwhile wait for the next call (group commit).
 
-A disk that fails once leaves it open what is on it. Then the log has failed: nothing of it is called durable any more.
+After one failure of a disk its content is unknown. The log has then failed: it reports nothing as durable any more.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from ...raft.messages import Entry
 from .log_segments import LogSegments
 
 SEGMENT_BYTES = 8 << 20
-"""As Kudu's. A server has hundreds of logs, and what a slow follower needs is kept by whole segments."""
+"""As in Kudu. A server has hundreds of logs, and entries for slow followers are kept by whole segments."""
 CACHE_BYTES = 2 << 20
-"""Bodies of written entries that are kept in memory for followers, at most."""
+"""Most bytes of bodies of written entries that are kept in memory for followers."""
 
 AlterSchema = Callable[[bytes], pa.Schema]
-"""From the body of an ALTER entry: the schema of logged rows behind it (`log_schema`)."""
+"""Returns the schema of logged rows after an ALTER entry, from its body (`log_schema`)."""
 
 
 class RaftLog:
     """Implements `raft.events.Log`; `append` and `truncate` are called by one thread at a time, everything else by any.
 
-    Locks, in the order in which they are taken: `_disk` (who works on the files), `_mutex` (what is in memory), the
+    Locks, in the order in which they are acquired: `_disk` (for work on the files), `_mutex` (for the memory), the
     segments' own.
 
     Attributes
     ----------
     failure : Exception or None
-        Why the files cannot be trusted to take anything any more. A full disk is no failure: what may be in the files
-        of a write that failed is cut off before the next one.
+        The reason for which the files cannot be written any more. A full disk is no failure: the remains of a failed
+        write are truncated before the next one.
     configurations : list of Entry
-        The CONFIGURATION entries that were found when the log was opened, ascending.
+        The CONFIGURATION entries that were read when the log was opened, ascending.
     newest_timestamp : int
-        The greatest of an entry that was found then; 0 for none.
+        The greatest timestamp of an entry that was read then; 0 if there was none.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class RaftLog:
         segment_bytes: int = SEGMENT_BYTES,
         cache_bytes: int = CACHE_BYTES,
     ):
-        """Open a log; the directory is there.
+        """Opens a log in an existing directory.
 
         Parameters
         ----------
         schema : pa.Schema
-            Of the rows in its first segment, where there is none yet.
+            Of the rows in the first segment, if there is none yet.
         base_index, base_term : int
-            The last entry that is in the tablet's files and, for all we need it, gone from the log.
+            The last entry that is in the tablet's files and may be gone from the log.
         known_index : int
-            Entries up to here were durable: `CorruptionError` where they are damaged or missing.
+            Entries up to here were durable: raises `CorruptionError` if they are damaged or missing.
         alter_schema : callable
-            A log without knows no ALTER entries.
+            A log without it supports no ALTER entries.
         syncs : bool
-            False: what the system has counts as durable (durability "os"); `persist(force=True)` still syncs.
+            False: what the operating system has counts as durable (durability "os"); `persist(force=True)` still syncs.
         """
         self.failure: Exception | None = None
         self.configurations: list[Entry] = []
@@ -104,15 +104,15 @@ class RaftLog:
         self._file_index = self._last_index
         """The last entry that is in the files, or being written."""
         self._cut: int | None = None
-        """The files are to be cut behind this entry, before anything is written."""
+        """The files must be truncated after this entry before anything is written."""
         self._truncations = 0
         self._is_torn = False
-        """May there be something in the files behind `_cut`, of a write for which there was no space?"""
+        """True if the files may have remains, after `_cut`, of a write for which there was no space."""
         self._disk = threading.Lock()
         self._mutex = threading.Lock()
 
     def _find(self, entry: LogEntry, schema: pa.Schema) -> None:
-        """Take note of an entry in the files."""
+        """Records an entry of the files."""
         self._last_index = entry.index
         self.newest_timestamp = max(self.newest_timestamp, entry.timestamp)
         if self._terms[-1][1] != entry.term:
@@ -127,13 +127,13 @@ class RaftLog:
 
     def _begin_schema(self, index: int, schema: pa.Schema) -> None:
         if self._schemas and self._schemas[-1][0] == index:
-            del self._schemas[-1]  # the ALTER before said so, and the segment that was begun for it says so itself
+            del self._schemas[-1]  # announced by the preceding ALTER; the segment that it began has the schema itself
         self._schemas.append((index, schema))
 
     def _schema_behind(self, body: bytes) -> pa.Schema:
         if self._alter_schema is None:
             raise ValueError("an ALTER entry in a log that was opened without alter_schema")
-        # A new object each time: segments are told apart by it.
+        # A new object each time: segments are compared by its identity.
         schema = self._alter_schema(body)
         return pa.schema(list(schema), schema.metadata)
 
@@ -141,39 +141,39 @@ class RaftLog:
 
     @property
     def base_index(self) -> int:
-        """Entries up to here are gone."""
+        """Entries up to this index were removed."""
         return self._base_index
 
     @property
     def base_term(self) -> int:
-        """The term of the last of them."""
+        """The term of entry `base_index`."""
         with self._mutex:
             return self._terms[0][1]
 
     @property
     def last_index(self) -> int:
-        """The newest entry."""
+        """The index of the newest entry."""
         return self._last_index
 
     @property
     def synced_index(self) -> int:
-        """Entries up to here have been synced to the disk, whatever the durability."""
+        """Entries up to this index have been synced to the disk, whatever the durability."""
         return self._synced_index
 
     @property
     def memory_bytes(self) -> int:
-        """Bodies of the entries that are in memory: those that are not written, and a few others."""
+        """Bytes of the bodies in memory: all unwritten entries, and a few others."""
         return self._tail_bytes
 
     @property
     def unwritten_bytes(self) -> int:
-        """Bodies of the entries that are not in the files yet."""
+        """Bytes of the bodies of entries that are not in the files yet."""
         with self._mutex:
             count = self._last_index - self._written_index
             return sum(len(entry.body) for entry in self._tail[len(self._tail) - count :]) if count else 0
 
     def term(self, index: int) -> int | None:
-        """The term of an entry, `base_index` included; None where it is not there."""
+        """Returns the term of an entry, also of `base_index`; None if the log does not have it."""
         with self._mutex:
             return self._term(index)
 
@@ -186,13 +186,13 @@ class RaftLog:
         return terms[bisect_right(terms, index, key=_first) - 1][1]
 
     def schema_at(self, index: int) -> pa.Schema:
-        """The schema of the rows in entry `index`, or of one that would be there next."""
+        """Returns the schema of the rows in entry `index`, or of the next entry."""
         with self._mutex:
             return self._schemas[max(bisect_right(self._schemas, index, key=_first) - 1, 0)][1]
 
     def entries(self, first: int, last: int, max_bytes: int) -> Sequence[Entry]:
-        """Entries `first` to `last`, as far as `max_bytes` of bodies go, but at least one; may be fewer. `DiskError` or
-        `CorruptionError` where they must be read and cannot."""
+        """Returns entries `first` to `last`, at least one, as far as `max_bytes` of bodies go; may return fewer. Raises
+        `DiskError` or `CorruptionError` if entries must be read from the files and cannot."""
         with self._mutex:
             if not self._base_index < first <= last <= self._last_index:
                 raise IndexError(
@@ -210,21 +210,21 @@ class RaftLog:
         return self._segments.size
 
     def size_from(self, index: int) -> int:
-        """Bytes of the segments that must stay because of the entry `index` and those behind it."""
+        """Returns the bytes of the segments that must stay because of entry `index` and later ones."""
         return self._segments.size_from(index)
 
     @property
     def finished_index(self) -> int:
-        """Last entry of the segments that are finished; 0 where there is none."""
+        """Last entry of the finished segments; 0 if there is none."""
         return self._segments.finished_index
 
     # ---- changes in memory ---------------------------------------------------------------------------------------
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Entries behind the last one."""
+        """Appends entries after the last one."""
         with self._mutex:
             for entry in entries:
-                assert entry.index == self._last_index + 1, f"entry {entry.index} behind {self._last_index}"
+                assert entry.index == self._last_index + 1, f"entry {entry.index} after {self._last_index}"
                 self._last_index = entry.index
                 if self._terms[-1][1] != entry.term:
                     self._terms.append((entry.index, entry.term))
@@ -236,7 +236,7 @@ class RaftLog:
                 self._shrink_tail()
 
     def truncate(self, last_index: int) -> None:
-        """Forget the entries behind `last_index`."""
+        """Removes the entries after `last_index`."""
         with self._mutex:
             assert last_index >= self._base_index, f"entry {last_index} is before the log's beginning"
             if last_index >= self._last_index:
@@ -256,7 +256,7 @@ class RaftLog:
             self._truncations += 1
 
     def _shrink_tail(self) -> None:
-        """Leave written entries out of memory. Needs `_mutex`."""
+        """Evicts written entries from memory. Needs `_mutex`."""
         count = 0
         for entry in self._tail:
             if entry.index > self._written_index or 2 * self._tail_bytes <= self._cache_bytes:
@@ -269,15 +269,15 @@ class RaftLog:
 
     @property
     def has_work(self) -> bool:
-        """Is anything to be done by `persist`, or told of what it did (`tell`)?"""
+        """True if `persist` has work, or a result to be reported (`tell`)."""
         return self._cut is not None or self._told_index < self._last_index
 
     def persist(self, force: bool = False) -> tuple[int, int] | None:
-        """Bring the files to where the memory is, durably.
+        """Durably brings the files to the state of the memory.
 
-        Returns (index, term) of the last entry that is durable now, all before it are; None where the log was truncated
-        meanwhile: call it again. Raises `DiskError` where the disk fails, or has failed before; after one that says
-        that it is full, it may be called again. One thread at a time works, others wait.
+        Returns (index, term) of the last durable entry, as all before it are; None if the log was truncated
+        concurrently: call it again. Raises `DiskError` if the disk fails, or has failed before; after a full disk it
+        may be called again. One thread at a time works, others wait.
         """
         syncs = self._syncs or force
         with self._disk:
@@ -312,12 +312,12 @@ class RaftLog:
                 if truncations != self._truncations:
                     return None
                 term = self._term(reached)
-        assert term is not None, "a log that was not cut has its entries"
+        assert term is not None, "a log that was not truncated has its entries"
         return reached, term
 
     def _take_back(self, cut: int | None) -> bool:
-        """Prepare to write once more what could not be written. False where entries that were not synced are not in
-        memory any more: a sync that failed may have lost them."""
+        """Prepares to repeat a failed write. False if unsynced entries are no longer in memory: a failed sync may have
+        lost them."""
         with self._mutex:
             if self._last_index - len(self._tail) > self._synced_index:
                 return False
@@ -327,24 +327,25 @@ class RaftLog:
             return True
 
     def tell(self, index: int) -> None:
-        """The node has been told that entries up to here are durable."""
+        """Records that the node was notified of durable entries up to this index."""
         with self._mutex:
             self._told_index = max(self._told_index, min(index, self._last_index))
 
     def index_before(self, index: int, max_bytes: int) -> int:
-        """The last entry before the oldest of the segments that end at or before `index` and together have no more than
-        `max_bytes`; 0 where they all do."""
+        """Returns the last entry before the newest segments that end at or before `index` and together have at most
+        `max_bytes`; 0 if all segments are among those."""
         return self._segments.index_before(index, max_bytes)
 
     def new_base(self, index: int) -> tuple[int, int] | None:
-        """(index, term) of the last entry that can go with whole segments, if all up to `index` may; None for none."""
+        """Returns (index, term) of the last entry that can be removed with whole segments, if all up to `index` may; or
+        None."""
         base = self._segments.removable_index(index)
         with self._mutex:
             term = self._term(base)
             return None if term is None or base <= self._base_index else (base, term)
 
     def forget(self, base_index: int) -> None:
-        """Forget the entries up to `base_index` (as `new_base` gave it, and durably noted by the caller)."""
+        """Drops the entries up to `base_index` (from `new_base`, already durably recorded by the caller)."""
         with self._mutex:
             term = self._term(base_index)
             if term is None:
@@ -361,13 +362,13 @@ class RaftLog:
                 self._tail = self._tail[len(gone) :]
 
     def remove_files(self) -> None:
-        """Remove the files of which nothing is left but what was forgotten. `DiskError` where that fails: what is left
-        is removed when the log is opened."""
+        """Removes the files all of whose entries were dropped. After a `DiskError` the remaining ones are removed when
+        the log is next opened."""
         with self._disk:
             self._segments.remove_through(self._base_index)
 
     def close(self) -> None:
-        """Make everything durable and close the files. `DiskError` where that fails; they are closed then, too."""
+        """Makes everything durable and closes the files, also on `DiskError`."""
         try:
             if self.failure is None:
                 self.persist(force=True)
@@ -381,7 +382,7 @@ def _first(run: tuple[int, object]) -> int:
 
 
 def _fitting(entries: Sequence[Entry], max_bytes: int) -> int:
-    """How many entries, at least one, have no more bytes than this."""
+    """Returns how many entries, at least one, fit into this number of bytes."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.body)

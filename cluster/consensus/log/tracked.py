@@ -1,17 +1,17 @@
-"""TRACKED entries: a write of a client's call, with the result that a repetition of the call is answered with.
+"""TRACKED entries: a client's write, with the result that is returned for a retry of the call.
 
     body
     offset  bytes
     0       16     client, a UUID
     16      8      sequence number of the call, u64
-    24      8      first incomplete call of the client, u64: results below may be forgotten
+    24      8      first incomplete call of the client, u64: results below may be dropped
     32      4      length of the result, u32
     36      1      kind of the entry within: 1 WRITE, 3 ROW, ...
     37      3      zeros
     40      ...    result, padded to a multiple of 8 bytes
             ...    body of the entry within
 
-So the rows of a write and the fact that it was done are one entry: no replica ever has one without the other (Kudu's
+The rows of a write and the record of its call are one entry: no replica ever has one without the other (Kudu's
 "exactly-once semantics", after RIFL, Lee et al., SOSP 2015).
 """
 
@@ -29,7 +29,7 @@ _HEADER = struct.Struct("<16sQQIB3x")
 
 
 class CallHeader(Struct, frozen=True, gc=False):
-    """Which call of which client a write is (`wire.messages.methods.Call`), and its result as bytes."""
+    """The call id of a client's write (`wire.messages.methods.Call`), and its result as bytes."""
 
     client: str
     sequence: int
@@ -38,7 +38,8 @@ class CallHeader(Struct, frozen=True, gc=False):
 
 
 def encode_tracked(header: CallHeader, kind: EntryKind, body: bytes) -> bytes:
-    """The body of a TRACKED entry around an entry of another kind. `ValueError` where the client is no UUID in hex."""
+    """Returns the body of a TRACKED entry around an entry of another kind. `ValueError` if the client is no UUID in
+    hex."""
     client = bytes.fromhex(header.client)
     if len(client) != 16:
         raise ValueError(f"client {header.client!r} is not a UUID of 32 hexadecimal digits")
@@ -48,7 +49,7 @@ def encode_tracked(header: CallHeader, kind: EntryKind, body: bytes) -> bytes:
 
 
 def decode_tracked(body: bytes | memoryview, place: str = "TRACKED entry") -> tuple[CallHeader, EntryKind, memoryview]:
-    """Header, kind and body (a view) of the entry within; `CorruptionError` where they are none."""
+    """Returns header, kind and body (a view) of the entry within; raises `CorruptionError` for an invalid body."""
     view = memoryview(body)
     if len(view) < _HEADER.size:
         raise CorruptionError(f"{len(view)} bytes are too few for a header", "log", place)
@@ -62,7 +63,7 @@ def decode_tracked(body: bytes | memoryview, place: str = "TRACKED entry") -> tu
 
 
 def as_log_entry(entry: Entry) -> tuple[LogEntry, CallHeader | None]:
-    """An entry as the storage replays it; of a TRACKED one that within, and its header."""
+    """Returns an entry in the form that storage replays; for a TRACKED one the entry within, and its header."""
     header: CallHeader | None = None
     kind, body = EntryKind(entry.kind), memoryview(entry.body)
     if kind is EntryKind.TRACKED:
