@@ -195,5 +195,5 @@ class OwnedTablet:
 def check_version(table: Table, version: int) -> Table:
     """The table; `StaleSchema` where the caller knows another version of it."""
     if table.version != version:
-        raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller knows version {version}")
+        raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller has version {version}")
     return table

@@ -1,4 +1,4 @@
-"""Remote bootstrap: a replica is copied to another server.
+"""Remote bootstrap: copying a replica to another server.
 
     source                                          sink
     BootstrapSources.begin                          copy_replica
@@ -10,15 +10,13 @@
     EndBootstrap                                      superblock: READY
       the log is held for the sink
 
-The sink's log begins behind the base; what came later comes from the leader, like everything from then on: its log is
-held until the sink has that (`consensus.log.log_retention`). The files may have some of it already
-(`storage.tablet.tablet_apply`).
+The sink's log begins after the base. Later entries come from the leader, which holds its log until the sink has them
+(`consensus.log.log_retention`). The files may already have the effects of some of them (`storage.tablet.tablet_apply`).
 
-All entries from the base on are in the schema that the tablet has: a source that has an older one to replay flushes
-first.
+All entries from the base on are in the tablet's current schema: a source that has older ones to replay flushes first.
 
-A server that had a part in the tablet keeps its term and its vote, whatever the source says: `consensus` is replaced
-by one that has them. Whoever finds COPYING after a crash removes all but that file.
+A server that was already a peer of the tablet keeps its term and its vote, whatever the source sends: the new
+`consensus` file has them. Recovery that finds COPYING after a crash removes everything except that file.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ from .superblock import NAME as SUPERBLOCK
 from .superblock import ReplicaState, Superblock
 
 SESSION_SECONDS = 60.0
-"""A session that nobody uses lives so long."""
+"""Seconds after which an unused session expires."""
 CHUNK_BYTES = 1 << 20
 _MAX_CHUNK = 8 << 20
 
@@ -69,9 +67,9 @@ class _Session:
     pin: Pin
     anchor: Anchor
     hold_log: Callable[[], None]
-    """For the receiver, who begins to catch up when the session is over."""
+    """Reports the end of the session to the receiver, which then begins to catch up."""
     rowsets: Mapping[str, RowSetMetadata]
-    """By file, of those in `files`."""
+    """By file, for those in `files`."""
     met: Callable[[Exception], Exception]
     """Judges an error of the replica's files (`Replica.met`)."""
     used: float
@@ -80,7 +78,7 @@ class _Session:
     """Held while a file is read."""
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes of a file, which is checked as a whole before it is read for the first time: damage is not copied."""
+        """Returns bytes of a file; the first read of a file checks it as a whole, so that damage is not copied."""
         file = self.open_files.get(path)
         if file is None:
             full = posixpath.join(self.directory, path)
@@ -101,7 +99,7 @@ class _Session:
 
 
 class BootstrapSources:
-    """The sessions in which replicas are copied from this server. Safe for several threads."""
+    """The sessions in which replicas are copied from this server. Thread-safe."""
 
     def __init__(self, ttl: float = SESSION_SECONDS):
         self._ttl = ttl
@@ -109,11 +107,11 @@ class BootstrapSources:
         self._lock = threading.Lock()
 
     def begin(self, replica: Replica, receiver: str) -> BootstrapSession:
-        """Begin a session: a replica as it is now, for the server of that id. `ReplicaUnavailable` where it cannot
-        be copied now, `DiskError` where it must be flushed for it and the disk fails."""
+        """Begins a session with the current state of a replica, for the server of that id. Raises `ReplicaUnavailable`
+        if it cannot be copied now, `DiskError` if it must be flushed first and the disk fails."""
         _catch_up(replica)
         tablet, consensus = replica.tablet, replica.consensus
-        # The pin first: what goes out of use from now on stays, whichever state named it.
+        # The pin first: it keeps every file that goes out of use from now on, whichever state names it.
         pin = tablet.pin()
         with tablet.metadata_lock:
             metadata, description = tablet.metadata, replica.description
@@ -123,7 +121,7 @@ class BootstrapSources:
         try:
             base_term = consensus.term_at(metadata.replay_index)
             if base_term is None:
-                raise ReplicaUnavailable(f"the log of tablet {tablet.id} has no entry {metadata.replay_index} any more")
+                raise ReplicaUnavailable(f"the log of tablet {tablet.id} no longer has entry {metadata.replay_index}")
             rowsets = {f"rowsets/{name}": rowset for rowset in metadata.rowsets for name in rowset_files(rowset)}
             with replica.watched:
                 files = {name: _size(tablet, name) for name in rowsets}
@@ -160,7 +158,7 @@ class BootstrapSources:
         )
 
     def read(self, request: ReadFile) -> FileChunk:
-        """A piece of a session's file. `ReplicaUnavailable` where the session has ended."""
+        """Returns a part of a session's file. Raises `ReplicaUnavailable` if the session has ended."""
         session = self._session(request.session)
         if request.path not in session.files or request.offset < 0 or not 0 <= request.length <= _MAX_CHUNK:
             raise ProtocolError(
@@ -177,14 +175,14 @@ class BootstrapSources:
         return FileChunk(data=data, checksum=zlib.crc32(data))
 
     def end(self, name: str) -> None:
-        """Let go of a session; done where it is gone."""
+        """Ends a session. No-op if it does not exist."""
         with self._lock:
             session = self._sessions.pop(name, None)
         if session is not None:
             session.close()
 
     def expire(self) -> None:
-        """Let go of sessions that nobody uses; to be called every few seconds."""
+        """Ends unused sessions; to be called every few seconds."""
         before = time.monotonic() - self._ttl
         with self._lock:
             names = [name for name, session in self._sessions.items() if session.used < before]
@@ -192,14 +190,14 @@ class BootstrapSources:
             self.end(name)
 
     def release(self, tablet_id: str) -> None:
-        """Let go of the sessions of a tablet whose replica here is removed."""
+        """Ends the sessions of a tablet whose replica here is removed."""
         with self._lock:
             names = [name for name, session in self._sessions.items() if session.tablet_id == tablet_id]
         for name in names:
             self.end(name)
 
     def close(self) -> None:
-        """Let go of all."""
+        """Ends all sessions."""
         with self._lock:
             names = list(self._sessions)
         for name in names:
@@ -214,7 +212,7 @@ class BootstrapSources:
 
 
 def _ended(name: str) -> ReplicaUnavailable:
-    return ReplicaUnavailable(f"there is no bootstrap session {name} any more; begin another one")
+    return ReplicaUnavailable(f"bootstrap session {name} no longer exists; begin another one")
 
 
 def _size(tablet: Tablet, name: str) -> int:
@@ -222,7 +220,7 @@ def _size(tablet: Tablet, name: str) -> int:
 
 
 def _catch_up(replica: Replica) -> None:
-    """Have nothing left in memory that was logged in an older schema."""
+    """Flushes everything in memory that was logged in an older schema."""
     replica.check_workable()
     tablet = replica.tablet
     if replica.schema_index <= tablet.metadata.replay_index:
@@ -256,20 +254,20 @@ def copy_replica(
     *,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Copy a replica into a directory, in which nobody works: it may be missing, or hold a tombstone, or what an
-    earlier copy left, or a replica that is to be replaced.
+    """Copies a replica into a directory that is not in use. The directory may be missing, or hold a tombstone, the
+    remains of an earlier copy, or a replica to be replaced.
 
     Parameters
     ----------
     call : callable
-        Reaches the source.
+        Calls the source.
     receiver : str
         The id of this server.
     check : callable
-        Called before each piece; what it raises ends the copy.
+        Called before each part; an error that it raises ends the copy.
 
-    Raises what `call` does, `DiskError`, or `CorruptionError` where a piece was damaged on its way. The directory says
-    COPYING then.
+    Raises the errors of `call`, `DiskError`, or `CorruptionError` if a part was damaged in transfer. The superblock
+    then has the state COPYING.
     """
     session: BootstrapSession = call(BeginBootstrap(tablet_id=tablet_id, receiver=receiver))
     try:
@@ -293,8 +291,8 @@ def copy_replica(
 
 
 def remove_data(fs: FileSystem, directory: str) -> None:
-    """Remove everything of a replica but its superblock, which says so already, and what its consensus must not
-    forget."""
+    """Removes a replica's data, except its superblock, which already records that, and its consensus file with term and
+    vote."""
     for name in fs.list(directory):
         if name in ("rowsets", "wal"):
             fs.remove_tree(f"{directory}/{name}")
@@ -304,7 +302,7 @@ def remove_data(fs: FileSystem, directory: str) -> None:
 
 
 def _consensus(fs: FileSystem, directory: str, session: BootstrapSession) -> ConsensusState:
-    """What the consensus begins with: the source's base, and the own term and vote."""
+    """Returns the initial state of the consensus: the source's base, and this server's own term and vote."""
     kept = ConsensusState(0, "", session.configuration)
     if fs.exists(f"{directory}/{CONSENSUS}"):
         kept = read_consensus(fs, directory)
@@ -337,7 +335,7 @@ def _copy_file(
                     f"expected {length} bytes of checksum {chunk.checksum:08x}, got {len(chunk.data)} of "
                     f"{zlib.crc32(chunk.data):08x}",
                     path,
-                    f"offset {file.size}, on its way from the source",
+                    f"offset {file.size}, in transfer from the source",
                 )
             file.write(chunk.data)
         file.sync()

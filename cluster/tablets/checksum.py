@@ -1,10 +1,10 @@
-"""The sum of a tablet's rows at a time, by which replicas are held against each other.
+"""Checksum of a tablet's rows as of a timestamp, compared between replicas.
 
     row     word of its 1st column ─┬─► running hash ─► ... ─► hash of the row (`model.keys.hashing`)
             word of its 2nd column ─┘
     sum     of the rows' hashes, modulo 2^64
 
-It does not depend on the order of rows or on how they are stored, and every cell has a part in it.
+It does not depend on the order of rows or on their storage, and covers every cell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PRESENT = np.uint64(1)
 
 
 def checksum(view: TabletView, watch: Callable[[int], None] | None = None) -> ChecksumReply:
-    """Rows of a view and their sum; reads everything. `watch` as for `ScanCounters`."""
+    """Returns the number of rows of a view and their sum; reads everything. `watch` as for `ScanCounters`."""
     spec = ScanSpec(tuple(view.table.schema.names), snapshot=Timestamp(view.timestamp))
     rows, total = 0, 0
     for pieces in cut(view, spec):
@@ -38,7 +38,7 @@ def checksum(view: TabletView, watch: Callable[[int], None] | None = None) -> Ch
 
 
 def row_hashes(batch: Batch) -> Array:
-    """A hash of each row's values: ndarray of uint64, shape (n_rows,)."""
+    """Returns a hash of each row's values: ndarray of uint64, shape (n_rows,)."""
     hashes = np.zeros(batch.length, np.uint64)
     for column in batch.columns():
         for word in _words(column):
@@ -47,12 +47,12 @@ def row_hashes(batch: Batch) -> Array:
 
 
 def _words(column: Vector) -> list[Array]:
-    """Words that tell the values of a column apart; ndarrays of uint64, shape (n_rows,)."""
+    """Returns words that distinguish the values of a column: ndarrays of uint64, shape (n_rows,)."""
     array = column.to_arrow()
     words = _present_words(column, array)
     if array.null_count:
         is_null = array.is_null().to_numpy(zero_copy_only=False)
-        # A word of its own, too: no value is taken for NULL.
+        # NULL has a word of its own, so no value hashes like NULL.
         words = [np.where(is_null, _NULL, word) for word in words]
         return [*words, np.where(is_null, np.uint64(0), _PRESENT)]
     return [*words, np.full(len(array), _PRESENT)]

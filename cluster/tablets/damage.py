@@ -1,8 +1,8 @@
-"""Files of a replica that cannot be read: found out for certain, before the replica is given up for it.
+"""Confirmation of damage: a replica fails only for files that are certainly unreadable.
 
-An error while reading names a file. The file is read once more, all of it and not from memory: a file that is whole
-then is no reason to replace a replica, whatever the error was (a bit that turned over in memory, a fault in the code
-that read it). Files that the tablet's metadata do not name any more are no reason either.
+A read error names a file. That file is read again, completely and not from memory. If it is intact then, it is no
+reason to replace a replica, whatever the error was (a bit flip in memory, a bug in the reading code). Files that the
+tablet's metadata no longer name are no reason either.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ..disk_errors import FILE_ERRORS
 
 
 class Watched:
-    """A context manager that judges the errors of what is done within. Has no state; safe for several threads.
+    """A context manager that judges the errors of its body. Stateless and thread-safe.
 
-    No frame of its own refers to an error and is referred to by it: what was read when the error came is let go of with
-    the error, not when the cyclic collector comes. Until then the replica's files would count as read, and could not be
+    No frame of it is in a reference cycle with an error: the objects that were being read are released with the error,
+    not at the next run of the cyclic collector. Until then the replica's files would count as in use, and could not be
     replaced.
 
     Parameters
     ----------
     judge : callable
-        From an error of files to the one to raise, which may be the same (`Replica.met`).
+        Returns the error to raise for an error of files; may be the same one (`Replica.met`).
     """
 
     __slots__ = ("_judge",)
@@ -57,9 +57,9 @@ class Watched:
 
 
 def damage_of(tablet: Tablet, named: str) -> str:
-    """Say what is wrong with the file of a tablet that the text `named` names, "" for nothing.
+    """Returns a description of the damage in the file of a tablet that the text `named` names; "" for none.
 
-    Only files of rowsets are read again: any other damage is believed at once.
+    Only files of rowsets are read again: any other damage is accepted at once.
     """
     folder = f"{tablet.directory}/rowsets/"
     if folder not in named:
@@ -72,7 +72,7 @@ def damage_of(tablet: Tablet, named: str) -> str:
 
 
 def damage_of_file(fs: FileSystem, path: str, rowset: RowSetMetadata, schema: Schema) -> str:
-    """Say what is wrong with one file of a rowset, "" for nothing. Reads all of it."""
+    """Returns a description of the damage in one file of a rowset; "" for none. Reads the whole file."""
     name = path.rpartition("/")[2]
     report = Report(path)
     for column, file in rowset.column_files.items():

@@ -1,22 +1,23 @@
-"""Exactly-once: what the writes of clients were answered, so that one that comes again is answered, not done again.
+"""Exactly-once table: recorded results of clients' writes, so that a retried call gets its result and is not done
+again.
 
-    call (client, sequence) ──► known?  ── yes ─► its result
-                                in flight? ─────► wait for the entry of the first one
-                                no ─────────────► do it; the entry in the log (TRACKED) has the result with the rows
+    call (client, sequence) ──► recorded? ─ yes ─► its result
+                                in flight? ──────► wait for the entry of the first one
+                                no ──────────────► do it; the entry in the log (TRACKED) has the result with the rows
 
 Every replica keeps the results of the entries that it has applied, so a later leader has those of all earlier ones.
-A client tells with each call below which of its calls all were answered: those results are forgotten. A client that
-wrote nothing for an hour is forgotten as a whole. Each replica counts that hour by its own clock that never jumps, from
-when it heard of the entry: no timestamp, and so no wrong clock of a client or a leader, makes it forget. A replica that
-was opened again counts from then, so it forgets later.
+With each call, a client sends the sequence number below which all its calls were answered: those results are dropped. A
+client that wrote nothing for an hour is dropped as a whole. Each replica measures that hour by its own monotonic clock,
+from when it received the entry: no timestamp, and so no wrong clock of a client or a leader, shortens it. A replica
+that was reopened measures from then, so it keeps results longer.
 
-A leader notes a result when it appends the entry; until that is decided, the result is not valid. An entry that is
-void never had a result. So a result needs no second step: its entry's ticket says what it is worth.
+A leader records a result when it appends the entry; until that is decided, the result is not valid. A void entry never
+had a result. A result therefore needs no second step: the state of its entry's ticket decides its validity.
 
-Entries whose rows are all in files are not applied again when the replica is opened, and the log loses them at last.
-Before the tablet's metadata says so of more entries, all results of entries that are decided are written into
-DIR/results, with the index of the last of these entries. A replica that is opened reads the file, and notes again what
-the entries behind have.
+Entries whose rows are all in files are not applied again when the replica is opened, and the log finally removes them.
+Before the tablet's metadata covers more entries, all results of decided entries are written to DIR/results, with the
+index of the last of these entries. A replica that is opened reads the file, and records the results of later entries
+again.
 
     DIR/results     a checked file: {index, clients: [[client, newest timestamp, first incomplete, [[sequence, index,
                     result], ...]], ...]}
@@ -46,9 +47,9 @@ MAGIC = b"nyalaRES"
 VERSION = 1
 NAME = "results"
 IDLE_SECONDS = 3600
-"""A client that wrote nothing for so long is forgotten."""
+"""Seconds without a write after which a client is dropped."""
 _SWEEP_SECONDS = 60
-"""How often idle clients are looked for."""
+"""Seconds between two searches for idle clients."""
 
 _ERRORS: dict[str, type[IntegrityError]] = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, IntegrityError)
@@ -68,13 +69,13 @@ _decode = msgpack_decoder(_Content).decode
 
 
 def encode_result(result: WriteResult) -> bytes:
-    """A result as it is logged."""
+    """Returns a result in its logged form."""
     refused = tuple([WrittenRow(e.row, type(e.error).__name__, str(e.error)) for e in result.errors])
     return _encode(_Content(result.applied, result.timestamp, refused))
 
 
 def decode_result(data: bytes) -> WriteResult:
-    """The inverse; `ProtocolError` where the bytes are none."""
+    """Inverse of `encode_result`; raises `ProtocolError` for invalid bytes."""
     try:
         content = _decode(data)
     except (msgspec.DecodeError, ValueError) as error:
@@ -85,7 +86,7 @@ def decode_result(data: bytes) -> WriteResult:
 
 @dataclass(slots=True, eq=False)
 class _Result:
-    """What the entry `index` says; where it has a ticket, only if that is durable."""
+    """The result in entry `index`; if it has a ticket, valid only once that is durable."""
 
     index: int
     body: bytes
@@ -97,7 +98,7 @@ class _Client:
     newest: int = 0
     """Hybrid time of its newest entry."""
     heard: float = 0.0
-    """When this replica heard of it, by `Results`' clock."""
+    """When this replica received it, by the clock of `Results`."""
     first_incomplete: int = 0
     results: dict[int, _Result] = field(default_factory=dict)
     """By sequence number."""
@@ -118,26 +119,26 @@ class SavedResults(Struct, frozen=True):
     clients: tuple[_SavedClient, ...] = ()
 
     def write(self, fs: FileSystem, directory: str) -> None:
-        """Replace DIR/results durably; `DiskError` where the disk fails."""
+        """Durably replaces DIR/results; raises `DiskError`."""
         replace_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, self)
 
     @classmethod
     def read(cls, fs: FileSystem, directory: str) -> SavedResults:
-        """The file; nothing where there is none, `CorruptionError` where it is damaged."""
+        """Reads the file; empty if it does not exist, `CorruptionError` if it is damaged."""
         path = f"{directory}/{NAME}"
         return read_struct(fs, path, MAGIC, VERSION, _saved_from_plain) if fs.exists(path) else cls()
 
     def to_bytes(self) -> bytes:
-        """For another server."""
+        """Returns the encoded results, for another server."""
         return _encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SavedResults:
-        """The inverse; `ProtocolError` where the bytes are none."""
+        """Inverse of `to_bytes`; raises `ProtocolError` for invalid bytes."""
         try:
             return _decode_saved(data)
         except (msgspec.DecodeError, ValueError) as error:
-            raise ProtocolError(f"{len(data)} bytes are no results of writes: {error}") from error
+            raise ProtocolError(f"{len(data)} bytes are not results of writes: {error}") from error
 
 
 _saved_from_plain = converter(SavedResults)
@@ -145,14 +146,14 @@ _decode_saved = msgpack_decoder(SavedResults).decode
 
 
 class Results:
-    """The results of one tablet's writes. Safe for several threads.
+    """The exactly-once table of one tablet. Thread-safe.
 
     Parameters
     ----------
     saved : SavedResults
-        Those of the entries that the log may have no more.
+        Those of the entries that the log may no longer have.
     now : callable
-        Seconds that never jump.
+        Monotonic seconds.
     """
 
     def __init__(self, saved: SavedResults | None = None, now: Callable[[], float] = time.monotonic):
@@ -160,11 +161,11 @@ class Results:
         self._lock = threading.Lock()
         self._clients: dict[str, _Client] = {}
         self._running: dict[tuple[str, int], threading.Event] = {}
-        """Calls that a thread of this replica is doing now; set when it does so no more."""
+        """Calls that a thread of this replica is executing; the event is set at their end."""
         self._swept = now()
         saved = saved or SavedResults()
         self.saved_index = saved.index
-        """The file has the results of the entries up to here."""
+        """The file has the results of the entries up to this index."""
         for client in saved.clients:
             results = {sequence: _Result(index, body, None) for sequence, index, body in client.results}
             self._clients[client.client] = _Client(client.newest, self._swept, client.first_incomplete, results)
@@ -172,10 +173,10 @@ class Results:
     # ---- calls, at the leader ------------------------------------------------------------------------------------
 
     def begin(self, call: Call, wait: Callable[[LogTicket], None], deadline: float) -> bytes | None:
-        """The result of a call that was done before; None: it is the caller's to do now, and `end` follows.
+        """Returns the result of a call that was done before. None: the caller executes it now, and calls `end`.
 
-        Waits for the same call that is on its way, until `deadline` (`DeadlineExceeded`); `wait` waits for a ticket,
-        and may raise what it likes. `ProtocolError` for a call of which the client has said that it was answered.
+        Waits for an execution in progress, until `deadline` (`DeadlineExceeded`); `wait` waits for a ticket, and its
+        errors propagate. Raises `ProtocolError` for a call that the client has reported as answered.
         """
         key = (call.client, call.sequence)
         while True:
@@ -195,10 +196,10 @@ class Results:
                     if not found.is_decided:
                         raise
             elif running is not None and not running.wait(deadline - time.monotonic()):
-                raise DeadlineExceeded(f"call {call.sequence} of client {call.client} is still being done")
+                raise DeadlineExceeded(f"call {call.sequence} of client {call.client} is still in progress")
 
     def begin_at_once(self, call: Call) -> bool:
-        """Is the call the caller's to do now, and `end` to follow? Not where it was done before, or is on its way."""
+        """True if the caller executes the call now, and calls `end`; False if it was done before, or is in progress."""
         with self._lock:
             key = (call.client, call.sequence)
             if key in self._running or self._find(call) is not None:
@@ -207,7 +208,7 @@ class Results:
             return True
 
     def _find(self, call: Call) -> bytes | LogTicket | None:
-        """The result of a call, the ticket of an entry that may have it, or None. Needs the lock."""
+        """Returns the result of a call, the ticket of an entry that may have it, or None. Needs the lock."""
         client = self._clients.get(call.client)
         if client is None:
             return None
@@ -216,7 +217,7 @@ class Results:
             if call.sequence < client.first_incomplete:
                 raise ProtocolError(
                     f"call {call.sequence} of client {call.client} was answered: "
-                    f"the client has said so of all calls below {client.first_incomplete}"
+                    f"the client has reported that for all calls below {client.first_incomplete}"
                 )
             return None
         if result.ticket is None or result.ticket.durable:
@@ -228,14 +229,14 @@ class Results:
         return result.ticket
 
     def end(self, call: Call) -> None:
-        """The thread does the call no more, however that went."""
+        """Ends the execution of a call, whether it succeeded or failed."""
         with self._lock:
             self._running.pop((call.client, call.sequence)).set()
 
     # ---- entries -------------------------------------------------------------------------------------------------
 
     def note(self, header: CallHeader, index: int, timestamp: int, ticket: LogTicket | None = None) -> None:
-        """An entry has this result; with a ticket: if it comes to be durable."""
+        """Records the result of an entry; with a ticket, valid if that becomes durable."""
         with self._lock:
             if index <= self.saved_index:
                 return
@@ -257,10 +258,11 @@ class Results:
         for name in [name for name, client in self._clients.items() if client.heard < now - IDLE_SECONDS]:
             del self._clients[name]
 
-    # ---- what the log loses --------------------------------------------------------------------------------------
+    # ---- results that the log no longer has
+    # ---------------------------------------------------------------------------
 
     def save(self, index: int) -> SavedResults:
-        """The results of the entries up to `index`, all of which are decided."""
+        """Returns the results of the entries up to `index`, all of which are decided."""
         with self._lock:
             return SavedResults(
                 max(index, self.saved_index),
@@ -280,5 +282,5 @@ class Results:
             )
 
     def note_saved(self, index: int) -> None:
-        """The file has them up to here."""
+        """Records that the file has the results up to this index."""
         self.saved_index = max(self.saved_index, index)

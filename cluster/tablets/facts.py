@@ -1,4 +1,4 @@
-"""What a planner wants to know of a tablet."""
+"""Statistics of a tablet for a planner."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..wire.messages.plain import sketch_to_plain, statistics_to_plain, storage_
 
 
 def data_bytes(tablet: Tablet) -> int:
-    """What the rowsets take on the disk."""
+    """Bytes of the rowsets on disk."""
     return sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
 
 
 def tablet_facts(tablet: Tablet, table: Table, cache: StatisticsCache) -> TabletFacts:
-    """All facts of a tablet of a table in this version; `cache` is the tablet's own."""
+    """Returns all statistics of a tablet of a table in this version; `cache` is the tablet's own."""
     statistics, sketches = cache.get_with_sketches({tablet.id: tablet.pin()})
     return TabletFacts(
         tablet_id=tablet.id,

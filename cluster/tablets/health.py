@@ -1,7 +1,7 @@
-"""Whether a replica works: what its errors mean, and what follows from damage.
+"""Health of a replica: the classification of its errors, and the consequences of damage.
 
 A replica that failed because its files are damaged serves nothing, but still takes part in the consensus: its log is
-whole, and a majority may need its vote until it is replaced. A damaged one that has the only vote goes on RUNNING, with
+intact, and a majority may need its vote until it is replaced. A damaged replica with the only vote stays RUNNING, with
 an error.
 """
 
@@ -23,12 +23,12 @@ from .damage import Watched, damage_of
 
 @dataclass(frozen=True, slots=True)
 class ReplicaListener:
-    """Whom a `Replica` tells. Called by threads of the consensus: it should return soon.
+    """Callbacks of a `Replica`. Called by threads of the consensus, they should return soon.
 
     Parameters
     ----------
     on_change : callable
-        Role, term, leader, configuration, version or state are others: the next report should have this replica.
+        Role, term, leader, configuration, version or state have changed: the next report should include this replica.
     on_bootstrap : callable
         As leader: this peer must copy the data (`StartBootstrap`).
     on_full : callable
@@ -41,16 +41,16 @@ class ReplicaListener:
 
 
 class ReplicaHealth:
-    """The part of a `Replica` that is about its errors.
+    """The part of a `Replica` that handles its errors.
 
     Attributes
     ----------
     state, error : str
-        "RUNNING", or "FAILED" and why.
+        "RUNNING", or "FAILED" and the reason.
     disk_full : str
-        Says that there is no space for the replica's files, and where; "" while there is some.
+        Names the full disk of the replica's files; "" while it has space.
     watched : Watched
-        What is done within is judged by `met` where it ends with an error.
+        Context manager whose body's errors are judged by `met`.
     """
 
     tablet: Tablet
@@ -66,15 +66,15 @@ class ReplicaHealth:
 
     @property
     def tablet_id(self) -> str:
-        """The tablet's."""
+        """The tablet's id."""
         raise NotImplementedError
 
     def _told(self) -> None:
-        """The next report should have this replica."""
+        """Marks this replica for the next report."""
         raise NotImplementedError
 
     def _found_full(self, error: Exception) -> Exception:
-        """There was no space; returns the error to raise."""
+        """Handles a lack of space; returns the error to raise."""
         raise NotImplementedError
 
     def _check_running(self) -> None:
@@ -82,11 +82,11 @@ class ReplicaHealth:
             raise ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
 
     def met(self, error: Exception) -> Exception:
-        """Judge an error of work on this replica, and return the one to raise.
+        """Judges an error of work on this replica, and returns the one to raise.
 
-        Where there was no space, the error says so, and where. Where a file of the replica proves to be damaged, the
-        replica has failed from now on; what comes back then is a `ReplicaUnavailable`, on which clients turn to another
-        replica. Any other error comes back as it is.
+        For a lack of space the returned error names the place. If a file of the replica proves to be damaged, the
+        replica fails, and the returned error is a `ReplicaUnavailable`, after which clients use another replica. Any
+        other error is returned unchanged.
         """
         if is_full(error):
             return self._found_full(error)
@@ -108,13 +108,13 @@ class ReplicaHealth:
         self.step_down_if_damaged()
 
     def step_down_if_damaged(self) -> None:
-        """Have another voter lead in place of a damaged replica; to be called again while this one leads."""
+        """Transfers leadership away from a damaged replica; to be called again while this one leads."""
         if self.state != "FAILED":
             return
         status = self.consensus.status()
         if status.role == "LEADER":
             others = [peer.id for peer in status.configuration.voters if peer.id != status.leader]
-            # At first the one that is furthest; where that did not help (it may be damaged as well), any.
+            # First the most up-to-date one; if that did not help (it may be damaged as well), a random one.
             target = random.choice(others) if others and self._stepped_down else None
             self._stepped_down = True
             with suppress(OperationalError):

@@ -1,4 +1,4 @@
-"""What a replica goes by in one version of its table: computed once, replaced as a whole when the table is altered."""
+"""A replica's view of its table in one version: computed once, replaced as a whole when the table is altered."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_description(tablet: Tablet) -> bytes:
-    """The body of an ALTER entry."""
+    """Returns the body of an ALTER entry."""
     return _encode(tablet)
 
 
 def decode_description(body: bytes | memoryview) -> Tablet:
-    """The inverse; `ProtocolError` where the bytes describe no tablet."""
+    """Inverse of `encode_description`; raises `ProtocolError` if the bytes do not describe a tablet."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, ValueError) as error:
-        raise ProtocolError(f"{len(body)} bytes describe no tablet: {error}") from error
+        raise ProtocolError(f"{len(body)} bytes do not describe a tablet: {error}") from error
 
 
 def schema_behind(body: bytes) -> pa.Schema:
-    """The schema of rows in the log behind an ALTER entry with this body."""
+    """Returns the schema of rows in the log after an ALTER entry with this body."""
     return log_schema(table_from_plain(decode_description(body).table).schema)
 
 
 @dataclass(frozen=True, eq=False)
 class ReplicaLayout:
-    """The description of a tablet and what follows from it.
+    """The description of a tablet and the objects derived from it.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ReplicaLayout:
     partitioner : Partitioner
         Of the whole table.
     place : int
-        Which of its partitions the tablet is; -1: a range partition that was dropped.
+        Index of the tablet's partition; -1: a range partition that was dropped.
     """
 
     description: Tablet
@@ -62,7 +62,7 @@ class ReplicaLayout:
 
     @classmethod
     def of(cls, description: Tablet) -> ReplicaLayout:
-        """The layout of a tablet."""
+        """Returns the layout of a tablet."""
         table = table_from_plain(description.table)
         partitioner = Partitioner(table.schema, table.partitions)
         places = {partition.place: partition.index for partition in partitioner.partitions}
@@ -70,25 +70,25 @@ class ReplicaLayout:
 
     @cached_property
     def codec(self) -> RowCodec:
-        """Of the table's rows."""
+        """Codec of the table's rows."""
         return RowCodec(self.table)
 
     def check_version(self, version: int | None) -> None:
-        """Raise `StaleSchema` where the caller knows the table in another version."""
+        """Raises `StaleSchema` if the caller has the table in another version."""
         if version is not None and version != self.table.version:
             raise StaleSchema(
-                f"table {self.table.name} is at version {self.table.version} here; the caller knows version {version}"
+                f"table {self.table.name} is at version {self.table.version} here; the caller has version {version}"
             )
 
     def check_rows(self, rows: pa.RecordBatch) -> None:
-        """Raise `StaleSchema` where a row does not belong to the tablet."""
+        """Raises `StaleSchema` if a row does not belong to the tablet."""
         places: Array = self.partitioner.route(rows)
         strangers = np.flatnonzero(places != self.place)
         if len(strangers) or self.place < 0:
             raise self._stranger(int(places[strangers[0]]) if len(strangers) else -1)
 
     def check_key(self, key: list[object]) -> None:
-        """`check_rows` for one row, of which the physical values of the key are given, at least."""
+        """Like `check_rows`, for one row given by at least the physical values of its key."""
         place = self.partitioner.route_one(key)
         if place != self.place or place < 0:
             raise self._stranger(place)

@@ -1,16 +1,16 @@
-"""Writes at the leader of a tablet: the embedded write path, in front of a replicated log.
+"""Writes at the leader of a tablet: the embedded write path over a replicated log.
 
 The life of a write:
-1. A call that was done before, by this leader or an earlier one, is answered from `Results`.
-2. The rows are brought into the table's columns, and must belong to this tablet.
-3. Under the tablet's `write_lock` the ops come to changes (`TabletWrite`, `RowWriter`). At that moment the result is
-   known: it goes into the log with the rows, as one entry.
-4. Without the lock: the log waits until a majority has the entry, then readers see it.
+1. A call that was done before, by this leader or an earlier one, gets its recorded result (`Results`).
+2. The rows are converted to the table's columns, and must belong to this tablet.
+3. Under the tablet's `write_lock` the ops are resolved to changes (`TabletWrite`, `RowWriter`). This determines the
+   result, which goes into the log with the rows, as one entry.
+4. Without the lock, the write waits until a majority has the entry; then readers see it.
 
-What changes nothing is not logged. It relies on what it was told of earlier writes, and waits until these are decided;
-then the lease says that no other leader has had a part in it.
+A write that changes nothing is not logged. Its result depends on earlier writes, so it waits until these are decided;
+the lease then guarantees that no other leader has written meanwhile.
 
-A deadline that passes in step 4 leaves the write in flight. What became of it is told by repeating the call.
+A deadline that passes in step 4 leaves the write in flight. A retry of the call returns its outcome.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from .layout import ReplicaLayout
 from .replica_log import ReplicaLog
 
 Done: TypeAlias = Callable[["WriteResult | Exception"], None]
-"""Told what became of a write."""
+"""Called with the outcome of a write."""
 Later: TypeAlias = Callable[[Callable[[], None], bool], None]
-"""Has a job done soon, with no lock held; takes no time itself. The second argument: the job may have to wait for the
-tablet's `write_lock`, or for the log."""
+"""Schedules a job that runs soon, with no lock held; does not block itself. The second argument is True if the job may
+have to wait for the tablet's `write_lock`, or for the log."""
 
 
 class Altering(Protocol):
-    """What writes need of the replica about its table."""
+    """The replica's table, as far as writes need it."""
 
     @property
     def layout(self) -> ReplicaLayout:
-        """As it is now; replaced under the tablet's `write_lock`."""
+        """The current layout; replaced under the tablet's `write_lock`."""
 
     @property
     def is_altering(self) -> bool:
-        """Is an alteration on its way through the log? Asked under the tablet's `write_lock`."""
+        """True while an alteration is in progress in the log. Needs the tablet's `write_lock`."""
 
     def wait_altered(self, deadline: float) -> None:
-        """Return when none is; `DeadlineExceeded`."""
+        """Returns when no alteration is in progress; raises `DeadlineExceeded`."""
 
 
 class _TakesBatch(Exception):
@@ -68,7 +68,7 @@ class _TakesBatch(Exception):
 
 
 class LeaderWrites:
-    """Writes into one tablet. Safe for several threads."""
+    """Writes into one tablet. Thread-safe."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class LeaderWrites:
     def write(
         self, batch: WriteBatch, call: Call | None, deadline: float, version: int | None, check_only: bool
     ) -> WriteResult:
-        """Apply a batch; see `Replica.write`."""
+        """Applies a batch; see `Replica.write`."""
         if check_only:
             return self._write(batch, None, deadline, version, check_only=True)
         return self._once(call, deadline, lambda: self._write(batch, call, deadline, version))
@@ -98,7 +98,7 @@ class LeaderWrites:
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, deadline: float, version: int | None
     ) -> WriteResult:
-        """Apply one row of physical values; see `Replica.write_row`."""
+        """Applies one row of physical values; see `Replica.write_row`."""
         return self._once(call, deadline, lambda: self._write_row(op, row, call, deadline, version))
 
     # ---- exactly once --------------------------------------------------------------------------------------------
@@ -117,13 +117,13 @@ class LeaderWrites:
 
     @contextmanager
     def _logging(self, call: Call | None, deadline: float, result: Callable[[int], WriteResult]) -> Iterator[None]:
-        """While this thread appends and waits: `result` gives what the call is answered, by the entry's timestamp."""
+        """For the thread's appends and waits: `result` returns the call's result from the entry's timestamp."""
         with self._log.waiting_until(deadline), self._tracking(call, result):
             yield
 
     @contextmanager
     def _tracking(self, call: Call | None, result: Callable[[int], WriteResult]) -> Iterator[None]:
-        """While this thread appends: the entry has the call with its result, and `Results` has it, too."""
+        """For the thread's appends: puts the call and its result into the entry, and records them in `Results`."""
         if call is None:
             yield
             return
@@ -157,14 +157,14 @@ class LeaderWrites:
     def _try(
         self, layout: ReplicaLayout, batch: WriteBatch, call: Call | None, deadline: float, check_only: bool
     ) -> WriteResult | None:
-        """Write a batch by one version of the table; None, with nothing done, where it has another by now."""
+        """Writes a batch by one version of the table; None, with nothing done, if the version has changed."""
         tablet = self._tablet
         rows = incoming(layout.table, batch)
         errors = row_errors(layout.table, rows)
         numbers = rows_without(len(rows), errors)
         rows = rows.take(numbers)
         if not len(rows):
-            # What is wrong with rows themselves does not depend on others.
+            # Errors within the rows themselves do not depend on other writes.
             timestamp = self._clock.now()
             self._consensus.check_can_serve(timestamp)
             return WriteResult(0, _in_order(errors), timestamp)
@@ -217,7 +217,7 @@ class LeaderWrites:
     def start_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None, later: Later, done: Done
     ) -> bool:
-        """`write_row` up to where it would wait; see `Replica.start_row`."""
+        """Does the part of `write_row` before its wait; see `Replica.start_row`."""
         self._consensus.check_serving()
         if call is not None and not self._results.begin_at_once(call):
             return False
@@ -230,7 +230,7 @@ class LeaderWrites:
         if started is None:
             return False
         job, ticket = partial(self._finish_row, started, call, done), started.ticket
-        # A change that is void is taken back, under the `write_lock`.
+        # A void change is undone under the `write_lock`.
         self._consensus.when_decided(ticket, lambda: later(job, not ticket.durable))
         return True
 
@@ -243,7 +243,7 @@ class LeaderWrites:
             return self._writer(layout).start_physical(op, row)
 
     def _finish_row(self, started: StartedRow, call: Call | None, done: Done) -> None:
-        """The ticket is decided, or the consensus has stopped."""
+        """Finishes a row whose ticket is decided, or whose consensus has stopped."""
         try:
             with self._log.waiting_until(0.0):
                 outcome: WriteResult | Exception = finish_row(started)
@@ -266,7 +266,7 @@ class LeaderWrites:
 
 
 class _OneTablet:
-    """Routes all rows of the tablet to the only one there is; `StaleSchema` for others."""
+    """Routes all rows to the one tablet; raises `StaleSchema` for rows of others."""
 
     def __init__(self, layout: ReplicaLayout):
         self._layout = layout

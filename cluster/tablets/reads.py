@@ -1,13 +1,13 @@
 """Reads of a replica: one row, or a view for a scan.
 
-    at a snapshot, any replica       wait until everything up to then is here for ever (`Consensus.wait_safe`), and is
-                                     decided; at the leader that is a matter of its lease, at followers of what the
-                                     leader has told them
-    the latest, at the leader        draw a time, wait until all writes below are decided, then make sure that the lease
-                                     is held: no other leader has acknowledged anything before the time was drawn
+    at a snapshot, any replica       wait until every write at or below the timestamp is here, now and in future
+                                     (`Consensus.wait_safe`), and decided; the leader needs its lease for that, a
+                                     follower a safe time from the leader
+    the latest, at the leader        take a timestamp, wait until all writes below are decided, then make sure that the
+                                     lease is held: no other leader has acknowledged anything before that timestamp
 
-A time that was drawn before the leader began to serve in its term says nothing: another may have led in between, whose
-clock was ahead. It is drawn again.
+A timestamp from before the leader began to serve in its term is not valid: another may have led in between, with a
+clock that was ahead. A new timestamp is taken then.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .layout import ReplicaLayout
 
 
 class Serving(Protocol):
-    """What reads need of the replica."""
+    """The replica, as far as reads need it."""
 
     @property
     def layout(self) -> ReplicaLayout:
-        """Of the table as it is now."""
+        """The current layout of the table."""
 
     @property
     def serving_since(self) -> int:
-        """Hybrid time: a leader that serves gave out no timestamp of its term before."""
+        """Hybrid time: a leader that serves assigned no timestamp of its term before it."""
 
 
 class ReplicaReads:
-    """Reads of one tablet. Safe for several threads."""
+    """Reads of one tablet. Thread-safe."""
 
     def __init__(self, tablet: Tablet, consensus: Consensus, clock: HybridClock, serving: Serving):
         self._tablet = tablet
@@ -53,7 +53,7 @@ class ReplicaReads:
         deadline: float,
         version: int | None,
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
-        """A row by its key; see `Replica.read_row`."""
+        """Returns a row by its key; see `Replica.read_row`."""
         while True:
             if snapshot is None:
                 timestamp = self._latest(deadline)
@@ -67,7 +67,7 @@ class ReplicaReads:
     def row_at_once(
         self, key: Sequence[Any], columns: Sequence[str], version: int | None
     ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
-        """The latest `row`, at the leader; None where that would have to wait for a write or for the lease."""
+        """Returns the latest `row`, at the leader; None if that would have to wait for a write or for the lease."""
         timestamp = self._tablet.mvcc.clean_at_once()
         if timestamp is None or not self._consensus.can_serve(timestamp) or timestamp <= self._serving.serving_since:
             return None
@@ -81,7 +81,7 @@ class ReplicaReads:
         version: int | None,
         checks_history: bool,
     ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
-        """The row at a time that may be read at; None where the tablet is just being altered."""
+        """Returns the row at a readable timestamp; None if the tablet is being altered."""
         layout = self._serving.layout
         layout.check_version(version)
         codec = layout.codec
@@ -90,14 +90,14 @@ class ReplicaReads:
         layout.check_key(values)
         pin = self._tablet.shared_pin()
         if pin.table is not layout.table:
-            return None  # its layout is another, too, or will be in a moment
+            return None  # its layout has changed too, or is about to
         if checks_history:
             self._tablet.check_history(timestamp)
         row = find_row(pin.state, codec.key, values, chosen, timestamp)
         return None if row is None else codec.physical(columns, row), timestamp
 
     def view(self, snapshot: Timestamp | None, deadline: float, version: int | None) -> TabletView:
-        """The tablet at a time; see `Replica.view`."""
+        """Returns the tablet as of a timestamp; see `Replica.view`."""
         if snapshot is None:
             snapshot = self._latest(deadline)
         else:
@@ -105,7 +105,7 @@ class ReplicaReads:
         view = self._tablet.view(snapshot)
         if version is not None and view.table.version != version:
             raise StaleSchema(
-                f"table {view.table.name} is at version {view.table.version} here; the caller knows version {version}"
+                f"table {view.table.name} is at version {view.table.version} here; the caller has version {version}"
             )
         return view
 
@@ -118,15 +118,15 @@ class ReplicaReads:
                 return timestamp
 
     def _wait(self, snapshot: Timestamp, deadline: float) -> None:
-        """Return when all writes up to a time are here and decided, for ever."""
+        """Returns when all writes up to a timestamp are here and decided, with none to follow."""
         follow(self._clock, snapshot, self._serving.layout.table.name)
         self._consensus.wait_safe(snapshot, deadline)
         self._tablet.mvcc.wait_until_clean(snapshot, deadline)
 
 
 def follow(clock: HybridClock, snapshot: Timestamp, table: str) -> None:
-    """Move the clock up to the time of a read, so that no later write lies below; `DataError` if it is in the future:
-    further ahead than a reader's clock may be (`HybridClock.limit`)."""
+    """Moves the clock up to a read's timestamp, so that no later write is below it. Raises `DataError` for a timestamp
+    in the future, further ahead than a reader's clock may be (`HybridClock.limit`)."""
     now = clock.now()
     if snapshot > now:
         if snapshot > clock.limit():

@@ -1,17 +1,17 @@
-"""DIR/replica: what a replica is, and whether its files are whole.
+"""DIR/replica: a replica's description, and the state of its files.
 
     field           meaning
     tablet          its description (`wire.messages.methods.Tablet`): the table in a version, and its partition
     state           READY, COPYING or TOMBSTONED
-    schema_index    log entry by which the table came to be as it is here; 0: since the tablet was made
+    schema_index    log entry by which the table got its present form; 0: unchanged since the tablet's creation
 
     state        the directory has
     READY        everything
-    COPYING      what a remote bootstrap had copied until the server died: to be removed, and copied anew
+    COPYING      an unfinished remote bootstrap: to be removed, and copied again
     TOMBSTONED   `consensus` alone: the term and the vote, which must outlive the data
 
-It is replaced as a whole (`storage.files.checked_file`). A directory without it is what a crash left of one that was
-being made or removed.
+It is replaced as a whole (`storage.files.checked_file`). A directory without it remains from a crash while a replica
+was being created or removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAME = "replica"
 
 
 class ReplicaState(enum.StrEnum):
-    """See the module's page."""
+    """State of a replica's files; see the module's page."""
 
     READY = "READY"
     COPYING = "COPYING"
@@ -48,12 +48,12 @@ class Superblock(Struct, frozen=True):
     schema_index: int = 0
 
     def write(self, fs: FileSystem, directory: str) -> None:
-        """Replace the file durably; `DiskError` where the disk fails: then the old one may be there, or the new one."""
+        """Durably replaces the file; after a `DiskError` either the old file or the new one exists."""
         replace_checked(fs, f"{directory}/{NAME}", MAGIC, VERSION, msgspec.to_builtins(self))
 
     @classmethod
     def read(cls, fs: FileSystem, directory: str) -> Superblock | None:
-        """The file of a replica's directory; None where there is none, `CorruptionError` where it is damaged."""
+        """Reads the file of a replica's directory; None if it does not exist, `CorruptionError` if it is damaged."""
         path = f"{directory}/{NAME}"
         return read_struct(fs, path, MAGIC, VERSION, _from_plain) if fs.exists(path) else None
 

@@ -94,7 +94,7 @@ def test_pieces_that_are_damaged_on_their_way_and_disks_that_fail_end_a_copy() -
                 reply = FileChunk(data=b"x" + reply.data[1:], checksum=reply.checksum)
             return reply
 
-        with pytest.raises(CorruptionError, match="on its way from the source"):
+        with pytest.raises(CorruptionError, match="in transfer from the source"):
             copy_replica(damaged, TABLET, "s9", sink.fs, sink.directory)
         assert state_of(sink) is ReplicaState.COPYING
         sink.fs.fail("sync", "*/rowsets/*", times=1)

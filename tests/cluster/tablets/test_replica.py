@@ -237,7 +237,7 @@ def test_rows_of_another_tablet_and_other_versions_are_refused() -> None:
             replica.write(WriteBatch(batch([other])), None, deadline=soon())
         with pytest.raises(StaleSchema):
             replica.write_row(Op.UPSERT, {"k": other}, None, deadline=soon())
-        with pytest.raises(StaleSchema, match="is at version 0 here; the caller knows version 3"):
+        with pytest.raises(StaleSchema, match="is at version 0 here; the caller has version 3"):
             replica.write(WriteBatch(batch(mine)), None, deadline=soon(), schema_version=3)
         with pytest.raises(StaleSchema):
             replica.view(group.servers[0].clock.now(), deadline=soon(), schema_version=1)

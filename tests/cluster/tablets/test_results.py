@@ -63,7 +63,7 @@ def test_a_call_that_is_being_done_is_not_done_twice() -> None:
     results = Results()
     call = Call(ONE, 1, 1)
     assert results.begin(call, lambda ticket: None, 0.0) is None
-    with pytest.raises(DeadlineExceeded, match="still being done"):
+    with pytest.raises(DeadlineExceeded, match="still in progress"):
         results.begin(call, lambda ticket: None, 0.0)
     results.end(call)
     assert results.begin(call, lambda ticket: None, 0.0) is None
