@@ -97,7 +97,7 @@ class OwnedTablet:
         return self.table_store.table
 
     def check_version(self, version: int) -> Table:
-        """The table; `StaleSchema` where the caller knows another version of it."""
+        """The table; raises `StaleSchema` if the caller has another version of it."""
         return check_version(self.table, version)
 
     # ---- reading -------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class OwnedTablet:
 
 
 def check_version(table: Table, version: int) -> Table:
-    """The table; `StaleSchema` where the caller knows another version of it."""
+    """The table; raises `StaleSchema` if the caller has another version of it."""
     if table.version != version:
         raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller has version {version}")
     return table

@@ -109,7 +109,7 @@ def test_a_check_changes_nothing_and_tells_what_a_write_would(owned, table):
 
 
 def test_another_version_of_the_table_and_tablets_that_are_not_there_are_refused(owned, table):
-    with pytest.raises(errors.StaleSchema, match="the caller knows version 7"):
+    with pytest.raises(errors.StaleSchema, match="the caller has version 7"):
         owned.call(methods.ReadRow(tablet_id="t000001-p0000", schema_version=7, key=(1,), columns=("v",)))
     with pytest.raises(errors.ReplicaUnavailable, match="t000009-p0000"):
         owned.call(methods.ReadRow(tablet_id="t000009-p0000", schema_version=0, key=(1,), columns=("v",)))
