@@ -143,7 +143,7 @@ def _directory_findings(address: str, status: ServerStatus) -> list[str]:
     found: list[str] = []
     for directory in status.details.get("directories", ()):
         if directory.get("full"):
-            found.append(f"tablet server {address} takes no writes: {directory['full']}")
+            found.append(f"tablet server {address} accepts no writes: {directory['full']}")
         if directory.get("error"):
             found.append(f"tablet server {address} does not use {directory['path']}: {directory['error']}")
     return found

@@ -93,7 +93,7 @@ class Core:
         self.promised_until = NEVER
         self.lost_elections = 0
         self.stranger: Peer | None = None
-        """The sender of the message at hand, if the driver told us."""
+        """The sender of the message at hand, if the driver has it."""
         self.now = now
         self.ready = Ready()
         self.role = self._resting_role()

@@ -1,9 +1,9 @@
-"""Finishes writes whose log entries are decided, and lets their answers travel together.
+"""Completion of writes whose log entries are decided, with replies that are sent together.
 
-Whoever decides an entry holds the lock of its consensus, and only hands on the word. Entries are decided many at a
-time; what was handed on together is finished together. As a rule the thread that decided does that itself, once it has
-let go of the lock (`Completions.here`): to wake another one costs as much as the work. What may wait is left to a
-thread of its own, for all tablets of the server: a log that waited for a writer who waits for it would do so for ever.
+The thread that decides an entry holds the lock of its consensus, and only submits a job. Entries are decided many at a
+time, and their jobs run together. Usually the deciding thread runs them itself, after releasing the lock
+(`Completions.here`): waking another thread costs as much as the work. Jobs that may block run on a dedicated thread,
+for all tablets of the server: a log thread that waited for a writer that waits for it would deadlock.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..wire.calls.turn_batching import HeldBack
 _log = logging.getLogger("nyala.cluster.tserver")
 
 MOST_TOGETHER = 256
-"""Jobs whose answers wait for each other."""
+"""Most jobs whose replies wait for each other."""
 
 Job = Callable[[], None]
 
 
 class Completions:
-    """See the module's page. Safe for several threads."""
+    """Runs completions; see the module's page. Thread-safe."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -36,17 +36,18 @@ class Completions:
         self._thread.start()
 
     def submit(self, job: Job, waits: bool) -> None:
-        """Have the job done soon; takes no time itself, and may be called with any lock held. `waits`: it may have to
-        wait for a tablet's lock, or for the log."""
+        """Schedules a job; never blocks, and may be called with any lock held. `waits`: the job may have to wait for a
+        tablet's lock, or for the log."""
         if waits or not self._held.add(job):
             self._jobs.put(job)
 
     def here(self) -> AbstractContextManager[None]:
-        """Jobs that this thread submits meanwhile, and that do not wait, are done by it at the end."""
+        """Context manager: jobs that this thread submits within it, and that do not block, run at its end in this
+        thread."""
         return self._held.turn()
 
     def close(self) -> None:
-        """Return when all jobs that were submitted are done, and the thread has ended."""
+        """Returns when all submitted jobs are done and the thread has ended."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -75,6 +76,6 @@ class Completions:
         try:
             job()
         except Exception:
-            # The others are to be done all the same; who waits for this one hears nothing and asks again.
+            # The other jobs must run all the same; the client of this one gets no reply and retries.
             _log.exception("a write could not be finished")
         return True

@@ -1,16 +1,16 @@
-"""Copies of replicas: to here from another server, and from here for others.
+"""Copies of replicas, in both directions: to this server from another one, and from here.
 
     leader                                        the peer without data
     needs_bootstrap ─► StartBootstrap ──────────► a thread
                        BeginBootstrap ◄──────────   is a copy needed?
-                       ReadFile ...   ◄──────────   COPYING: files beside a superblock that says so
-                       EndBootstrap   ◄──────────   superblock READY ─► opened ─► the log goes on
+                       ReadFile ...   ◄──────────   superblock COPYING, with files beside it
+                       EndBootstrap   ◄──────────   superblock READY ─► opened ─► catches up by the log
 
-A copy that breaks off leaves a tombstone, or nothing where nothing was: the leader asks again while the peer needs it.
+An aborted copy leaves a tombstone, or nothing if there was nothing before. The leader repeats its request while the
+peer needs the copy.
 
-Two replicas must not be replaced: one that knows of a greater term than the one who asks, since it may have given its
-vote to a later leader; and one that has what the copy would have, since it may have acknowledged what came behind that,
-and the leader counts on it.
+Two kinds of replicas must not be replaced. One in a greater term than the requester's may have voted for a later
+leader. One that already has the copy's entries may have acknowledged later ones, and the leader counts on it.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from .removal import Removal
 from .slots import Slot, Slots
 
 COPIERS, ASKERS = 2, 2
-"""Threads that copy from other servers, and that ask other servers to copy."""
+"""Threads that copy from other servers, and threads that request copies from other servers."""
 ASK_SECONDS = 5.0
-"""Until a server that is asked to copy has answered: it does so at once."""
+"""Seconds for a server to acknowledge a request to copy: it does so at once."""
 BEGIN_SECONDS = 60.0
-"""Until the source has begun: it may have to flush first."""
+"""Seconds for the source to begin: it may have to flush first."""
 CALL_SECONDS = 10.0
-"""Until it has answered anything else."""
+"""Seconds for any other response."""
 RELEASE_SECONDS = 30.0
-"""A replica that is to be replaced waits so long for scans to end."""
+"""Seconds for which a replica to be replaced waits for scans to end."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
 class Copies:
-    """Remote bootstrap, both sides. Safe for several threads.
+    """Remote bootstrap, both sides. Thread-safe.
 
     Parameters
     ----------
     fs, directories, slots, removal, channels, server
         The server's.
     open_slot : callable
-        Opens the replica of a slot whose files are whole.
+        Opens the replica of a slot whose files are complete.
     place : callable
         Chooses a directory for a tablet.
     disk_failed : callable
-        Told of a tablet on whose files work failed.
+        Called with the id of a tablet after an error on its files.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class Copies:
         self._place = place
         self._disk_failed = disk_failed
         self.sources = BootstrapSources()
-        """The copies that others make of replicas here."""
+        """The sessions in which other servers copy replicas from here."""
         self._mutex = threading.Lock()
         """Guards the two below."""
         self._copying: set[str] = set()
-        """Tablets that wait for a copier, or have one."""
+        """Tablets that wait for a copier thread, or have one."""
         self._asked: set[tuple[str, str]] = set()
-        """(Tablet, peer) that are being asked to copy."""
+        """(Tablet, peer) of the requests in progress."""
         self._copiers = ThreadPoolExecutor(COPIERS, "nyala-copy")
         self._askers = ThreadPoolExecutor(ASKERS, "nyala-ask")
 
     # ---- to here -------------------------------------------------------------------------------------------------
 
     def start(self, request: StartBootstrap) -> None:
-        """Begin to copy a replica from another server; done where that is on its way already.
+        """Begins to copy a replica from another server. No-op if that is in progress already.
 
-        Raises `ConfigurationRefused` where this replica knows of a greater term than the one who asks,
-        `ReplicaUnavailable` where it has failed, or something else is done with it.
+        Raises `ConfigurationRefused` if this replica is in a greater term than the requester, `ReplicaUnavailable` if
+        it has failed, or another operation on it is in progress.
         """
         slot = self._slots.claim(request.tablet.id, self._directories.own)
         with self._mutex:
@@ -121,13 +121,15 @@ class Copies:
     def _check_slot(self, slot: Slot, request: StartBootstrap) -> None:
         replica, kept = slot.replica, slot.kept
         if slot.state not in ("NEW", "TOMBSTONED", "RUNNING") or (replica is not None and replica.state != "RUNNING"):
-            raise ReplicaUnavailable(f"the replica of tablet {slot.id} is {slot.state}, and no copy takes its place")
+            raise ReplicaUnavailable(
+                f"the replica of tablet {slot.id} is {slot.state}, and cannot be replaced by a copy"
+            )
         term = 0 if kept is None else kept.term
         if replica is not None:
             term = replica.consensus.status().term
         if term > request.term:
             raise ConfigurationRefused(
-                f"the replica of tablet {slot.id} is in term {term}; a leader of term {request.term} is none any more"
+                f"the replica of tablet {slot.id} is in term {term}; the leader of term {request.term} is outdated"
             )
 
     def _done(self, slot: Slot) -> None:
@@ -139,12 +141,12 @@ class Copies:
             with slot.lock:
                 self._copy(slot, request)
         except Exception:
-            _log.exception("a copy left disorder", extra={"fields": {"tablet": slot.id}})
+            _log.exception("an aborted copy could not be cleaned up", extra={"fields": {"tablet": slot.id}})
         finally:
             self._done(slot)
 
     def _copy(self, slot: Slot, request: StartBootstrap) -> None:
-        """Copy and open. Needs the slot's lock."""
+        """Copies and opens a replica. Needs the slot's lock."""
         began = time.monotonic()
         fields: dict[str, Any] = {"tablet": slot.id, "source": request.source.address}
         try:
@@ -155,15 +157,15 @@ class Copies:
                 slot.description = request.tablet
             copy_replica(call, slot.id, self._server.id, self._fs, slot.path, check=self._check_open)
             self._open(slot)
-        # Whatever it is, the leader asks again.
+        # Whatever the error, the leader repeats its request.
         except Exception as error:
-            _log.warning("copy broke off", extra={"fields": {**fields, "error": str(error)}})
+            _log.warning("copy aborted", extra={"fields": {**fields, "error": str(error)}})
             self._broke_off(slot, error)
             return
         _log.info("copied", extra={"fields": {**fields, "bytes": call.bytes, "seconds": time.monotonic() - began}})
 
     def _begin(self, slot: Slot, session: BootstrapSession) -> None:
-        """The source is ready; see that a copy is needed, and that nobody works in the directory."""
+        """Checks, once the source is ready, that a copy is needed and that the directory is not in use."""
         replica = slot.replica
         if replica is not None:
             status = replica.consensus.status()
@@ -180,13 +182,13 @@ class Copies:
         self._slots.set(slot, "COPYING")
 
     def wait_unread(self, slot: Slot) -> None:
-        """Return when nobody reads the files of a slot's retired replicas any more; `ReplicaUnavailable` where somebody
-        still does after `RELEASE_SECONDS`. Needs the slot's lock."""
+        """Returns when the files of a slot's retired replicas are no longer read; raises `ReplicaUnavailable` if they
+        still are after `RELEASE_SECONDS`. Needs the slot's lock."""
         ends = time.monotonic() + RELEASE_SECONDS
         while not self._removal.release(slot):
             self._check_open()
             if time.monotonic() > ends:
-                raise ReplicaUnavailable(f"the files of tablet {slot.id} are still read")
+                raise ReplicaUnavailable(f"the files of tablet {slot.id} are still being read")
             time.sleep(0.05)
 
     def _check_open(self) -> None:
@@ -195,11 +197,12 @@ class Copies:
 
     def _broke_off(self, slot: Slot, error: Exception) -> None:
         if slot.replica is not None or slot.state not in ("NEW", "COPYING", "RUNNING"):
-            return  # it is as it was
+            return  # unchanged
         try:
             self._removal.bury(slot, f"{type(error).__name__}: {error}")
         except DiskError as failure:
-            # Without space for a tombstone, the superblock still says COPYING: a start of the server buries it.
+            # Without space for a tombstone, the superblock still has the state COPYING: the server's next start cleans
+            # it up.
             state = "TOMBSTONED" if is_full(failure) and slot.kept is not None else "FAILED"
             self._slots.set(slot, state, str(failure))
         if isinstance(error, DiskError):
@@ -208,8 +211,8 @@ class Copies:
     # ---- from here -----------------------------------------------------------------------------------------------
 
     def ask(self, replica: Replica, peer: Peer) -> None:
-        """A replica that leads tells that a peer lacks what the log has no more: ask the peer to copy. Returns at
-        once."""
+        """Requests that a peer copies a replica that leads here: it needs entries that the log no longer has. Returns
+        at once."""
         pair = (replica.tablet_id, peer.id)
         with self._mutex:
             if pair in self._asked:
@@ -228,9 +231,9 @@ class Copies:
             )
             self._channels.get(peer.address).call(request, ASK_SECONDS)
         except Error as error:
-            # The consensus says so again while the peer needs it.
+            # The consensus repeats its call while the peer needs the copy.
             fields = {"tablet": replica.tablet_id, "peer": peer.id, "error": str(error)}
-            _log.info("a peer does not copy", extra={"fields": fields})
+            _log.info("a peer did not accept the request to copy", extra={"fields": fields})
         finally:
             with self._mutex:
                 self._asked.discard((replica.tablet_id, peer.id))
@@ -238,14 +241,14 @@ class Copies:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End; returns when nothing is being copied to here. The slots are closed."""
+        """Stops; returns when no copy to this server is in progress. The slots are closed."""
         self._askers.shutdown(cancel_futures=True)
         self._copiers.shutdown(cancel_futures=True)
         self.sources.close()
 
 
 class _SourceCalls:
-    """The calls of one copy to its source. `begin` sees the session first; what it raises ends it."""
+    """The calls of one copy to its source. `begin` checks the session first; its error ends the copy."""
 
     def __init__(self, channel: Channel, begin: Callable[[BootstrapSession], None]):
         self._channel = channel

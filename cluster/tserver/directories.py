@@ -1,4 +1,4 @@
-"""The directories of a tablet server: who it is, and on which disk each tablet lies.
+"""The directories of a tablet server: the server's identity, and the disk of each tablet.
 
     DIR/LOCK          held by the process that has the server running
         FORMAT        "nyala server, format 1"
@@ -7,19 +7,18 @@
         tablets/<tablet id>/
     DATA/instance     {id: of the server, kind, directory: its id}        each further data directory
          tablets/<tablet id>/
-         reserve          as in DIR: space for what must be written though the disk is full
+         reserve          as in DIR: space for essential writes on a full disk
 
-A tablet lies wholly in one directory. A further one that cannot be read when the server starts, or is not the one that
-was there before, or whose disk fails later, is out of use until the server starts again: its tablets have failed,
-`placement` knows which these are, and the others go on. DIR itself must be readable.
+A tablet lies completely in one directory. A further directory is out of use until the server's next start if it cannot
+be read at the start, is not the one that was there before, or its disk fails later. Its tablets, which `placement`
+lists, have then failed; the others continue. DIR itself must be readable.
 
-A disk that is full is no disk that has failed. A directory on which there was no space is *full*: the reserve is given
-up, so that votes and terms can still be written, and writes to its tablets are refused. The reserve is tried to be made
-again every few seconds; as soon as it is there, the directory is not full any more.
+A full disk has not failed. A directory without space is *full*: the reserve is freed, so that votes and terms can still
+be written, and writes to its tablets are refused. Every few seconds the server tries to create the reserve again; once
+that succeeds, the directory is no longer full.
 
-`placement` is written before a tablet's files are made, and after they have been removed. Where both contradict each
-other when the server starts, an entry without files is forgotten, and files in another place than the entry's are
-removed.
+`placement` is written before a tablet's files are created, and after they have been removed. If the two differ when the
+server starts, an entry without files is dropped, and files in another place than the entry's are removed.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ KIND = "tserver"
 VERSION = 1
 RESERVE = "reserve"
 RESERVE_BYTES = 8 << 20
-"""For the log of what was on its way (`peer_driver.FULL_LOG_BYTES`), and small files that are replaced."""
+"""For log entries in progress (`peer_driver.FULL_LOG_BYTES`), and small files that are replaced."""
 _INSTANCE_MAGIC = b"nyalaINS"
 _PLACEMENT_MAGIC = b"nyalaPLC"
 _FIRST_FILES = ("LOCK", "tablets", "instance", "instance.tmp", "FORMAT.tmp", "pid", "address", "address.tmp", "log")
-"""What a crash may leave of a server's directory that was being made, and what whoever starts it may put there."""
+"""Files that a crash may leave in a server directory under construction, or that its operator may put there."""
 
 
 @dataclass(eq=False, slots=True)
 class DataDirectory:
-    """A directory with tablets. `error` says why it is out of use; empty while it is in use. `full` says why nothing
-    more can be written, empty while something can."""
+    """A directory with tablets. `error` is the reason for which it is out of use; empty while it is in use. `full` is
+    the reason for which it cannot be written; empty while it can."""
 
     id: str
     path: str
@@ -62,32 +61,32 @@ class DataDirectory:
 
     @property
     def tablets(self) -> str:
-        """Where the tablets' directories are."""
+        """Path of the tablets' directories."""
         return f"{self.path}/tablets"
 
     def of(self, tablet_id: str) -> str:
-        """A tablet's directory."""
+        """Returns a tablet's directory."""
         return f"{self.path}/tablets/{tablet_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTablet:
-    """A tablet that was there when the server started. In a directory that is out of use, it has failed."""
+    """A tablet that existed when the server started. In a directory that is out of use, it has failed."""
 
     id: str
     directory: DataDirectory
 
 
 class ServerDirectories:
-    """All directories of a server, locked for this process. Safe for several threads.
+    """All directories of a server, locked for this process. Thread-safe.
 
     Parameters
     ----------
     fs : FileSystem
     directory : str
-        The server's own; an empty or a new one is made one.
+        The server's own; initialised if it is empty or new.
     further : sequence of str
-        Data directories beside it.
+        Additional data directories.
     reserve_bytes : int
         Size of the reserve of each.
 
@@ -123,7 +122,7 @@ class ServerDirectories:
             raise
 
     def release(self) -> None:
-        """Let other processes have the directories."""
+        """Unlocks the directories."""
         self._lock.release()
 
     # ---- the server's own ----------------------------------------------------------------------------------------
@@ -143,8 +142,8 @@ class ServerDirectories:
         strangers = [name for name in fs.list(self._path) if name not in _FIRST_FILES]
         if strangers or (fs.exists(self.tablets_path) and fs.list(self.tablets_path)):
             raise OperationalError(
-                f"{self._path} is no directory of a nyala server and not empty (it holds "
-                f"{listed(strangers, 5) or 'tablets'}); give an empty or a new directory"
+                f"{self._path} is not a directory of a nyala server and not empty (it holds "
+                f"{listed(strangers, 5) or 'tablets'}); specify an empty or a new directory"
             )
         fs.make_directory(self.tablets_path)
         self._known = {}
@@ -153,7 +152,7 @@ class ServerDirectories:
 
     @property
     def tablets_path(self) -> str:
-        """Where the tablets of the server's own directory are."""
+        """Path of the tablets in the server's own directory."""
         return f"{self._path}/tablets"
 
     def _write_instance(self, server: str) -> None:
@@ -172,25 +171,27 @@ class ServerDirectories:
     def _check_known(self, known: str, path: str) -> DataDirectory:
         found = _read_instance(self._fs, f"{path}/instance")
         if found.get("id") != self.id or found.get("directory") != known:
-            raise CorruptionError("it is of another server, or another directory", f"{path}/instance", "content")
+            raise CorruptionError(
+                "it belongs to another server, or is another directory", f"{path}/instance", "content"
+            )
         self._fs.list(f"{path}/tablets")
         return DataDirectory(known, path)
 
     def _add(self, path: str) -> DataDirectory:
-        """Take a directory that the server has not had, or that it had by another name."""
+        """Adds a directory that is new to the server, or had another name."""
         fs = self._fs
         make_durable_directory(fs, path)
         if fs.exists(f"{path}/instance"):
             found = _read_instance(fs, f"{path}/instance")
             if found.get("id") != self.id or found.get("directory") in (None, self.id):
-                raise CorruptionError("it is of another server", f"{path}/instance", "content")
+                raise CorruptionError("it belongs to another server", f"{path}/instance", "content")
             id = str(found["directory"])
         else:
             strangers = [name for name in fs.list(path) if name not in ("tablets", "instance.tmp", "lost+found")]
             if strangers:
                 raise OperationalError(
                     f"the data directory {path} is not empty (it holds {listed(strangers, 5)}); "
-                    "give an empty or a new one"
+                    "specify an empty or a new one"
                 )
             fs.make_directory(f"{path}/tablets")
             id = uuid.uuid4().hex
@@ -201,7 +202,7 @@ class ServerDirectories:
         return DataDirectory(id, path)
 
     def _missing(self, others: Sequence[DataDirectory]) -> list[DataDirectory]:
-        """Directories that were not named this time, and have tablets."""
+        """Returns the directories with tablets that were not specified at this start."""
         named = {self.id, *(directory.id for directory in others)}
         missing = sorted({id for id in self._placement.values() if id not in named})
         return [
@@ -218,7 +219,7 @@ class ServerDirectories:
         return dict(read_checked(self._fs, path, _PLACEMENT_MAGIC, VERSION))
 
     def found(self) -> list[FoundTablet]:
-        """The tablets that there are, by id; removes what a crash left in the wrong place. For the start."""
+        """Returns the existing tablets by id, and removes files that a crash left in the wrong place. For the start."""
         by_id = {directory.id: directory for directory in self.all}
         found: dict[str, FoundTablet] = {}
         for directory in self.all:
@@ -245,8 +246,11 @@ class ServerDirectories:
             return []
 
     def place(self, tablet_id: str, used: Mapping[DataDirectory, tuple[int, int]]) -> DataDirectory:
-        """Choose a directory for a new tablet, and note it durably: the one in use with fewest bytes, among equal ones
-        with fewest tablets (`used`: both). `DiskError` where that fails, or none is in use."""
+        """Chooses a directory for a new tablet, and records it durably.
+
+        The directory is the one in use with the fewest bytes, then the fewest tablets (`used`: both). Raises
+        `DiskError` if the record cannot be written, or no directory is in use.
+        """
         with self._mutex:
             usable = [directory for directory in self.all if not directory.error and not directory.full]
             if not usable:
@@ -256,7 +260,7 @@ class ServerDirectories:
             return chosen
 
     def forget(self, tablet_id: str) -> None:
-        """A tablet's files are gone. `DiskError`: a later start notices it."""
+        """Records that a tablet's files are gone. After a `DiskError` the next start notices that."""
         with self._mutex:
             self._note(tablet_id, self.own)
 
@@ -273,13 +277,13 @@ class ServerDirectories:
     # ---- failures ------------------------------------------------------------------------------------------------
 
     def fail(self, directory: DataDirectory, error: str) -> None:
-        """Put a directory out of use."""
+        """Takes a directory out of use."""
         with self._mutex:
             directory.error = directory.error or error
 
     def probe(self, directory: DataDirectory) -> bool:
-        """After an error of a tablet: does the directory's disk still take a file? If not, the directory is out of use
-        from now on, or full."""
+        """After an error of a tablet, checks whether the directory's disk still accepts a file. If not, the directory
+        is out of use from now on, or full."""
         if directory.full:
             return True
         path = f"{directory.path}/probe{TEMPORARY_SUFFIX}"
@@ -300,7 +304,7 @@ class ServerDirectories:
         return True
 
     def note_full(self, directory: DataDirectory, error: Exception) -> bool:
-        """There was no space: the directory is full until `look_again` finds some. True where it was not before."""
+        """Marks a directory as full until `look_again` finds space. True if it was not full before."""
         with self._mutex:
             if directory.full or directory.error:
                 return False
@@ -309,12 +313,12 @@ class ServerDirectories:
         return True
 
     def look_again(self, directory: DataDirectory) -> bool:
-        """Try to make a directory's reserve; True where it is there: the directory is not full."""
+        """Tries to create a directory's reserve; True if that succeeded and the directory is no longer full."""
         path = f"{directory.path}/{RESERVE}"
         try:
             file = self._fs.create(path)
             try:
-                file.write(random.randbytes(self._reserve_bytes))  # nothing packs it
+                file.write(random.randbytes(self._reserve_bytes))  # incompressible
                 file.sync()
             finally:
                 file.close()

@@ -1,11 +1,12 @@
-"""Telling the masters: a thread for each of them, so that one that does not answer holds up no other.
+"""Heartbeats: one thread per master, so that an unresponsive master does not delay the others.
 
     every second          Heartbeat, to all masters
-    a tablet changed      Heartbeat to the master that leads, at once, at most twenty per second
+    a tablet changed      Heartbeat to the leading master, at once, at most twenty per second
 
-Only the leader among them takes reports. It gets a full one when it asks for it, and when it was not the leader before;
-otherwise what has changed since the last report that it took. A report is numbered, and what it brought counts as taken
-when the answer says that the master leads. Numbers go on over restarts of the server: they begin with the time.
+Only the leading master accepts reports. It gets a full report when it requests one, and when it was not the leader
+before; otherwise the changes since the last report that it accepted. Reports are numbered; the changes in one count as
+accepted when the response says that the master leads. The numbers begin with the time, so they increase over restarts
+of the server.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import Heartbeat, HeartbeatReply, TabletReport
 
 LEAST_SECONDS = 0.05
-"""Between two heartbeats to one master."""
+"""Seconds between two heartbeats to one master."""
 TIMEOUT = 5.0
-"""Of a heartbeat: a master that is slower is tried again."""
+"""Timeout of a heartbeat, in seconds; a slower master is retried."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
 class MasterReporter:
-    """Reports to one master, in a thread of its own.
+    """Reports to one master, in a dedicated thread.
 
     Parameters
     ----------
     address : str
         The master's.
     reports : callable
-        Reports about the replicas with these ids, those of them that there are; None: all.
+        Returns reports of the existing replicas with these ids; None: all.
     server : callable
-        This server.
+        Returns the server's status.
     interval : float
         Seconds between heartbeats.
     """
@@ -64,31 +65,31 @@ class MasterReporter:
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._sends_all = False
-        """The next heartbeat is to bring a full report."""
+        """The next heartbeat includes a full report."""
         self.is_leader = False
-        """Was it when it answered last?"""
+        """True if it led at its last response."""
         self.error = ""
-        """Why the last heartbeat was not answered."""
+        """The error of the last heartbeat; "" after a response."""
         self._thread = threading.Thread(target=self._run, name=f"nyala-heartbeat-{address}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the thread."""
         self._thread.start()
 
     def note(self, tablet_id: str) -> None:
-        """A replica has changed, or is gone."""
+        """Marks a replica as changed or removed."""
         with self._lock:
             self._changed.add(tablet_id)
         if self.is_leader:
             self._wake.set()
 
     def stop(self) -> None:
-        """End soon; `join` waits for it."""
+        """Requests the end; `join` waits for it."""
         self._stopped.set()
         self._wake.set()
 
     def join(self) -> None:
-        """Wait until the thread has ended, at most about the time of a call."""
+        """Waits until the thread has ended, at most about the timeout of a call."""
         if self._thread.is_alive():
             self._thread.join(TIMEOUT + 1)
 
@@ -102,7 +103,7 @@ class MasterReporter:
             self._wake.clear()
 
     def _beat(self) -> bool:
-        """One heartbeat; is another one due at once?"""
+        """Sends one heartbeat; True if another one is due at once."""
         is_full = self._sends_all
         with self._lock:
             taken = self._changed if self.is_leader or is_full else set()
@@ -141,10 +142,10 @@ class MasterReporter:
     def _failed(self, error: Exception, taken: set[str]) -> None:
         with self._lock:
             self._changed |= taken
-        # Whoever answers next may be another process: it is told everything.
+        # The next response may come from another process, which needs a full report.
         self.is_leader = self._sends_all = False
         if not isinstance(error, Error):
-            # A server that reports no more counts as dead: whatever it was, the next heartbeat is tried.
+            # A server without reports counts as dead: whatever the error, the next heartbeat is tried.
             _log.exception("a heartbeat failed", extra={"fields": {"master": self.address}})
         elif not self.error:
             _log.warning("master cannot be reached", extra={"fields": {"master": self.address, "error": str(error)}})
@@ -152,7 +153,7 @@ class MasterReporter:
 
 
 class Heartbeats:
-    """The reporters to all masters; the parameters are those of `MasterReporter`."""
+    """The reporters to all masters; parameters as for `MasterReporter`."""
 
     def __init__(
         self,
@@ -170,17 +171,17 @@ class Heartbeats:
         return not self.reporters or any(reporter.is_leader for reporter in self.reporters)
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the threads."""
         for reporter in self.reporters:
             reporter.start()
 
     def note(self, tablet_id: str) -> None:
-        """A replica has changed, or is gone: masters hear of it soon."""
+        """Marks a replica as changed or removed; masters are notified soon."""
         for reporter in self.reporters:
             reporter.note(tablet_id)
 
     def stop(self) -> None:
-        """End; returns when no heartbeat is on its way."""
+        """Stops; returns when no heartbeat is in progress."""
         for reporter in self.reporters:
             reporter.stop()
         for reporter in self.reporters:

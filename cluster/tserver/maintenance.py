@@ -1,11 +1,12 @@
-"""Background work of a tablet server: one manager and one memory for all its replicas, as `Database` has for tablets.
+"""Background work of a tablet server: one manager and one memory limit for all its replicas, as `Database` has for
+tablets.
 
     nyala-maintenance     flushes, compactions, removal of log and history: one operation at a time
-    nyala-housekeeping    every second: logs, retired files, scans that nobody reads, tablets to be removed
+    nyala-housekeeping    every second: logs, retired files, unread scans, tablets to be removed
 
 A write passes `admit` first. Above 80 % of the memory limit it is slowed down, and above the limit it is refused with
 `ServerOverloaded`: a call that waited for a flush would hold a thread of the server, and the client can wait as well.
-What peers replicate is not refused; it is the flushes that make room for it.
+Replicated entries are not refused: only flushes make room for them.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ from ...storage.tablet.tablet import Tablet
 from ..tablets.replica import Replica
 
 REFUSAL_SECONDS = 0.05
-"""After a write was refused, others are for so long without a look at memory."""
+"""Seconds after a refused write for which others are refused without measuring memory."""
 _GROWTH_BYTES = 1 << 20
-"""So much is written until somebody looks whether a flush is due."""
+"""Bytes that are written between two checks for a due flush."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
 class Maintenance:
-    """The background work of all replicas of a server. Safe for several threads.
+    """The background work of all replicas of a server. Thread-safe.
 
     Parameters
     ----------
     replicas : callable
-        The replicas that there are now.
+        Returns the current replicas.
     cache : PageCache
     durability : str
         "os": logs are synced once a second here.
     rowset_bytes : int
-        Size of DiskRowSets that compactions aim at.
+        Target size of DiskRowSets for compactions.
     limit_bytes : int, optional
         Of memory; half of the machine's if None.
     background : bool
-        False: nothing happens but by `maintain`.
+        False: work happens only in `maintain`.
     also : callables
-        What is to be done every second beside.
+        Extra callbacks for the housekeeping thread, run once a second.
     failed : callable
         Called with a tablet's id and the error when work on its files has failed.
     """
@@ -89,13 +90,13 @@ class Maintenance:
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
 
     def tablets(self) -> Iterator[Tablet]:
-        """The tablets that may be worked on."""
+        """Tablets that maintenance may work on."""
         for replica in self._replicas():
             if replica.state == "RUNNING":
                 yield replica.tablet
 
     def _workable(self) -> Iterator[Tablet]:
-        """Those that may be flushed and compacted: where a disk is full, what is left of it is for logs."""
+        """Returns the tablets that may be flushed and compacted: the rest of a full disk's space is for logs."""
         for replica in self._replicas():
             if replica.state == "RUNNING" and not replica.disk_full:
                 yield replica.tablet
@@ -103,8 +104,8 @@ class Maintenance:
     # ---- admission -----------------------------------------------------------------------------------------------
 
     def admit(self, size: int) -> None:
-        """Let a write of about `size` bytes pass, perhaps a little later. `ServerOverloaded` where memory is full;
-        nothing has happened then."""
+        """Admits a write of about `size` bytes, perhaps after a delay. Raises `ServerOverloaded`, with nothing done, if
+        memory is full."""
         try:
             self.memory.admit(size, waits=False)
         except MemoryLimitExceeded as error:
@@ -115,12 +116,13 @@ class Maintenance:
             raise ServerOverloaded(self._refusal) from None
 
     def is_overloaded(self) -> str:
-        """Why no write would be admitted now; "" where one may be. Costs nothing: memory is not measured for it."""
+        """Returns the reason for which no write would be admitted now; "" if one may be. Cheap: memory is not
+        measured."""
         return self._refusal if time.monotonic() < self._refuses_until else ""
 
     def written(self, tablet: Tablet, size: int) -> None:
-        """A write of about so many bytes has been done: a flush may be due."""
-        # Two threads may add at the same moment and one of them be lost: the rounds look every second anyway.
+        """Counts the bytes of a finished write: a flush may be due."""
+        # A concurrent addition may be lost; the rounds check every second anyway.
         self._grown += size
         if self._grown > _GROWTH_BYTES:
             self._grown = 0
@@ -128,39 +130,40 @@ class Maintenance:
                 self.wake()
 
     def try_again(self) -> None:
-        """Do at once what has failed and would be tried again later: there is space again."""
+        """Retries failed operations at once: there is space again."""
         self._manager.forget_failures()
         self.wake()
 
     def wake(self) -> None:
-        """Look now whether something is to be done."""
+        """Checks at once for work."""
         self._rounds.wake()
 
     # ---- rounds --------------------------------------------------------------------------------------------------
 
     def maintain(self) -> list[OperationRecord]:
-        """Do by hand what the background does, until nothing is worth it. An operation that failed is the last one."""
+        """Does the background's work in the calling thread, until no operation is worth it. A failed operation is the
+        last one."""
         self._keep_house()
         records = self._run_operations()
         self._keep_house()
         return records
 
     def status(self) -> MaintenanceStatus:
-        """What runs, what was done, and what could be."""
+        """Returns running, finished and possible operations."""
         return self._manager.status()
 
     def memory_status(self) -> MemoryStatus:
-        """The memory that rows and pages take, beside the limit."""
+        """Returns the memory of rows and pages, and the limit."""
         return self.memory.measure()
 
     def stop(self) -> None:
-        """End the rounds; returns when none runs."""
+        """Ends the rounds; returns when none is running."""
         self._closed = True
         self._rounds.stop()
         self._housekeeping.stop()
 
     def close(self) -> None:
-        """After `stop`, when the replicas are closed."""
+        """Closes; after `stop`, when the replicas are closed."""
         self.memory.close()
 
     def _maintain(self) -> None:
@@ -178,7 +181,7 @@ class Maintenance:
         return records
 
     def _keep_house(self) -> None:
-        """What must not wait for a long operation."""
+        """Does the work that must not wait for a long operation."""
         self.memory.measure()
         if self._durability == "os":
             sync_logs(self.tablets())
@@ -188,7 +191,7 @@ class Maintenance:
             try:
                 work()
             except Exception:
-                # The rest is to be done all the same, and this again in a second.
+                # The other callbacks must run all the same, and this one again in a second.
                 _log.exception("housekeeping failed")
 
     def _memory_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What a tablet server is started with."""
+"""Options of a tablet server."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ class TabletServerOptions:
     Parameters
     ----------
     directory : str
-        The server's own: its id, and tablets. Made if it is not there.
+        The server's own: its id, and tablets. Created if it does not exist.
     data_directories : tuple of str
         Further ones for tablets, best on other disks: `directories`.
     bind : str
-        "host:port" to listen at; port 0 takes any that is free.
+        "host:port" to listen at; port 0 takes any free one.
     advertise : str
-        "host:port" under which others reach the server; empty: where it listens.
+        "host:port" under which others reach the server; empty: the bound address.
     masters : tuple of str
-        Addresses of all masters; none: the server reports to nobody.
+        Addresses of all masters; none: the server sends no reports.
     durability : {"fsync", "os"}
-        As `Database` has it; "os" trusts that not all servers of a tablet lose their power at once.
+        As in `Database`; "os" assumes that the servers of a tablet do not all lose their power at once.
     memory_limit_bytes : int, optional
-        For rows that are not on disk yet, and pages; half of the machine's memory by default.
+        For unflushed rows and pages; half of the machine's memory by default.
     memrowset_bytes, segment_bytes, rowset_bytes, history_seconds : int
-        As `StoreOptions` has them.
+        As in `StoreOptions`.
     cache_bytes : int
         Memory for decoded pages.
     heartbeat_interval : float
         Seconds between two reports to the masters.
     scanner_ttl : float
-        Seconds for which a scan that nobody reads is kept.
+        Seconds for which an unread scan is kept.
     scan_threads : int
-        That read ahead of scans; each scan's own call does so, too.
+        Threads that read ahead of scans; each scan's own call reads too.
     scanner_bytes : int
         Memory for batches of all scans that are read ahead, or kept for a stream that may break.
     drain_seconds : float
-        How long a server that is told to stop lets calls and scans go on.
+        Seconds for which a stopping server lets running calls and scans continue.
     reserve_bytes : int
-        Space in each directory for what must be written though its disk is full.
+        Space in each directory for essential writes when its disk is full.
     full_check_seconds : float
-        A directory whose disk is full is looked at again after so long.
+        Seconds between two checks of a directory whose disk is full.
     allow_faults : bool
-        Let clients make faults (`SetFaults`); for tests.
+        Let clients inject faults (`SetFaults`); for tests.
     background : bool
         False: no thread flushes or compacts; for tests.
     tls : TlsFiles, optional
-        The server's certificate, its key and its CA; None: nothing is encrypted, and nobody is asked who they are.
+        The server's certificate, its key and its CA; None: no encryption, and no authentication.
     """
 
     directory: str
@@ -83,13 +83,13 @@ class TabletServerOptions:
 
     def __post_init__(self) -> None:
         if self.durability not in ("fsync", "os"):
-            raise InterfaceError(f"durability={self.durability!r}: it is 'fsync' or 'os'")
+            raise InterfaceError(f"durability={self.durability!r}: expected 'fsync' or 'os'")
         if self.scan_threads < 1:
             raise InterfaceError(f"scan_threads={self.scan_threads}: at least one is needed")
 
     @property
     def store(self) -> StoreOptions:
-        """What all tablets share."""
+        """Returns the options that all tablets share."""
         return StoreOptions(
             self.durability,
             self.memrowset_bytes,

@@ -1,11 +1,11 @@
-"""How replicas go: out of the consensus at once, from the disk when nobody reads them any more.
+"""Removal of replicas: from the consensus at once, from the disk when their files are no longer read.
 
-    RUNNING ── retire ──► its part in the consensus has ended ──► tombstone, durable ──► (last reader) ──► files gone
+RUNNING ── retire ──► its part in the consensus has ended ──► tombstone, durable ──► (last reader) ──► files removed
 
-A server that dies in between removes the files when it starts. So whatever a crash cuts short, a tablet's directory is
-whole, or a tombstone, or gone.
+A server that dies in between removes the files when it starts. So after any crash a tablet's directory is complete, a
+tombstone, or absent.
 
-A tombstone keeps the term and the vote: a replica that was made again without them might vote twice in one term.
+A tombstone keeps the term and the vote: a replica that was created again without them might vote twice in one term.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .directories import ServerDirectories
 from .slots import Slot, Slots
 
 FLUSH_SECONDS = 5.0
-"""A replica that is to be closed waits so long for work on its files."""
+"""Seconds for which a replica to be closed waits for work on its files."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
 @dataclass(eq=False, slots=True)
 class _Doomed:
-    """A replica that takes part in nothing any more; its files wait for readers."""
+    """A retired replica whose files wait for readers."""
 
     slot: Slot
     replica: Replica
@@ -43,14 +43,14 @@ class _Doomed:
 
 
 class Removal:
-    """Removes replicas. Safe for several threads; what takes a slot needs the slot's lock.
+    """Removes replicas. Thread-safe; methods with a slot need the slot's lock.
 
     Parameters
     ----------
     fs, directories, slots
         The server's.
     release : callable
-        Ends what reads a tablet here and nobody waits for.
+        Ends abandoned reads of a tablet.
     """
 
     def __init__(self, fs: FileSystem, directories: ServerDirectories, slots: Slots, release: Callable[[str], None]):
@@ -59,13 +59,13 @@ class Removal:
         self._slots = slots
         self._release_readers = release
         self._mutex = threading.Lock()
-        """Guards `_doomed`; taken within a slot's lock, or alone."""
+        """Guards `_doomed`; acquired within a slot's lock, or alone."""
         self._doomed: list[_Doomed] = []
 
     # ---- steps ---------------------------------------------------------------------------------------------------
 
     def retire(self, slot: Slot) -> None:
-        """End the part of the slot's replica, if it has one, in the consensus, and let go of it."""
+        """Ends the part of the slot's replica, if it has one, in the consensus, and retires it."""
         replica = slot.replica
         if replica is None:
             return
@@ -73,12 +73,13 @@ class Removal:
         slot.kept = ConsensusState(status.term, "", status.configuration)  # for reports, until the file is read
         replica.consensus.close()
         slot.replica = None
-        replica.tablet.is_dropped = True  # a flush that is about to begin would write files beside their removal
+        replica.tablet.is_dropped = True  # a flush that is about to begin would write files during their removal
         with self._mutex:
             self._doomed.append(_Doomed(slot, replica))
 
     def check_configuration(self, slot: Slot, index: int | None) -> None:
-        """Raise `ConfigurationRefused` where the slot's replica has a newer configuration than that of `index`."""
+        """Raises `ConfigurationRefused` if the slot's replica has a newer configuration than that of log index
+        `index`."""
         if index is None:
             return
         replica, kept = slot.replica, slot.kept
@@ -91,13 +92,13 @@ class Removal:
             )
 
     def bury(self, slot: Slot, error: str = "") -> None:
-        """Leave a tombstone, durably; the replica is retired. `DiskError` where the disk fails."""
+        """Durably writes a tombstone; the replica is retired. Raises `DiskError`."""
         slot.kept = None
         with contextlib.suppress(CorruptionError):
             if self._fs.exists(f"{slot.path}/{CONSENSUS_FILE}"):
                 slot.kept = read_consensus(self._fs, slot.path)
         if slot.description is None or slot.kept is None:
-            # Nothing is known that would be worth keeping.
+            # There is no term or vote to keep.
             self.forget(slot)
             return
         Superblock(slot.description, ReplicaState.TOMBSTONED).write(self._fs, slot.path)
@@ -105,42 +106,42 @@ class Removal:
         self._clear(slot)
 
     def forget(self, slot: Slot) -> None:
-        """Leave nothing; the replica is retired."""
+        """Leaves no tombstone; the replica is retired."""
         if slot.description is not None and not slot.directory.error and self._fs.exists(slot.path):
-            # Without it, a server that dies before the files are gone would open them again.
+            # Otherwise a server that dies before the files are removed would open them again.
             try:
                 Superblock(slot.description, ReplicaState.TOMBSTONED).write(self._fs, slot.path)
             except DiskError as error:
                 if not is_full(error):
                     raise
-                # No space for it, and what is dropped makes space: a directory without a superblock is removed, too.
+                # No space for it, and the removal frees space: a directory without a superblock is removed, too.
                 self._fs.remove(f"{slot.path}/{SUPERBLOCK_FILE}")
                 self._fs.sync_directory(slot.path)
         self._slots.set(slot, "FORGOTTEN")
         self._clear(slot)
 
     def is_read(self, slot: Slot) -> bool:
-        """Are there files of a retired replica that somebody may read?"""
+        """True if files of a retired replica may still be read."""
         with self._mutex:
             return any(doomed.slot is slot for doomed in self._doomed)
 
     def _clear(self, slot: Slot) -> None:
-        """Remove what is left of a TOMBSTONED or FORGOTTEN slot, unless it is read."""
+        """Removes the rest of a TOMBSTONED or FORGOTTEN slot, unless it is read."""
         if self.is_read(slot):
             return
-        with contextlib.suppress(DiskError):  # tried again every second, or when the server starts
+        with contextlib.suppress(DiskError):  # retried every second, and when the server starts
             if slot.state == "FORGOTTEN":
                 self.remove(slot)
             elif slot.state == "TOMBSTONED":
                 self._remove_data(slot)
 
     def _remove_data(self, slot: Slot) -> None:
-        """Remove everything but the tombstone."""
+        """Removes everything but the tombstone."""
         if any(name not in (SUPERBLOCK_FILE, CONSENSUS_FILE) for name in self._fs.list(slot.path)):
             remove_data(self._fs, slot.path)
 
     def remove(self, slot: Slot) -> None:
-        """Remove a tablet's directory, and forget its slot. `DiskError` where the disk fails."""
+        """Removes a tablet's directory, and drops its slot. Raises `DiskError`."""
         if not slot.directory.error:
             self._fs.remove_tree(slot.path)
             self._fs.sync_directory(slot.directory.tablets)
@@ -150,7 +151,7 @@ class Removal:
     # ---- later ---------------------------------------------------------------------------------------------------
 
     def keep_house(self) -> None:
-        """Remove the files of replicas that nobody reads any more; to be called every second, without locks."""
+        """Removes the files of replicas that are no longer read; to be called every second, without locks."""
         with self._mutex:
             doomed = list(self._doomed)
         for one in doomed:
@@ -163,7 +164,7 @@ class Removal:
                     slot.lock.release()
 
     def _finish(self, doomed: _Doomed) -> None:
-        """Close a retired replica unless somebody reads it."""
+        """Closes a retired replica unless it is being read."""
         slot = doomed.slot
         if not self._release(doomed):
             return
@@ -174,7 +175,7 @@ class Removal:
                 slot.lock.release()
 
     def _release(self, doomed: _Doomed) -> bool:
-        """Close a retired replica unless somebody reads it; is it closed?"""
+        """Closes a retired replica unless it is being read; True if it is closed."""
         slot, replica = doomed.slot, doomed.replica
         self._release_readers(slot.id)
         if any(replica.tablet.held_pins()):
@@ -184,7 +185,7 @@ class Removal:
                 return doomed not in self._doomed
             doomed.is_closing = True
         try:
-            # A flush that had begun ends first; one that waits for what the consensus will not tell any more is left.
+            # A running flush ends first; one that waits for a decision of the ended consensus is abandoned.
             if replica.tablet.flush_lock.acquire(timeout=FLUSH_SECONDS):
                 replica.tablet.flush_lock.release()
             replica.close()
@@ -196,13 +197,13 @@ class Removal:
         return True
 
     def release(self, slot: Slot) -> bool:
-        """Close the retired replicas of a slot as far as nobody reads them; are all closed?"""
+        """Closes the retired replicas of a slot that are not being read; True if all are closed."""
         with self._mutex:
             mine = [doomed for doomed in self._doomed if doomed.slot is slot]
         return all(self._release(doomed) for doomed in mine)
 
     def close(self) -> list[Replica]:
-        """The replicas that are retired and not closed: the server stops, and whoever calls this closes them."""
+        """Returns the retired replicas that are not closed: the stopping server's caller closes them."""
         with self._mutex:
             left = [doomed.replica for doomed in self._doomed if not doomed.is_closing]
             for doomed in self._doomed:

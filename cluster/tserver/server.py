@@ -1,10 +1,10 @@
-"""The tablet server: everything tied together, in the order in which it starts and stops.
+"""The tablet server: its parts, and the order in which they start and stop.
 
-    start   directories locked ─► port taken ─► consensus, peer streams ─► tablets known ─► answering ─► tablets opened
-    drain   leaderships handed over ─► nothing new ─► calls and scans that run end
+    start   directories locked ─► port bound ─► consensus, peer streams ─► tablets listed ─► serving ─► tablets opened
+    drain   leaderships transferred ─► no new work ─► running calls and scans end
     stop    heartbeats ─► peer streams, port ─► maintenance ─► scans ─► tablets ─► consensus ─► directories
 
-A server answers before its tablets are open: each of them says that it is starting, until it is open. Nothing is
+A server serves requests before its tablets are open: calls to such a tablet report that it is starting. Nothing is
 flushed when a server stops, since the log has everything.
 """
 
@@ -45,12 +45,12 @@ from .service import Service
 from .tablet_manager import TabletManager
 
 TRANSFER_SECONDS = 3.0
-"""For so long a server that is told to stop waits for other leaders."""
+"""Seconds for which a stopping server waits for other leaders."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
 class _Deciding:
-    """What a thread sends to peers goes at the end, together; then the writes are finished that it decided."""
+    """At its end, the thread's messages to peers are sent together; then the writes that it decided are completed."""
 
     __slots__ = ("_here", "_holding")
 
@@ -70,17 +70,17 @@ class _Deciding:
 
 
 class TabletServer:
-    """A tablet server in this process; the port is taken, and the directories are locked, when it is made.
+    """A tablet server in this process; construction binds the port and locks the directories.
 
     Parameters
     ----------
     options : TabletServerOptions
     fragments : Fragments, optional
-        Evaluates what scans bring along; None: scans with fragments are refused.
+        Evaluates the fragments of scans; None: scans with fragments are refused.
     fs : FileSystem, optional
         Instead of the operating system's.
     clock : HybridClock, optional
-        Instead of one of its own.
+        Instead of a new one.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class TabletServer:
     ServerUnavailable
         The port cannot be used.
     InterfaceError
-        The TLS files cannot be.
+        The TLS files cannot be used.
     """
 
     def __init__(
@@ -207,23 +207,23 @@ class TabletServer:
         return _Deciding(self._completions.here(), self._transport.holding())
 
     def _history_time(self) -> int:
-        """Microseconds since 1970 by which history is forgotten. A server forgets none while no leading master accepts
-        its heartbeats, as one does not whose clock is too far ahead."""
+        """Returns the ancient history mark, in microseconds since 1970. A server keeps all history while no leading
+        master accepts its heartbeats, as in the case of a clock that is too far ahead."""
         return self._steady.now() if self._heartbeats.are_accepted else 0
 
     @property
     def address(self) -> str:
-        """ "host:port" where it listens."""
+        """ "host:port" at which it listens."""
         return self._rpc.address
 
     @property
     def id(self) -> str:
-        """The server's own, for ever."""
+        """The server's permanent id."""
         return self.peer.id
 
     def start(self) -> None:
-        """Answer calls, open the tablets in the background, and report to the masters."""
-        self.tablets.open_all()  # first: nobody may make a tablet that is there
+        """Serves calls, opens the tablets in the background, and reports to the masters."""
+        self.tablets.open_all()  # first: an existing tablet must not be created again
         self._rpc.start()
         self._heartbeats.start()
         _log.info(
@@ -232,13 +232,12 @@ class TabletServer:
         )
 
     def drain(self) -> None:
-        """Hand over what others can do, and let what runs come to its end, for about `drain_seconds` at most."""
+        """Transfers leaderships and lets running work end, for about `drain_seconds` at most."""
         self.tablets.hand_over(time.monotonic() + TRANSFER_SECONDS)
         self._rpc.drain(self.options.drain_seconds)
 
     def stop(self) -> None:
-        """End at once: calls and scans that run fail. Acknowledged writes are durable already. Stopping again does
-        nothing."""
+        """Stops at once: running calls and scans fail. Acknowledged writes are durable already. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -246,18 +245,18 @@ class TabletServer:
             stack.callback(self._directories.release)
             stack.callback(self.maintenance.close)
             stack.callback(self._channels.close)
-            stack.callback(self._completions.close)  # what the consensus has decided, or given up, is finished
+            stack.callback(self._completions.close)  # completes writes that the consensus has decided or abandoned
             stack.callback(self._host.close)
             stack.callback(self.tablets.close)
             stack.callback(self.scans.close)
             stack.callback(self.maintenance.stop)
             stack.callback(self._space.stop)
             stack.callback(self._rpc.stop)
-            stack.callback(self._transport.close)  # a port with a peer's stream open is not given up
+            stack.callback(self._transport.close)  # a port with an open peer stream is not released
             stack.callback(self._heartbeats.stop)
 
     def status(self) -> ServerStatus:
-        """The server about itself."""
+        """Returns the server's status."""
         memory = self.maintenance.memory_status()
         replicas = list(self.tablets.replicas())
         return ServerStatus(
@@ -300,8 +299,8 @@ def run(
     address_file: str | None = None,
     log_file: str | None = None,
 ) -> int:
-    """Run a tablet server in this process until it is told to stop; the exit status.
-    `wire.process.server_process.run_server` says more of `name`, `address_file` and `log_file`."""
+    """Runs a tablet server in this process until it is stopped; returns the exit status.
+    `wire.process.server_process.run_server` explains `name`, `address_file` and `log_file`."""
     return run_server(
         lambda: TabletServer(options, fragments=fragments), name=name, address_file=address_file, log_file=log_file
     )

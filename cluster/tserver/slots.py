@@ -1,17 +1,17 @@
-"""Which tablets a server has, and in which state each is.
+"""The tablets of a server, and the state of each.
 
-                    open                        DeleteTablet                       files gone
+                    open                        DeleteTablet                       files removed
     BOOTSTRAPPING ───────► RUNNING ──────────────────────────────► TOMBSTONED
           │                 │   ▲                                   │      ▲
-          └────► FAILED ◄───┘   └────────────── COPYING ◄───────────┘      │ copy broke off
+          └────► FAILED ◄───┘   └────────────── COPYING ◄───────────┘      │ copy aborted
                                                    └───────────────────────┘
                                    StartBootstrap, also from RUNNING: one that is too far behind
 
-Others hear of these. Three more are the server's own affair: NEW, nothing is there yet; FORGOTTEN, without a tombstone,
-but with files that are still read; GONE, a slot that is none any more.
+These states are reported. Three more are internal: NEW, without data yet; FORGOTTEN, without a tombstone, but with
+files that are still read; GONE, a slot that was dropped.
 
-What changes a replica's state holds the slot's lock, all the while: opening, making, removing and copying exclude each
-other for one tablet, and nothing else does. Reports look without it.
+An operation that changes a replica's state holds the slot's lock for its whole duration: opening, creating, removing
+and copying exclude each other for one tablet, and exclude nothing else. Reports read without the lock.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from ..wire.messages.methods import TabletReport
 from .directories import DataDirectory
 
 REPORTED = ("BOOTSTRAPPING", "RUNNING", "COPYING", "FAILED", "TOMBSTONED")
-"""The states that others hear of."""
+"""The reported states."""
 
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """A tablet at this server; see the module's page. Everything is changed under `lock`, and may be looked at without
-    it."""
+    """A tablet at this server; see the module's page. Changes need `lock`; reads do not."""
 
     id: str
     directory: DataDirectory
@@ -44,23 +43,23 @@ class Slot:
     """Of a RUNNING slot. It may have failed itself (`Replica.state`)."""
     description: methods.Tablet | None = None
     kept: ConsensusState | None = None
-    """Of a replica that is not open: what it must not forget."""
+    """Of a replica that is not open: the state that it must keep."""
     error: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def path(self) -> str:
-        """Where its files are."""
+        """Path of its files."""
         return self.directory.of(self.id)
 
     @property
     def size(self) -> int:
-        """Bytes of its rowsets, where it is open."""
+        """Bytes of its rowsets, if it is open."""
         replica = self.replica
         return 0 if replica is None else replica.data_bytes
 
     def report(self) -> TabletReport:
-        """What others hear of it."""
+        """Returns its report."""
         replica = self.replica
         if replica is not None and self.state == "RUNNING":
             return replica.report()
@@ -79,33 +78,33 @@ class Slot:
 
 
 class Slots:
-    """The slots of a server by tablet. Safe for several threads.
+    """The slots of a server by tablet. Thread-safe.
 
     Parameters
     ----------
     on_change : callable
-        Told the id of each tablet about which there is something new to report.
+        Called with the id of each tablet that has changes to report.
     """
 
     def __init__(self, on_change: Callable[[str], None]):
         self._on_change = on_change
         self._mutex = threading.Lock()
-        """Guards the two below; taken within a slot's lock, or alone."""
+        """Guards the two below; acquired within a slot's lock, or alone."""
         self._slots: dict[str, Slot] = {}
         self._closed = False
 
     def get(self, tablet_id: str) -> Slot | None:
-        """The slot of a tablet; None where there is none."""
+        """Returns the slot of a tablet; None if there is none."""
         return self._slots.get(tablet_id)
 
     def all(self) -> list[Slot]:
-        """Those that there are at this moment, by id."""
+        """Returns the current slots, by id."""
         with self._mutex:
             return sorted(self._slots.values(), key=lambda slot: slot.id)
 
     def claim(self, tablet_id: str, directory: DataDirectory) -> Slot:
-        """The slot of a tablet; a NEW one where there is none, with this directory for the time being.
-        `ServerUnavailable` where the server stops."""
+        """Returns the slot of a tablet; a NEW one if there is none, with this directory for the time being. Raises
+        `ServerUnavailable` if the server is stopping."""
         with self._mutex:
             if self._closed:
                 raise ServerUnavailable("the server is shutting down")
@@ -115,19 +114,19 @@ class Slots:
             return slot
 
     def add(self, slot: Slot) -> None:
-        """Put in a slot of a tablet that has none."""
+        """Adds a slot for a tablet that has none."""
         with self._mutex:
             assert slot.id not in self._slots, f"tablet {slot.id} has a slot"
             self._slots[slot.id] = slot
         self._on_change(slot.id)
 
     def set(self, slot: Slot, state: str, error: str = "") -> None:
-        """Another state. Needs the slot's lock."""
+        """Changes the state. Needs the slot's lock."""
         slot.state, slot.error = state, error
         self._on_change(slot.id)
 
     def drop(self, slot: Slot) -> None:
-        """Forget a slot. Needs its lock: whoever waits for that finds it GONE."""
+        """Drops a slot. Needs its lock: threads that wait for it find it GONE."""
         slot.state = "GONE"
         with self._mutex:
             if self._slots.get(slot.id) is slot:
@@ -135,11 +134,11 @@ class Slots:
         self._on_change(slot.id)
 
     def note(self, tablet_id: str) -> None:
-        """A tablet's replica has changed by itself."""
+        """Records a change of a tablet's replica."""
         self._on_change(tablet_id)
 
     def reports(self, tablet_ids: Iterable[str] | None) -> list[TabletReport]:
-        """Of the tablets with these ids that there are, None: all, by id."""
+        """Returns reports of the existing tablets with these ids, None: all, by id."""
         if tablet_ids is None:
             slots = self.all()
         else:
@@ -147,12 +146,12 @@ class Slots:
         return [slot.report() for slot in slots if slot.state in REPORTED]
 
     def close(self) -> list[Slot]:
-        """Let nothing come any more; those that there are."""
+        """Refuses new slots from now on; returns the existing ones."""
         with self._mutex:
             self._closed = True
         return self.all()
 
     @property
     def is_closed(self) -> bool:
-        """Does the server stop?"""
+        """True if the server is stopping."""
         return self._closed

@@ -1,11 +1,10 @@
-"""All replicas of a server: how they are opened and made, and what happens when one fails. How they go has a module of
-its own (`removal`), and so have copies (`copies`); `slots` says in which states a replica may be.
+"""All replicas of a server: opening, creating, and handling failures. Removal (`removal`) and copying (`copies`) have
+modules of their own; `slots` has the states of a replica.
 
-Making a replica that is there already is done; a server that dies in between has a whole one afterwards, or nothing.
-Opening goes on in the background, a few at a time; a replica that cannot be opened has failed, and the others go on.
+Creating a replica that exists is a no-op; a server that dies in between has a complete replica afterwards, or none.
+Opening runs in the background, a few at a time; a replica that cannot be opened has failed, and the others continue.
 
-After an error of a disk the manager looks whether the whole directory is out of order. Then all its tablets have
-failed.
+After an error of a disk the manager checks the whole directory. If it fails, all its tablets have failed.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ from .slots import Slot, Slots
 OPENERS = 4
 """Threads that open replicas."""
 BUSY_SECONDS = 5.0
-"""A removal waits so long for what else is done with the replica."""
+"""Seconds for which a removal waits for other operations on the replica."""
 TRANSFER_SECONDS = 1.0
-"""A leader is asked again after so long to hand over."""
+"""Seconds between two requests to a leader to transfer leadership."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
 class TabletManager:
-    """The replicas of a server. Safe for several threads.
+    """The replicas of a server. Thread-safe.
 
     Parameters
     ----------
@@ -62,11 +61,11 @@ class TabletManager:
     server : Peer
         This one.
     cache, clock, options
-        What all tablets share.
+        Shared by all tablets.
     on_change : callable
-        Told the id of each tablet about which there is something new to report.
+        Called with the id of each tablet that has changes to report.
     release_scans : callable
-        Ends the scans of a tablet that nobody reads at this moment.
+        Ends the scans of a tablet that no stream is reading.
     space_again : callable
         Called when a directory that was full has space again.
     """
@@ -113,10 +112,10 @@ class TabletManager:
         self._told: weakref.WeakKeyDictionary[Replica, str] = weakref.WeakKeyDictionary()
         """The errors of replicas that were logged."""
 
-    # ---- what there is -------------------------------------------------------------------------------------------
+    # ---- lookup ------------------------------------------------------------------------------------------------------
 
     def get(self, tablet_id: str) -> Replica:
-        """The running replica of a tablet; `ReplicaUnavailable` says what is there instead."""
+        """Returns the running replica of a tablet; otherwise raises `ReplicaUnavailable` with the present state."""
         slot = self._slots.get(tablet_id)
         replica = None if slot is None else slot.replica
         if replica is not None and replica.state == "RUNNING":
@@ -128,27 +127,28 @@ class TabletManager:
         raise ReplicaUnavailable(f"the replica of tablet {tablet_id} at {self._server.address} is {state}{reason}")
 
     def replicas(self) -> list[Replica]:
-        """Those that are open."""
+        """Returns the open replicas."""
         return [replica for slot in self._slots.all() if (replica := slot.replica) is not None]
 
     @property
     def count(self) -> int:
-        """How many tablets there are, tombstones left out."""
+        """Number of tablets, without tombstones."""
         return sum(slot.state not in ("TOMBSTONED", "FORGOTTEN", "NEW") for slot in self._slots.all())
 
     def is_missing(self, tablet_id: str) -> bool:
-        """Has the server no data of a tablet? A copy would help then; not where it is being opened, or has failed."""
+        """True if the server has no data of a tablet, so that a copy would help; False for one that is being opened, or
+        has failed."""
         slot = self._slots.get(tablet_id)
         return slot is None or slot.state == "TOMBSTONED"
 
     def reports(self, tablet_ids: Iterable[str] | None = None) -> list[TabletReport]:
-        """Of the tablets with these ids that there are, None: all, by id; tombstones are among them."""
+        """Returns reports of the existing tablets with these ids, None: all, by id; including tombstones."""
         return self._slots.reports(tablet_ids)
 
     # ---- opening -------------------------------------------------------------------------------------------------
 
     def open_all(self) -> None:
-        """Open what is in the directories, in the background; removes what a crash has left."""
+        """Opens the replicas in the directories, in the background; removes the remains of a crash."""
         slots: list[Slot] = []
         for found in self._directories.found():
             slot = Slot(found.id, found.directory, "BOOTSTRAPPING")
@@ -170,7 +170,7 @@ class TabletManager:
                     self._removal.remove(slot)
                     return
                 if superblock.tablet.id != slot.id:
-                    message = f"is that of tablet {superblock.tablet.id}, expected {slot.id}: files were mixed up"
+                    message = f"belongs to tablet {superblock.tablet.id}, expected {slot.id}: files were mixed up"
                     raise CorruptionError(message, f"{slot.path}/{SUPERBLOCK_FILE}", "tablet id")
                 slot.description = superblock.tablet
                 if superblock.state is ReplicaState.READY:
@@ -180,7 +180,7 @@ class TabletManager:
                     self._removal.bury(slot)
 
     def _open(self, slot: Slot) -> Replica:
-        """Open a replica whose files are whole. Needs the slot's lock."""
+        """Opens a replica whose files are complete. Needs the slot's lock."""
         replica = Replica.open(
             self._fs,
             slot.path,
@@ -198,10 +198,10 @@ class TabletManager:
 
     @contextlib.contextmanager
     def _failing(self, slot: Slot) -> Iterator[None]:
-        """What goes wrong here is the tablet's failure, and nobody else's."""
+        """Confines an error to its tablet, which fails."""
         try:
             yield
-        # Whatever it is (a damaged file may raise anything), the other tablets go on.
+        # Whatever the error (a damaged file may raise any), the other tablets continue.
         except Exception as error:
             if is_full(error):  # opened when there is space again
                 self._slots.set(slot, "BOOTSTRAPPING", str(error))
@@ -215,14 +215,14 @@ class TabletManager:
     # ---- making --------------------------------------------------------------------------------------------------
 
     def create(self, tablet: methods.Tablet, configuration: Configuration) -> None:
-        """Make an empty replica and open it; done where it is there. `ReplicaUnavailable` where there is one that is
-        not running, `DiskError` where the disk fails: nothing is there then."""
+        """Creates an empty replica and opens it. No-op if it exists. Raises `ReplicaUnavailable` if one exists that is
+        not running, `DiskError` if the disk fails: then none exists."""
         slot = self._slots.claim(tablet.id, self._directories.own)
         with slot.lock:
             if slot.state == "RUNNING":
                 return
             if slot.state != "NEW":
-                raise ReplicaUnavailable(f"a replica of tablet {tablet.id} cannot be made: there is one, {slot.state}")
+                raise ReplicaUnavailable(f"a replica of tablet {tablet.id} cannot be created: one exists, {slot.state}")
             try:
                 slot.directory = self._place(tablet.id)
                 Replica.create(self._fs, slot.path, tablet, configuration)
@@ -244,7 +244,7 @@ class TabletManager:
         return self._directories.place(tablet_id, used)
 
     def _discard(self, slot: Slot) -> None:
-        """A replica could not be made: nothing of it stays, or what a start of the server removes."""
+        """Removes a replica that could not be created, or leaves that to the server's next start."""
         with contextlib.suppress(Error):
             self._fs.remove_tree(slot.path)
             self._directories.forget(slot.id)
@@ -253,12 +253,12 @@ class TabletManager:
     # ---- removing ------------------------------------------------------------------------------------------------
 
     def delete(self, tablet_id: str, configuration_index: int | None = None, forget: bool = False) -> None:
-        """Remove a replica but for its tombstone; with `forget`, that too. Done where it is gone. Files go when nobody
-        reads them any more.
+        """Deletes a replica, keeping its tombstone unless `forget`. No-op if it does not exist. Files are removed when
+        they are no longer read.
 
-        Raises `ConfigurationRefused` where the replica has a newer configuration than that of `configuration_index`,
-        `ReplicaUnavailable` while it is being copied or opened, `DiskError` where the disk fails: then it is to be
-        asked again.
+        Raises `ConfigurationRefused` if the replica has a newer configuration than that of `configuration_index`,
+        `ReplicaUnavailable` while it is being copied or opened, `DiskError` if the disk fails: the call must then be
+        retried.
         """
         slot = self._slots.get(tablet_id)
         if slot is None:
@@ -279,10 +279,10 @@ class TabletManager:
         self.keep_house()
 
     def unsafe_change_config(self, tablet_id: str, survivors: Sequence[str]) -> Configuration:
-        """Make some peers the whole configuration of a tablet whose majority is lost (`force_configuration`).
+        """Replaces the configuration of a tablet whose majority is lost by some of its peers (`force_configuration`).
 
-        Raises `ConfigurationRefused` where the tablet has a leader, or the peers are not such; `ReplicaUnavailable`
-        where the replica here is not open.
+        Raises `ConfigurationRefused` if the tablet has a leader, or for invalid peers; `ReplicaUnavailable` if the
+        replica here is not open.
         """
         slot = self._slots.get(tablet_id)
         if slot is None or slot.replica is None:
@@ -294,7 +294,7 @@ class TabletManager:
             status = open_one.consensus.status()
             if status.is_serving or (status.leader and status.leader != self._server.id and not status.error):
                 raise ConfigurationRefused(
-                    f"tablet {tablet_id} has a leader, {status.leader}: its configuration is changed there, by moves"
+                    f"tablet {tablet_id} has a leader, {status.leader}: change its configuration there, by moves"
                 )
             schema, applied = log_schema(open_one.table.schema), open_one.tablet.metadata.replay_index
             del open_one
@@ -322,21 +322,21 @@ class TabletManager:
             return forced
 
     def keep_house(self) -> None:
-        """To be called every second, without locks."""
+        """Does the housekeeping; to be called every second, without locks."""
         self._removal.keep_house()
         self.copies.sources.expire()
         for replica in self.replicas():
             replica.step_down_if_damaged()
 
     def _release(self, tablet_id: str) -> None:
-        """Let go of what nobody waits for, of a tablet that is to be removed."""
+        """Ends abandoned reads of a tablet that is to be removed."""
         self._release_scans(tablet_id)
         self.copies.sources.release(tablet_id)
 
     # ---- failing -------------------------------------------------------------------------------------------------
 
     def _changed(self, replica: Replica) -> None:
-        """A replica tells that it has changed; perhaps it has failed."""
+        """Called when a replica has changed, perhaps to failed."""
         self._slots.note(replica.tablet_id)
         if replica.error and replica.error != self._told.get(replica):
             self._told[replica] = replica.error
@@ -345,7 +345,7 @@ class TabletManager:
             self.disk_failed(replica.tablet_id)
 
     def met(self, tablet_id: str, error: Exception) -> None:
-        """Background work on a tablet has ended with an error: judge it (`Replica.met`)."""
+        """Judges an error of background work on a tablet (`Replica.met`)."""
         slot = self._slots.get(tablet_id)
         if slot is not None and slot.replica is not None:
             slot.replica.met(error)
@@ -355,8 +355,8 @@ class TabletManager:
     # ---- full disks ----------------------------------------------------------------------------------------------
 
     def check_space(self, replica: Replica) -> None:
-        """Raise `DiskError`, with nothing done, where a leader takes no writes because its disk is full, or those of so
-        many followers that nothing could be committed."""
+        """Raises `DiskError`, with nothing done, if a leader accepts no writes: its disk is full, or too few followers
+        have space for a majority."""
         if not replica.consensus.is_serving:
             return
         if replica.disk_full:
@@ -364,11 +364,12 @@ class TabletManager:
         full = replica.consensus.voters_without_space()
         if full:
             raise DiskError(
-                f"tablet {replica.tablet_id} takes no writes: disk full: {', '.join(peer.address for peer in full)}"
+                f"tablet {replica.tablet_id} accepts no writes: disk full: {', '.join(peer.address for peer in full)}"
             )
 
     def disk_full(self, tablet_id: str, error: Exception) -> bool:
-        """There was no space for a tablet's files. True: its directory is full, and is looked at again."""
+        """Handles a lack of space for a tablet's files. True: its directory is marked as full, and checked again
+        later."""
         slot = self._slots.get(tablet_id)
         if slot is None:
             return False
@@ -382,17 +383,17 @@ class TabletManager:
         return error if slot is None or not slot.directory.full else self._full_error(slot.directory.full)
 
     def _full_error(self, why: str) -> DiskError:
-        return DiskError(f"tablet server {self._server.address} takes no writes: {why}")
+        return DiskError(f"tablet server {self._server.address} accepts no writes: {why}")
 
     def look_for_space(self) -> None:
-        """To be called every few seconds, without locks: see which full directories have space again."""
+        """Checks which full directories have space again; to be called every few seconds, without locks."""
         for directory in self._directories.all:
             if directory.full and not directory.error and self._directories.look_again(directory):
                 self._note_space(directory)
                 self._space_again()
 
     def _note_space(self, directory: DataDirectory) -> None:
-        """Have all replicas of a directory know whether it is full; open those for which there was no space."""
+        """Notifies all replicas of a directory whether it is full; opens those for which there was no space."""
         full = directory.full
         fields = {"path": directory.path, "error": full}
         (_log.error if full else _log.info)("disk full" if full else "space again", extra={"fields": fields})
@@ -408,13 +409,13 @@ class TabletManager:
                 self._in_background(self._open_found, slot)
 
     def disk_failed(self, tablet_id: str) -> None:
-        """Work on a tablet's files has failed: it may be the whole directory."""
+        """Handles an error on a tablet's files: it may concern the whole directory."""
         slot = self._slots.get(tablet_id)
         if slot is not None:
             self._in_background(self._probe, slot.directory)
 
     def _probe(self, directory: DataDirectory) -> None:
-        """See whether a whole directory is to be given up, with all its tablets."""
+        """Checks whether a whole directory has failed, with all its tablets."""
         if directory.error or self._directories.probe(directory):
             return
         _log.error("data directory failed", extra={"fields": {"path": directory.path, "error": directory.error}})
@@ -429,8 +430,7 @@ class TabletManager:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def hand_over(self, deadline: float) -> None:
-        """Have other replicas lead, as far as there are any that can; returns when they do, or at `deadline`
-        (monotonic)."""
+        """Transfers leadership to other replicas that can lead; returns when they do, or at `deadline` (monotonic)."""
         asked: dict[str, float] = {}
         while (now := time.monotonic()) < deadline:
             leading = [replica for replica in self.replicas() if _leads_others(replica)]
@@ -444,7 +444,7 @@ class TabletManager:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Close all replicas. Scans have ended."""
+        """Closes all replicas. Scans have ended."""
         slots = self._slots.close()
         self.copies.close()
         self._openers.shutdown(cancel_futures=True)
@@ -463,7 +463,7 @@ class TabletManager:
                 _log.warning("tablet did not close cleanly", extra={"fields": fields})
 
     def _in_background(self, work: Callable[..., None], *arguments: object) -> None:
-        """Have an opener do it, unless the server stops."""
+        """Runs a job on an opener thread, unless the server is stopping."""
         with contextlib.suppress(RuntimeError):
             self._openers.submit(_logged, work, *arguments)
 

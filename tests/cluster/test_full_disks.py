@@ -162,7 +162,7 @@ def test_one_disk_is_full(small: tuple[Small, MiniCluster]) -> None:
             written += _upsert(table, written)  # others lead, and have space
         address = cluster.local.addresses[victim]
         cluster.wait_until(
-            lambda: f"tablet server {address} takes no writes: disk full" in ksck(cluster), "ksck says so"
+            lambda: f"tablet server {address} accepts no writes: disk full" in ksck(cluster), "ksck says so"
         )
         cluster.wait_until(lambda: all(cluster.leader("t", p) != victim for p in range(3)), "others lead")
         check_nothing_was_given_up(cluster, 9)

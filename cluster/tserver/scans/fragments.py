@@ -1,12 +1,12 @@
-"""Work on a scan's rows that is done where they are: partial aggregation, for instance.
+"""Plan fragments that run on a scan's rows at the server: partial aggregation, for instance.
 
-    tablet ─► batches ─► evaluator ─► other, mostly far fewer, batches ─► the stream
+tablet ─► batches ─► evaluator ─► other, mostly far fewer, batches ─► the stream
 
-`ScanTablet.fragment` says what is to be done, in bytes that only the layer above can read. It hands a `Fragments` to
-the server, which asks it once per scan for an evaluator. The server calls the evaluator once per source of the scan
-(`scans.scan_sources`), and all of these calls come before the first of their results is read: each call has a part of
-the rows, the parts are disjoint and together all rows of the scan in this tablet, and what comes out of them is sent in
-any order. So a fragment must be one whose results over parts can be joined by whoever sent it.
+`ScanTablet.fragment` has the fragment in bytes that only the layer above can decode. That layer passes a `Fragments` to
+the server, which calls it once per scan for an evaluator. The server calls the evaluator once per source of the scan
+(`scans.scan_sources`), and all of these calls come before the first of their results is read. Each call has a part of
+the rows: the parts are disjoint, and together they are all rows of the scan in this tablet. The results are sent in any
+order. So the sender of a fragment must be able to merge results over parts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ....model.store import ScanSpec
 from ....model.vectors.vector import Batch
 
 Evaluator: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
-"""From batches with the spec's columns to any others. It is called, and what it returns is read, by one thread at a
-time, not always the same; it reads what it is given to the end or until it needs no more. Several may run at once."""
+"""Maps batches with the spec's columns to any others. One thread at a time, not always the same one, calls it and reads
+its results. It reads its input to the end, or until it needs no more. Several may run at once."""
 
 
 class Fragments(Protocol):
-    """Reads fragments."""
+    """Decoder of fragments."""
 
     def __call__(self, fragment: bytes, table: Table, spec: ScanSpec) -> Evaluator:
-        """The evaluator of a scan of a tablet of `table`, as that is now; called once per scan. `ProtocolError` where
-        the bytes are no fragment, or one of another version of nyala."""
+        """Returns the evaluator of a scan of a tablet of `table` in its current version; called once per scan. Raises
+        `ProtocolError` if the bytes are no fragment, or one of another version of nyala."""

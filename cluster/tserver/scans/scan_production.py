@@ -1,14 +1,14 @@
-"""Reading a scan ahead of its stream, on a few threads that all scans share.
+"""Read-ahead of scans, on a few threads that all scans share.
 
-                        ┌─ idle ◄──────────────┐  no room, or the turn is over
+                        ┌─ idle ◄──────────────┐  no room, or the time slice is over
     sources ──► idle ───┤                      │
                         └─► at work ── batch ──┴──► ready (a few batches) ──► the stream's own thread
-                            (a scan thread, or the stream's own where nothing is ready)
+                            (a scan thread, or the stream's own if nothing is ready)
 
-A source is a generator: it can be put down after any batch, and picked up by another thread. So a reader that is slow
-holds no thread, only the batches that lie ready; and a stream for which no scan thread is free reads its sources
-itself, so it never waits for other scans. A small scan is read by the stream's own thread alone, which is the shortest
-way. Where there is one source, batches come out as it gives them.
+A source is a generator: it can be suspended after any batch, and resumed by another thread. So a slow reader holds no
+thread, only the batches that are ready. A stream for which no scan thread is free reads its sources itself, so it never
+waits for other scans. A small scan is read by the stream's own thread alone, which is fastest. With one source, batches
+keep its order.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from ....model.vectors.sizes import batch_bytes
 from ....model.vectors.vector import Batch
 
 AHEAD_BATCHES = 4
-"""So many batches lie ready at most,"""
+"""Most batches that are ready,"""
 AHEAD_BYTES = 16 << 20
-"""or so many bytes, but for the one that passes it."""
+"""or bytes of them, not counting the batch that exceeds the limit."""
 TURN_SECONDS = 0.05
-"""For so long a scan thread works for one scan while others wait."""
+"""Seconds for which a scan thread works for one scan while others wait."""
 _LOOK_SECONDS = 0.25
-"""A stream that waits looks after so long whether its reader is still there."""
+"""Seconds between two checks by a waiting stream that its reader still exists."""
 
 
 class NotYet(Exception):
-    """There is nothing to give in the time that there was, and nothing is lost."""
+    """No batch was ready in the available time; nothing is lost."""
 
 
 class Budget:
-    """Bytes of batches of all scans, against a limit. Additions of two threads at once are not lost."""
+    """Bytes of batches of all scans, against a limit. Concurrent additions are not lost."""
 
     def __init__(self, limit: int):
         self.limit = limit
@@ -52,11 +52,11 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Should nothing be read ahead, or kept longer than it must?"""
+        """True if nothing more should be read ahead, or kept longer than it must."""
         return self._used > self.limit
 
     def add(self, size: int) -> None:
-        """Hold more, or less."""
+        """Adds to the held bytes, or subtracts from them."""
         with self._lock:
             self._used += size
 
@@ -64,12 +64,12 @@ class Budget:
 class Production:
     """One scan being read. `next` is called by one thread at a time, `stop` by any.
 
-    Invariant: a source is in `_idle`, or in the hands of one thread, or has ended.
+    Invariant: a source is in `_idle`, or held by one thread, or has ended.
 
     Parameters
     ----------
     budget : Budget
-        Where what lies ready is counted.
+        Counts the batches that are ready.
     """
 
     def __init__(self, budget: Budget):
@@ -80,7 +80,7 @@ class Production:
         self._idle: deque[Iterator[Batch]] = deque()
         self._working = 0
         self._called = 0
-        """Scan threads that were asked for and have not come yet."""
+        """Scan threads that were requested and have not started yet."""
         self._ready: deque[tuple[Batch, int]] = deque()
         self._ready_bytes = 0
         self._error: BaseException | None = None
@@ -88,18 +88,18 @@ class Production:
         self._paused = False
 
     def begin(self, sources: Iterable[Iterator[Batch]], threads: Executor | None) -> None:
-        """Set out: `sources` give batches whose columns are read; `threads` read ahead, None: only `next` reads."""
+        """Begins: `sources` yield batches whose columns are read; `threads` read ahead, None: only `next` reads."""
         self._threads = threads
         self._idle.extend(sources)
 
     # ---- the stream's side ---------------------------------------------------------------------------------------
 
     def next(self, is_cancelled: Callable[[], bool], until: float | None = None) -> tuple[Batch, int] | None:
-        """The next batch and its bytes; None at the end. What a source raises comes out here; `Cancelled` where nobody
-        reads any more, with nothing lost.
+        """Returns the next batch and its bytes; None at the end. Raises the errors of sources; `Cancelled`, with
+        nothing lost, if the stream has no reader any more.
 
-        With `until` (monotonic), a scan that has scan threads is left to them, and `NotYet` says that they have made
-        nothing by then, or are not to read ahead.
+        With `until` (monotonic), a scan that has scan threads is left to them, and `NotYet` reports that they have
+        produced nothing by then, or must not read ahead.
         """
         source = None
         with self._changed:
@@ -117,7 +117,7 @@ class Production:
                 self._wait(until)
                 if is_cancelled():
                     self._paused = True
-                    raise Cancelled("nobody reads the scan any more")
+                    raise Cancelled("the scan has no reader any more")
             self._call_threads()
             if source is None:
                 batch, size = self._ready.popleft()
@@ -131,7 +131,7 @@ class Production:
         return self.next(is_cancelled, until)
 
     def _wait(self, until: float | None) -> None:
-        """Wait a little for a batch. Needs `_changed`."""
+        """Waits a little for a batch. Needs `_changed`."""
         seconds = _LOOK_SECONDS
         if until is not None:
             self._call_threads()
@@ -141,12 +141,12 @@ class Production:
         self._changed.wait(seconds)
 
     def pause(self) -> None:
-        """Nobody reads for now: put down the sources after their next batches."""
+        """Suspends the sources after their next batches: the scan has no reader for now."""
         with self._changed:
             self._paused = True
 
     def stop(self) -> None:
-        """End it: sources are closed, at once or by the threads that have them."""
+        """Ends the scan: sources are closed, at once or by the threads that hold them."""
         with self._changed:
             self._stopped = True
             idle, self._idle = list(self._idle), deque()
@@ -158,24 +158,24 @@ class Production:
             _close(source)
 
     def wait_stopped(self, timeout: float) -> bool:
-        """After `stop`: wait until no thread has a source any more; False where that takes too long."""
+        """After `stop`, waits until no thread holds a source; False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._working, timeout)
 
     def watch(self, _rows: int) -> None:
-        """For the sources' counters: ends a source in the middle of its work where the scan was stopped."""
+        """For the sources' counters: ends a source in the middle of its work if the scan was stopped."""
         if self._stopped:
             raise Cancelled("the scan was closed")
 
     # ---- sources -------------------------------------------------------------------------------------------------
 
     def _take(self) -> Iterator[Batch]:
-        """An idle source for the thread that asks. Needs `_changed`."""
+        """Returns an idle source for the calling thread. Needs `_changed`."""
         self._working += 1
         return self._idle.popleft()
 
     def _put_down(self, source: Iterator[Batch]) -> None:
-        """It goes on later: on a scan thread, where there is room."""
+        """Suspends a source; a scan thread resumes it when there is room."""
         with self._changed:
             self._working -= 1
             is_stopped = self._stopped
@@ -187,17 +187,17 @@ class Production:
             _close(source)
 
     def _advance(self, source: Iterator[Batch]) -> tuple[Batch, int] | None:
-        """The source's next batch; None where it has ended, also by an error, which `next` will raise."""
+        """Returns the source's next batch; None if it has ended, also by an error, which `next` will raise."""
         error: BaseException | None = None
         try:
             batch = next(source, None)
             if batch is not None:
                 return batch, batch_bytes(batch)
-        # Whatever it is, it belongs to the scan's reader.
+        # Whatever the error, the scan's reader gets it.
         except Exception as raised:
             error = raised
             if isinstance(error, Error):
-                # Its frames refer to what was read, and to this object: files would count as read for long.
+                # Its frames refer to the objects that were read, and to this one: files would long count as in use.
                 error.__traceback__ = None
         with self._changed:
             self._working -= 1
@@ -208,23 +208,23 @@ class Production:
     # ---- the scan threads' side ----------------------------------------------------------------------------------
 
     def _call_threads(self) -> None:
-        """Ask for as many scan threads as can be of use. Needs `_changed`."""
+        """Requests as many scan threads as are useful. Needs `_changed`."""
         while self._threads is not None and self._called < len(self._idle) and self._has_room():
             self._called += 1
             try:
                 self._threads.submit(self._work)
-            except RuntimeError:  # the server stops; until it does, the stream's own thread reads
+            except RuntimeError:  # the server is stopping; until then, the stream's own thread reads
                 self._threads = None
 
     def _has_room(self) -> bool:
-        """May more be read ahead? Needs `_changed`."""
+        """True if more may be read ahead. Needs `_changed`."""
         if self._stopped or self._paused or self._error is not None:
             return False
         is_full = len(self._ready) >= AHEAD_BATCHES or self._ready_bytes >= AHEAD_BYTES
         return not is_full and not self.budget.is_spent
 
     def _work(self) -> None:
-        """What a scan thread does: a source's batches, while there is room."""
+        """Runs on a scan thread: reads a source's batches while there is room."""
         with self._changed:
             self._called -= 1
             if not self._idle or not self._has_room():
@@ -245,7 +245,7 @@ class Production:
 
 
 def _close(source: Iterator[Batch]) -> None:
-    """End a generator; others (an evaluator may return any iterator) end as they are forgotten."""
+    """Closes a generator; other iterators (an evaluator may return any) end when they are garbage-collected."""
     close = getattr(source, "close", None)
     if close is not None:
         close()

@@ -1,10 +1,10 @@
-"""Scans as the wire brings them: a ticket becomes a scanner over the replica's view, and a stream of its batches.
+"""Scans as the wire brings them: from a ticket to a scanner over the replica's view, and a stream of its batches.
 
-Most scans are small, and a stream costs three times a call. So a scan may begin with a call (`StartScan`), which is
-answered with all of it where that is little and soon done, otherwise with what there is by then: at most `START_BYTES`,
-after `START_SECONDS`. Whatever takes longer (until everything up to the scan's time is here, for scan threads, for a
-slow reader) is waited for by the stream that goes on. At most `STARTS` such calls are served at once, and what one of
-them reads by itself, in its own thread, are some row groups (`ALONE_ROWS`).
+Most scans are small, and a stream costs three times as much as a call. So a scan may begin with a call (`StartScan`).
+Its reply has the whole scan if that is small and soon done, otherwise the batches so far: at most `START_BYTES`, after
+`START_SECONDS`. All longer waits (for writes up to the scan's timestamp, for scan threads, for a slow reader) are left
+to the stream that resumes the scan. At most `STARTS` such calls are served at once, and each of them reads at most a
+few row groups in its own thread (`ALONE_ROWS`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from .scan_sources import ALONE_ROWS, scan_sources
 from .scanners import Scanner, Scanners
 
 SAFE_SECONDS = 10.0
-"""A scan waits so long until everything up to its time is here; then another replica may be asked."""
+"""Seconds for which a scan waits until its timestamp is complete here; then the client may try another replica."""
 START_BYTES = 2 << 20
-"""A quarter of what a message may have. A stream that goes on costs a millisecond before its first batch, in which
-neither side works: as much as a mebibyte or two."""
+"""A quarter of a message's limit. A stream that resumes costs a millisecond before its first batch, in which neither
+side works: as much as one or two mebibytes."""
 START_SECONDS = 0.1
 STARTS = 32
 _CLOSE_SECONDS = 10.0
-"""A server that stops waits so long for threads that read a tablet."""
+"""Seconds for which a stopping server waits for threads that read a tablet."""
 
 
 class Scannable(Protocol):
-    """What scans need of a `Replica`."""
+    """A `Replica`, as far as scans need it."""
 
     @property
     def tablet(self) -> Tablet: ...
@@ -63,15 +63,15 @@ class ScanService:
     Parameters
     ----------
     replica : callable
-        The replica of a tablet; `ReplicaUnavailable` where there is none.
+        Returns the replica of a tablet; raises `ReplicaUnavailable` if there is none.
     fragments : Fragments, optional
-        Reads what scans bring along.
+        Decodes the fragments of scans.
     threads : int
-        That read ahead.
+        Threads that read ahead.
     budget_bytes : int
         For batches that are read ahead or kept.
     ttl : float
-        Seconds for which a scan that nobody reads is kept.
+        Seconds for which an unread scan is kept.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class ScanService:
         self._starts = threading.BoundedSemaphore(STARTS)
 
     def scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
-        """The stream of a ticket: begins the scan, or goes on with it. The iterator is to be closed."""
+        """Returns the stream of a ticket: begins the scan, or resumes it. The iterator must be closed."""
         return self._scanners.stream(
             ticket.scanner, ticket.resume_batch, context.is_cancelled, lambda: self._begin(ticket, context)
         )
 
     def start(self, request: StartScan, context: CallContext) -> ScanStart:
-        """The first batches of a scan that begins; the end with them, unless a stream is to go on."""
+        """Begins a scan; returns its first batches, with the end if no stream needs to resume it."""
         ticket = request.ticket
         if ticket.resume_batch:
             raise ProtocolError(f"a scan begins with its first batch, not with batch {ticket.resume_batch}")
@@ -105,7 +105,7 @@ class ScanService:
             return ScanStart()
         try:
             until = min(context.deadline, time.monotonic() + START_SECONDS)
-            most = min(START_BYTES, context.room)  # what does not fit, a stream takes up from the beginning
+            most = min(START_BYTES, context.room)  # a stream sends what does not fit, from the beginning
             batches, end = self._scanners.start(
                 ticket.scanner, most, until, context.is_cancelled, lambda: self._begin(ticket, context, until)
             )
@@ -124,8 +124,8 @@ class ScanService:
         evaluate: Evaluator | None = None
         if ticket.fragment:
             if self._fragments is None:
-                raise ProtocolError("this server evaluates no fragments of plans")
-            check_value_count(memoryview(ticket.fragment), "part of a plan")
+                raise ProtocolError("this server does not evaluate plan fragments")
+            check_value_count(memoryview(ticket.fragment), "plan fragment")
             evaluate = self._fragments(ticket.fragment, view.table, spec)
         production = Production(self._scanners.budget)
         with Watched(replica.met):
@@ -137,7 +137,7 @@ class ScanService:
                 after_key=None if ticket.after_key is None else key_from_plain(ticket.after_key),
                 evaluate=evaluate,
             )
-        # A little is read soonest by the thread that asks; a stream is sent while more is read.
+        # A few rows are read fastest by the calling thread; a stream is sent while more is read.
         alone = ROW_GROUP_ROWS if until is None else ALONE_ROWS
         iterators = [_watched(source, replica) for source in sources.iterators]
         production.begin(iterators, self._threads if sources.rows > alone else None)
@@ -151,7 +151,8 @@ class ScanService:
         context: CallContext,
         until: float | None,
     ) -> TabletView:
-        """The tablet at the scan's time; `NotYet` where it cannot be had by `until` (monotonic)."""
+        """Returns the tablet as of the scan's timestamp; raises `NotYet` if it is not available by `until`
+        (monotonic)."""
         try:
             return replica.view(
                 snapshot,
@@ -164,35 +165,35 @@ class ScanService:
             raise NotYet from None
 
     def close_scanner(self, request: CloseScanner, context: CallContext) -> Done:
-        """Forget a scan."""
+        """Drops a scan."""
         self._scanners.close(request.scanner)
         return Done()
 
     def keep_alive(self, request: KeepAlive, context: CallContext) -> Done:
-        """Keep a scan."""
+        """Keeps a scan alive."""
         self._scanners.keep_alive(request.scanner)
         return Done()
 
     def expire(self) -> None:
-        """Forget scans that nobody reads; to be called every second."""
+        """Drops unread scans; to be called every second."""
         self._scanners.expire(time.monotonic())
 
     def release(self, tablet_id: str) -> None:
-        """Forget scans of a tablet that no stream reads."""
+        """Drops scans of a tablet that no stream reads."""
         self._scanners.release(tablet_id)
 
     @property
     def count(self) -> int:
-        """Scans that have not ended."""
+        """Number of scans that have not ended."""
         return self._scanners.count
 
     def close(self) -> None:
-        """End all scans."""
+        """Ends all scans."""
         self._scanners.close_all(_CLOSE_SECONDS)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _watched(batches: Iterator[Batch], replica: Scannable) -> Iterator[Batch]:
-    """Yield the same batches; an error of a damaged file becomes one on which the client reads another replica."""
+    """Yields the same batches; an error of a damaged file becomes one after which the client reads another replica."""
     with Watched(replica.met):
         yield from batches

@@ -1,14 +1,15 @@
-"""What a scan of a replica is read from: the tablet's pieces, shared out among a few sources.
+"""Sources of a scan of a replica: the tablet's tokens, shared among a few sources.
 
     view ─► tokens ──┬─► source 1: batches ─► fragment ─► columns read, cut to size ─┐
                      └─► source 2: batches ─► fragment ─► columns read, cut to size ─┴─► the stream
 
-The sources take tokens from one queue, whoever is free takes the next: they end at about the same time, however uneven
-the tokens are, and a fragment makes one partial result per source, not one per token. What comes out refers to no file
-and no view: it may wait for the network, or be sent twice, while the tablet goes on. A small tablet has one source.
+The sources take tokens from one queue, each when it is free. So they end at about the same time, however uneven the
+tokens are, and a fragment makes one partial result per source, not one per token. The results refer to no file or view:
+they may wait for the network, or be sent twice, while the tablet continues. A small tablet has one source.
 
-Scans in key order, of changes, and with a limit have one source. One that goes on behind a key (`ScanTablet.after_key`)
-begins with the pages in which the key's first column is as large, and leaves out the rows up to the key.
+Scans in key order, of changes, and with a limit have one source. A scan that resumes after a key
+(`ScanTablet.after_key`) begins with the pages whose first key column is at least as large, and leaves out the rows up
+to the key.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from ....storage.tablet.tablet import TabletView
 from .fragments import Evaluator
 
 MESSAGE_BYTES = 8 << 20
-"""Batches that would be larger are cut, where they have more than one row."""
+"""Larger batches are divided if they have more than one row."""
 ALONE_ROWS = 4 * ROW_GROUP_ROWS
-"""A scan of no more rows has one source: sharing it out costs more than it saves."""
+"""A scan of at most this many rows has one source: sharing costs more than it saves."""
 _TOKENS_PER_SOURCE = 4
-"""So many tokens are cut for each source, where the tablet is large enough."""
+"""Tokens per source, if the tablet is large enough."""
 
 KeyValues: TypeAlias = tuple[Any, ...]
 """The physical values of a primary key."""
@@ -43,7 +44,7 @@ KeyValues: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanSources:
-    """The sources of one scan, with a counter each. `rows` are about those that they cover before predicates."""
+    """The sources of one scan, with a counter each. `rows` is the approximate number of rows before predicates."""
 
     iterators: tuple[Iterator[Batch], ...]
     counters: tuple[ScanCounters, ...]
@@ -59,22 +60,22 @@ def scan_sources(
     after_key: KeyValues | None = None,
     evaluate: Evaluator | None = None,
 ) -> ScanSources:
-    """Cut a scan of a view into sources.
+    """Divides a scan of a view into sources.
 
     Parameters
     ----------
     view : TabletView
         At the scan's snapshot.
     parallel : int
-        So many sources at most.
+        Most sources.
     watch : callable
-        Called before each row group; what it raises ends the source.
+        Called before each row group; its error ends the source.
     after_key : tuple, optional
         Of ordered scans: leave out the rows up to this key.
     evaluate : Evaluator, optional
-        What is done with the rows of each source. `ScanSpec.limit` bounds the rows that go into it.
+        Maps the rows of each source. `ScanSpec.limit` bounds its input rows.
 
-    Raises `ProtocolError` where `after_key` does not fit the scan.
+    Raises `ProtocolError` if `after_key` does not fit the scan.
     """
     tokens, rows = _tokens(view, spec, parallel)
     alone = spec.ordered or spec.changes is not None or spec.limit is not None
@@ -92,7 +93,7 @@ def scan_sources(
 
 
 def _tokens(view: TabletView, spec: ScanSpec, parallel: int) -> tuple[deque[tuple[Piece, ...]], int]:
-    """The tokens, and about how many rows they cover."""
+    """Returns the tokens, and about how many rows they cover."""
     rows = sum(rowset.row_count for rowset in view.rowsets) + sum(m.row_count for m in view.memory)
     size = None if parallel == 1 or rows <= ALONE_ROWS else max(ROW_GROUP_ROWS, rows // (parallel * _TOKENS_PER_SOURCE))
     tokens = deque(cut(view, replace(spec, split_rows=size)))
@@ -102,7 +103,7 @@ def _tokens(view: TabletView, spec: ScanSpec, parallel: int) -> tuple[deque[tupl
 def _read(
     view: TabletView, tokens: deque[tuple[Piece, ...]], spec: ScanSpec, counters: ScanCounters
 ) -> Iterator[Batch]:
-    """The rows of the tokens that this source gets hold of."""
+    """Yields the rows of the tokens that this source takes from the queue."""
     while True:
         try:
             pieces = tokens.popleft()
@@ -111,7 +112,7 @@ def _read(
         yield from scan_view(view, pieces, spec, counters)
 
 
-# ---- behind a key ------------------------------------------------------------------------------------------------
+# ---- resuming after a key ----------------------------------------------------------------------------------------
 
 
 def _read_after(
@@ -119,7 +120,7 @@ def _read_after(
 ) -> Iterator[Batch]:
     schema = view.table.schema
     if not spec.ordered or spec.changes is not None:
-        raise ProtocolError("only a scan in key order can go on behind a key")
+        raise ProtocolError("only a scan in key order can resume after a key")
     if len(after) != schema.key_columns:
         raise ProtocolError(f"a key of table {view.table.name} has {schema.key_columns} values, not {len(after)}")
     first = schema.key[0].name
@@ -135,7 +136,7 @@ def _read_after(
 
 
 def _behind(batches: Iterator[Batch], schema: Schema, columns: tuple[str, ...], after: KeyValues) -> Iterator[Batch]:
-    """The rows behind a key, of batches in key order."""
+    """Yields the rows after a key, of batches in key order."""
     types = tuple(column.type for column in schema.key)
     places = [columns.index(column.name) for column in schema.key]
     for batch in batches:
@@ -153,11 +154,11 @@ def _behind(batches: Iterator[Batch], schema: Schema, columns: tuple[str, ...], 
     yield from batches
 
 
-# ---- what goes out -----------------------------------------------------------------------------------------------
+# ---- output ------------------------------------------------------------------------------------------------------
 
 
 def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
-    """The first `limit` rows."""
+    """Yields the first `limit` rows."""
     while limit > 0 and (batch := next(batches, None)) is not None:
         batch = batch.slice(0, limit)
         limit -= batch.length
@@ -165,7 +166,7 @@ def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
 
 
 def _finished(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same rows with all columns read, in batches that are not too large for a message."""
+    """Yields the same rows with all columns read, in batches that fit into a message."""
     for batch in batches:
         vectors = batch.columns()
         count = min(-(-batch_bytes(batch) // MESSAGE_BYTES), batch.length)

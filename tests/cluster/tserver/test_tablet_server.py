@@ -194,7 +194,7 @@ def test_facts_and_work(one: Servers) -> None:
     keys = one.call(0, methods.KeySamples(tablet_id=id)).keys
     assert keys == tuple(sorted(keys))
     assert len(keys) == 5
-    with pytest.raises(ProtocolError, match="flush, compact and analyze"):
+    with pytest.raises(ProtocolError, match="flush, compact or analyze"):
         one.call(0, methods.WorkOnTablet(tablet_id=id, work="polish"))
 
 
