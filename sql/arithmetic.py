@@ -12,14 +12,14 @@
 | DATE `+ -` INT | DATE |
 | DATE, TIMESTAMP `+ -` INTERVAL | see below |
 
-An integer beside a DECIMAL counts as DECIMAL(3, 5, 10 or 19, 0) by its width, a literal as DECIMAL of just its digits.
-Precisions stop at 38; a result that needs more is an error when it is computed.
+An integer operand counts as DECIMAL(3, 5, 10 or 19, 0) next to a DECIMAL, by its width; a literal as DECIMAL of its own
+number of digits. Precision is limited to 38; a result that needs more raises an error when it is computed.
 
-Departure from PostgreSQL: DATE `+ -` an INTERVAL of months and days stays DATE, as TPC-H's `date '1994-01-01' +
-interval '1' year` wants it compared; only an interval with hours or less makes it a TIMESTAMP. Days are clipped to the
-month's end (January 31 + 1 month = February 28).
+Departure from PostgreSQL: DATE `+ -` an INTERVAL of months and days stays DATE, because TPC-H compares `date
+'1994-01-01' + interval '1' year` with dates. Only an interval with hours or less gives a TIMESTAMP. Days are clipped to
+the end of the month (January 31 + 1 month = February 28).
 
-Operands of `add`, `sub` and `mod` come out with equal types (DECIMALs with equal scale), so that an executor never
+The bound operands of `add`, `sub` and `mod` have equal types (DECIMALs with equal scale), so that an executor never
 aligns scales; those of `mul` and `div` keep their own scale.
 """
 
@@ -104,7 +104,7 @@ def _is_temporal(expr: Expr) -> bool:
 
 
 def _adopt_texts(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """A quoted text beside a number is a number; one subtracted from a date is a date."""
+    """Converts a quoted text next to a number to a number, and one subtracted from a date to a date."""
     for one, other in ((left, right), (right, left)):
         assert isinstance(other, Expr)
         if isinstance(one, Literal) and is_text_literal(one):
@@ -125,7 +125,7 @@ def _adopt_null(left: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 def _adopt_null_query(expr: Expr, other: Expr) -> Expr:
-    """`(SELECT NULL)` beside a number is one, and beside a moment a distance."""
+    """Types `(SELECT NULL)` as a number next to a number, and as a distance next to a date or timestamp."""
     if not is_null_query(expr):
         return expr
     if other.type.kind in (Kind.TIMESTAMP, Kind.INTERVAL):
@@ -137,7 +137,7 @@ def _adopt_null_query(expr: Expr, other: Expr) -> Expr:
 
 
 def _exact_type(expr: Expr) -> DataType:
-    """The operand's type as DECIMAL; an integer literal takes only the digits it has."""
+    """The operand's type as DECIMAL; an integer literal has exactly as many digits as it is written with."""
     if isinstance(expr, Literal) and expr.type.is_integer and expr.value is not None:
         return DECIMAL(digits_of(expr.value), 0)
     return as_decimal(expr.type)
@@ -153,15 +153,17 @@ def _decimal(operator: str, left: Expr, right: Expr) -> Call:
 
 
 def divided_as(expr: Expr, type_: DataType) -> Expr:
-    """A quotient of DECIMALs that is cast to a DECIMAL with more digits before the point than it has: of that type at
-    once, rounded where that ends. `CAST(a / b AS DECIMAL(38, 0))` is for quotients from 10**22 on."""
+    """A quotient of DECIMALs, computed directly in the type that it is cast to, if that type has more integer digits.
+
+    It is rounded to that type's scale. `CAST(a / b AS DECIMAL(38, 0))` supports quotients from 10**22 on.
+    """
     if isinstance(expr, Call) and expr.function == "div" and has_more_room(type_, expr.type):
         return replace(expr, type=type_)
     return expr
 
 
 def has_more_room(type_: DataType, than: DataType) -> bool:
-    """True for a DECIMAL with more digits before the point than another one."""
+    """True for a DECIMAL with more integer digits than the other type."""
     if not (type_.is_decimal and than.is_decimal):
         return False
     assert type_.precision and than.precision and type_.scale is not None and than.scale is not None
@@ -174,7 +176,7 @@ def _rescaled(type_: DataType, scale: int) -> DataType:
 
 
 def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:
-    """The type of DECIMAL `operator` DECIMAL; the module's page has the table."""
+    """The type of DECIMAL `operator` DECIMAL; see the table in the module docstring."""
     assert left.precision and right.precision and left.scale is not None and right.scale is not None
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale)
@@ -256,7 +258,7 @@ def _times(value: Interval, factor: int) -> Literal | None:
 
 
 def _interval(parts: Iterable[int]) -> Literal | None:
-    """None where months and days need more than 32 bits or microseconds more than 64: execution refuses it."""
+    """An INTERVAL literal; None if months or days exceed 32 bits or microseconds 64, which execution reports."""
     months, days, micros = parts
     fits = max(abs(months), abs(days)) < 1 << 31 and abs(micros) < 1 << 63
     return Literal(INTERVAL, False, Interval(months, days, micros)) if fits else None
@@ -270,8 +272,8 @@ def _largest(type_: DataType) -> int:
 
 
 def fold(call: Call) -> Expr:
-    """The value of a call on two literals; the call itself where it has none (division, overflow), so that the error
-    comes from the row that would need it."""
+    """The value of a call on two literals. The call itself if it has no value (division by zero, overflow): the error
+    is then raised only for a row that needs it."""
     left, right = call.args
     if not (isinstance(left, Literal) and isinstance(right, Literal)):
         return call

@@ -1,10 +1,10 @@
-"""Bound statements: what the binder makes of a parsed statement, and the planner and executor start from.
+"""Bound statements: the binder's output, and the input of the planner and the executor.
 
     Statement ──┬── SelectStatement(query)           ──► planner
                 ├── InsertStatement, CopyFrom        ──► planner for the source, executor for the sink
                 ├── ChangeStatement, MergeStatement  ──► the same: UPDATE and DELETE; ON CONFLICT
                 ├── CreateTableAs                    ──► the same: a new table and its rows
-                ├── CreateTable, AlterTable, DropTable   ──► the store's catalog; so do those of `bound_catalog`
+                ├── CreateTable, AlterTable, DropTable   ──► the store's catalog; also those of `bound_catalog`
                 ├── CompactTable                     ──► the store's maintenance
                 └── Explain(statement)
 
@@ -12,9 +12,9 @@
     Select = FROM relation, WHERE, GROUP BY, HAVING, projection
     Relation = TableRef | SubqueryRef | SeriesRef | WorkingRef | FileRef | Join
 
-Shape of a Select with aggregation: `groups` pairs each grouping expression with the column that stands for it above,
-`aggregates` does so for each aggregate call; `having` and `projection` refer to those columns only. `windows` does the
-same for window calls, which see the rows that HAVING leaves; `qualify` filters after them.
+In a Select with aggregation, `groups` pairs each grouping expression with the column that represents it above the
+aggregation; `aggregates` does so for each aggregate call. `having` and `projection` refer to those columns only.
+`windows` does the same for window calls, which read the rows that HAVING keeps; `qualify` filters after them.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ from .files import FileDescription, FileSource
 
 @dataclass(frozen=True, slots=True)
 class TimeTravel:
-    """`FOR SYSTEM_TIME` of one use of a table: its state at `until`, or, with `changes`, what happened to its rows
-    until then.
+    """`FOR SYSTEM_TIME` of one use of a table: its state as of `until` or, with `changes`, the changes up to then.
 
-    `table` is the table as it is stored; the use's own schema has the columns of a diff scan besides. `excerpt` draws
-    the place in the statement, for errors of the scan.
+    `table` is the table as it is stored; the schema of this use also has the columns of a diff scan. `excerpt` is the
+    position in the statement, drawn for errors of the scan.
     """
 
     table: Table
@@ -57,8 +56,10 @@ class TimeTravel:
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """A use of a table: `columns` are fresh, one per table column, in schema order. `time` None reads the state of the
-    statement's beginning."""
+    """A use of a table; `columns` are fresh, one per table column, in schema order.
+
+    `time` None reads the snapshot taken when the statement begins.
+    """
 
     table: Table
     alias: str
@@ -68,8 +69,11 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """External files: `read_parquet('path')`, `read_csv('path')` or `'path'`. `columns` are fresh, one per column of
-    the files; `names` are what the files call them. `description` is what a look at the files told."""
+    """External files: `read_parquet('path')`, `read_csv('path')` or `'path'`.
+
+    `columns` are fresh, one per column of the files; `names` are their names in the files. `description` holds the
+    schema and statistics read from the files.
+    """
 
     source: FileSource
     alias: str
@@ -83,8 +87,8 @@ class SubqueryRef:
     """A derived table, a view or a CTE. `columns` are fresh, one per output column of the query.
 
     `shared` names a CTE or view that the statement uses more than once with this same `query` object, so that the
-    planner may
-    compute it once; None otherwise. A CTE bound once may be referenced several times: same `query`, fresh `columns`.
+    planner may compute it once; None otherwise. A CTE bound once may be referenced several times: same `query`, fresh
+    `columns`.
     """
 
     query: Query
@@ -95,8 +99,10 @@ class SubqueryRef:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRef:
-    """`generate_series(start, stop, step)` in FROM: `columns` is the one fresh column of its values. The bounds may
-    read columns of what stands left of it."""
+    """`generate_series(start, stop, step)` in FROM; `columns` is the one fresh column of its values.
+
+    The bounds may read columns of the relations to its left.
+    """
 
     start: Expr
     stop: Expr
@@ -107,7 +113,7 @@ class SeriesRef:
 
 @dataclass(frozen=True, slots=True)
 class WorkingRef:
-    """The use of a recursive query within itself: the rows of the round before. `key` is its `Recursive`'s."""
+    """The use of a recursive query within itself: the rows of the previous round; `key` is that of its `Recursive`."""
 
     key: int
     alias: str
@@ -130,14 +136,13 @@ Relation: TypeAlias = TableRef | FileRef | SubqueryRef | SeriesRef | WorkingRef 
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One SELECT block; see the module's page for how aggregation is laid out.
+    """One SELECT block; the module docstring describes the layout of aggregation.
 
     `relation` is None for a SELECT without FROM (one row of no columns). `projection` pairs each output column with its
-    expression. `grouped` is True where the block aggregates, even with no grouping expression and no aggregate call.
-    With grouping sets, `sets` are positions among `groups`, and `set_number` is the column that says from which of
-    them, counted from 0, a row is; a group that its set lacks is NULL.
-    `distinct_on` are columns of the projection: of the rows that are equal in them only the first by the query's order
-    comes out.
+    expression. `grouped` is True if the block aggregates, even with no grouping expression and no aggregate call. With
+    grouping sets, `sets` are positions among `groups`. `set_number` is the column with the 0-based number of the set
+    that a row belongs to; a group that is not in its set is NULL. `distinct_on` are columns of the projection: of rows
+    that are equal in them, only the first in the query's order is returned.
     """
 
     relation: Relation | None
@@ -182,8 +187,10 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class Recursive:
-    """A query of WITH RECURSIVE that reads itself: `anchor` UNION [ALL] `step`, whose FROM has a `WorkingRef` of this
-    `key`. `columns` are fresh, both sides are cast to their types."""
+    """A query of WITH RECURSIVE that reads itself: `anchor` UNION [ALL] `step`.
+
+    The FROM of `step` has a `WorkingRef` of this `key`. `columns` are fresh; both sides are cast to their types.
+    """
 
     key: int
     all: bool
@@ -196,9 +203,9 @@ class Recursive:
 class Query:
     """A whole query: a body, its order and limits.
 
-    `columns` are the visible output columns. ORDER BY may need more than those: `hidden` are extra columns that the
-    body's projection ends with and that are dropped after sorting. `order` refers to body columns.
-    With `ties` the rows that are equal in it to the last that LIMIT lets through come out too.
+    `columns` are the visible output columns. ORDER BY may need more: `hidden` are extra columns at the end of the
+    body's projection, which are dropped after sorting. `order` refers to body columns. With `ties`, rows that are equal
+    in `order` to the last row within LIMIT are returned too.
     """
 
     body: Select | Values | SetOperation | Recursive
@@ -212,7 +219,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
-    """A query whose rows go to the user."""
+    """A query whose rows are returned to the caller."""
 
     query: Query
 
@@ -227,7 +234,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateTableAs:
-    """CREATE TABLE [IF NOT EXISTS] ... AS query; `columns` are the names in the new table of the query's columns."""
+    """CREATE TABLE [IF NOT EXISTS] ... AS query; `columns` are the new table's names for the query's columns."""
 
     definition: TableDefinition
     columns: tuple[str, ...]
@@ -237,7 +244,7 @@ class CreateTableAs:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """ALTER TABLE: all steps or none; no step where IF [NOT] EXISTS left nothing to do."""
+    """ALTER TABLE: all steps or none; empty if IF [NOT] EXISTS left nothing to do."""
 
     table: Table
     steps: tuple[AlterStep, ...]
@@ -245,7 +252,7 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """DROP TABLE [IF EXISTS]; `views` go with it, since they use it."""
+    """DROP TABLE [IF EXISTS]; `views` depend on it and are dropped too."""
 
     name: str
     if_exists: bool = False
@@ -257,7 +264,7 @@ class InsertStatement:
     """INSERT INTO table (columns) query; `columns` are table column names aligned with the query's columns, which are
     cast to the table's types already. `op` is INSERT, INSERT_IGNORE or UPSERT.
 
-    `returning` are the query's last columns, which RETURNING gives for each row; None without RETURNING.
+    `returning` are the query's last columns, which RETURNING returns for each row; None without RETURNING.
     """
 
     table: Table
@@ -269,12 +276,12 @@ class InsertStatement:
 
 @dataclass(frozen=True, slots=True)
 class MergeStatement:
-    """INSERT ... ON CONFLICT DO UPDATE, and INSERT IGNORE or UPSERT with RETURNING: the query has looked for each row
-    in the table, and says what becomes of it.
+    """INSERT ... ON CONFLICT DO UPDATE, and INSERT IGNORE or UPSERT with RETURNING.
 
-    Its columns are those of the table named by `columns`; an INT, the row's `Op` (INSERT or UPDATE; 0: it stays out);
-    then `returning`. An INSERT sets all `columns`, an UPDATE those of them that `updated` names. `repeated` says what
-    is done where a key comes more than once: "refused", or the "first" or the "last" row counts.
+    The query looks up each row in the table and computes the operation for it. Its columns are: the columns of the
+    table named by `columns`; an INT, the row's `Op` (INSERT or UPDATE; 0: skip the row); then `returning`. An INSERT
+    sets all `columns`, an UPDATE those of them that `updated` names. `repeated` is the treatment of a key that occurs
+    more than once: "refused", or the "first" or the "last" row is used.
     """
 
     table: Table
@@ -287,8 +294,11 @@ class MergeStatement:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatement:
-    """UPDATE or DELETE (`op`): the query gives the primary keys of the rows and, for UPDATE, the new values of further
-    columns; `columns` are their names, aligned with the query's columns. `returning` is as in `InsertStatement`."""
+    """UPDATE or DELETE (`op`): the query returns the primary keys of the rows and, for UPDATE, the new values of
+    further columns.
+
+    `columns` are their names, aligned with the query's columns. `returning` is as in `InsertStatement`.
+    """
 
     table: Table
     op: Op
@@ -306,7 +316,7 @@ class CompactTable:
 
 @dataclass(frozen=True, slots=True)
 class CopyFrom:
-    """COPY table FROM 'path': a bulk load. `format` is parquet or csv; `columns` None means by name."""
+    """COPY table FROM 'path': a bulk load. `format` is parquet or csv; `columns` None matches columns by name."""
 
     table: Table
     path: str
@@ -317,7 +327,7 @@ class CopyFrom:
 
 @dataclass(frozen=True, slots=True)
 class CopyTo:
-    """COPY (query) TO 'path': the query's rows into a new file."""
+    """COPY (query) TO 'path': writes the query's rows to a new file."""
 
     query: Query
     path: str

@@ -1,4 +1,4 @@
-"""Bound statements about what there is: views, ANALYZE, SHOW, DESCRIBE. The others are in `bound`."""
+"""Bound statements about the catalog: views, ANALYZE, SHOW, DESCRIBE. The others are in `bound`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class DropView:
-    """DROP VIEW [IF EXISTS]; `views` go with it, since they use it."""
+    """DROP VIEW [IF EXISTS]; `views` depend on it and are dropped too."""
 
     name: str
     if_exists: bool = False
@@ -36,7 +36,7 @@ class AnalyzeTables:
 
 @dataclass(frozen=True, slots=True)
 class ShowTables:
-    """SHOW TABLES or, where `views` is True, SHOW VIEWS; `pattern` is that of LIKE."""
+    """SHOW TABLES or, if `views` is True, SHOW VIEWS; `pattern` is that of LIKE."""
 
     pattern: str | None = None
     views: bool = False

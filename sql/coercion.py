@@ -1,12 +1,13 @@
-"""Type rules: which types meet in a comparison, a CASE or a UNION, and how a value gets from one type to another.
+"""Type rules: common types of comparisons, CASE and UNION, and the conversion of values between types.
 
-The ladder of numbers is TINYINT < SMALLINT < INT < BIGINT < DECIMAL < DOUBLE; FLOAT meets any other number at DOUBLE.
-DATE meets TIMESTAMP at TIMESTAMP. Nothing else meets: the statement must say CAST. Every conversion stands in the bound
-tree as a `Cast`, with one exception: lengths of texts (VARCHAR(n)) limit what a table stores, not what an expression
-holds, so texts of different lengths need none. (CHAR(n) is VARCHAR(n): values are not padded.)
+Numbers widen along TINYINT < SMALLINT < INT < BIGINT < DECIMAL < DOUBLE; FLOAT and any other number have the common
+type DOUBLE. DATE and TIMESTAMP have the common type TIMESTAMP. No other types have one: the statement must write CAST.
+Every conversion appears in the bound tree as a `Cast`, with one exception: the length of VARCHAR(n) limits what a table
+stores, not the value of an expression, so texts of different lengths need none. (CHAR(n) is VARCHAR(n): values are not
+padded.)
 
-A literal goes to the other side's type where that loses nothing, so that `l_quantity < 24` compares a DECIMAL(15,2)
-column with a DECIMAL(15,2) literal and nothing has to be cast row by row.
+A literal is converted to the other side's type if that is lossless: `l_quantity < 24` compares a DECIMAL(15,2) column
+with a DECIMAL(15,2) literal, and no row needs a cast.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ def as_decimal(type_: DataType) -> DataType:
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The type at which two types meet; None where they do not.
+    """The common type of two types; None if they have none.
 
-    Two DECIMALs meet at the larger scale and the larger number of integer digits, cut to 38 digits in all: a value too
-    large for that is an error when it is cast, never a wrong result; in comparisons it has its place (`comparands`).
+    Two DECIMALs take the larger scale and the larger number of integer digits, cut to 38 digits in all. A value too
+    large for that raises an error when it is cast, never a wrong result; in comparisons it keeps its order
+    (`comparands`).
     """
     if left == right or right.kind is Kind.NULL:
         return left
@@ -82,17 +84,17 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 
 def is_text_literal(expr: Expr) -> bool:
-    """A quoted text whose type the place decides."""
+    """True for a quoted text, whose type is determined by its context."""
     return isinstance(expr, Literal | LateParameter) and expr.type == STRING
 
 
 def is_null_query(expr: Expr) -> bool:
-    """`(SELECT NULL)`: its type, STRING, was nobody's choice, so it meets any other type as NULL does."""
+    """True for `(SELECT NULL)`: its type, STRING, was not written, so it converts to any other type as NULL does."""
     return isinstance(expr, ScalarSubquery) and expr.query is not None and nulls_of(expr.query) == (True,)
 
 
 def nulls_of(query: Query) -> tuple[bool, ...]:
-    """Per column of a query, whether the query says NULL for it."""
+    """For each column of a query, True if the query selects NULL for it."""
     body = query.body
     if isinstance(body, Select):
         rows: tuple[tuple[Expr, ...], ...] = (tuple(expr for _, expr in body.projection[: len(query.columns)]),)
@@ -104,9 +106,9 @@ def nulls_of(query: Query) -> tuple[bool, ...]:
 
 
 def fit(literal: Literal, type_: DataType) -> Literal | None:
-    """The literal as a value of the type, None where that would lose something or makes no sense.
+    """The literal as a value of the type; None if that would lose something or is not defined.
 
-    A quoted text is parsed: `InvalidText` where it does not spell a value of the type.
+    A quoted text is parsed; raises `InvalidText` if it is not a valid value of the type.
 
     >>> fit(literals.number("24"), DECIMAL(15, 2)).value
     2400
@@ -160,7 +162,7 @@ def _fit_number(literal: Literal, type_: DataType) -> Literal | None:
             converted = type_.to_physical(float(value))
         except NumericOutOfRange:
             return None
-        # A DECIMAL meets DOUBLE by conversion, so the nearest double is the literal's value there.
+        # DOUBLE is the common type of DECIMAL and DOUBLE, so the literal's value there is the nearest double.
         exact = type_.kind is Kind.DOUBLE or decimal.Decimal(converted) == value
         return Literal(type_, False, converted) if exact and np.isfinite(converted) else None
     try:
@@ -177,29 +179,29 @@ def exact_value(literal: Literal) -> decimal.Decimal:
 
 
 def unify(exprs: Sequence[Expr], what: str) -> tuple[DataType, tuple[Expr, ...]]:
-    """Bring values that meet in one place (the branches of a CASE, a UNION's column) to one type.
+    """Converts values of one context (the branches of a CASE, a UNION's column) to their common type.
 
-    Raises `TypeMismatch` ("`what` ... INT and DATE") where they do not meet. All NULL gives the type NULL.
+    Raises `TypeMismatch` ("`what` ... INT and DATE") if they have none. If all are NULL, the type is NULL.
     """
     target, settled = meeting_type(exprs, what)
     return target, tuple(convert(expr, target, settled) for expr in exprs)
 
 
 def comparands(left: Expr, right: Expr, what: str) -> tuple[DataType, tuple[Expr, Expr]]:
-    """Two values that are compared, brought to one type; each exact number has a place in the order of all.
+    """Two values to be compared, converted to one type that preserves the order of all exact numbers.
 
-    Raises `TypeMismatch` as `unify` does, and no error for a number that the common type cannot hold: that one
-    becomes a `saturated` one.
+    Raises `TypeMismatch` as `unify` does, but no error for a number that the common type cannot hold: that number is
+    `saturated`.
     """
     target, settled = meeting_type((left, right), what)
     return target, (comparand(left, target, settled), comparand(right, target, settled))
 
 
 def comparand(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
-    """One of two values that are compared at a type: converted, or `saturated` where the type may not hold it.
+    """One of two values to be compared at a type: converted, or `saturated` if the type may not hold it.
 
-    Two DECIMALs whose digits before and behind the point are more than 38 meet at the larger scale. What is too large
-    for that is larger than every value of the other side, and unequal to all: 10**38 units stand for it.
+    Two DECIMALs that need more than 38 digits in all take the larger scale. A number that is too large for that is
+    larger than every value of the other side and unequal to all of them: 10**38 units represent it.
 
     >>> comparand(literals.number("5"), DECIMAL(38, 38)).value == 10**38
     True
@@ -225,8 +227,8 @@ def is_cut(source: DataType, target: DataType) -> bool:
 
 
 def saturated(literal: Literal, type_: DataType) -> int | None:
-    """The unscaled value of an exact number at a DECIMAL of at least its scale, no further from 0 than the first value
-    that the type does not hold."""
+    """The unscaled value of an exact number as a DECIMAL of at least its scale, limited to the first value out of
+    range."""
     if literal.value is None:
         return None
     assert type_.precision is not None and type_.scale is not None
@@ -236,7 +238,7 @@ def saturated(literal: Literal, type_: DataType) -> int | None:
 
 
 def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:
-    """The type at which values meet, and whether no parameter's value has a part in it."""
+    """The common type of values, and True if no parameter's value affected it."""
     target = NULL
     for expr in exprs:
         if not isinstance(expr, Literal | LateParameter) and not is_null_query(expr):
@@ -266,8 +268,8 @@ def _meet(left: DataType, right: DataType, what: str) -> DataType:
 
 
 def convert(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
-    """The expression as a value of a type it meets: itself, a converted literal or a `Cast`. The type is `settled`
-    where a parameter's value has no part in it."""
+    """The expression converted to a common type: itself, a converted literal or a `Cast`. `settled` is True if no
+    parameter's value affected the type."""
     if isinstance(expr, LateParameter):
         late = expr.converted(fit, type_, settled)
         if late is not None:
@@ -282,7 +284,7 @@ def convert(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
 
 
 def cast(expr: Expr, type_: DataType, safe: bool = False) -> Expr:
-    """`CAST(expr AS type)`, computed at once for a literal; `TypeMismatch` where no such conversion exists."""
+    """`CAST(expr AS type)`, computed at once for a literal; raises `TypeMismatch` if no such conversion exists."""
     if expr.type == type_:
         return expr
     if not castable(expr.type, type_):
@@ -300,7 +302,7 @@ def cast(expr: Expr, type_: DataType, safe: bool = False) -> Expr:
 
 
 def castable(source: DataType, target: DataType) -> bool:
-    """May CAST turn the one into the other? PostgreSQL's table of explicit casts, for our types."""
+    """True if CAST converts `source` to `target`: PostgreSQL's table of explicit casts, for nyala's types."""
     if source.kind in (Kind.NULL, target.kind) or (source.is_numeric and target.is_numeric):
         return True
     if Kind.STRING in (source.kind, target.kind):
@@ -311,8 +313,8 @@ def castable(source: DataType, target: DataType) -> bool:
 
 
 def assignable(source: DataType, target: DataType) -> bool:
-    """May INSERT store the one in a column of the other without CAST? Numbers among each other, dates and timestamps
-    among each other, anything into a text."""
+    """True if INSERT stores a value of `source` in a column of `target` without CAST: numbers as numbers, dates and
+    timestamps as each other, anything as a text."""
     if source.kind in (Kind.NULL, target.kind) or (source.is_numeric and target.is_numeric):
         return True
     if source.kind in _TEMPORAL and target.kind in _TEMPORAL:
@@ -321,7 +323,7 @@ def assignable(source: DataType, target: DataType) -> bool:
 
 
 def _fold_cast(literal: Literal, type_: DataType) -> Literal | None:
-    """The literal converted as CAST does it, rounding included; None for a conversion left to the executor."""
+    """The literal converted as CAST does it, rounding included; None if the conversion is left to the executor."""
     value, source = literal.value, literal.type
     if value is None or source == STRING:
         if type_.kind is Kind.STRING and type_.length is not None and value is not None:
@@ -342,7 +344,7 @@ def _fold_cast(literal: Literal, type_: DataType) -> Literal | None:
 def _fold_number(literal: Literal, type_: DataType) -> Literal | None:
     if literal.type.is_float:
         if type_.is_integer:
-            return None  # rounds half to even, unlike DECIMAL: the executor's business
+            return None  # rounds half to even, unlike DECIMAL: left to the executor
         return Literal(type_, False, type_.to_physical(literal.value))
     value = exact_value(literal)
     if type_.is_float:
@@ -353,7 +355,7 @@ def _fold_number(literal: Literal, type_: DataType) -> Literal | None:
 
 
 def assign(expr: Expr, type_: DataType, column: str) -> Expr:
-    """The expression as INSERT stores it in a column; `TypeMismatch` names both types where it cannot."""
+    """The expression as INSERT stores it in a column; raises `TypeMismatch` with both types if it cannot."""
     if isinstance(expr, LateParameter):
         late = expr.converted(Assigned(column), type_, settled=True)
         if late is not None:
@@ -363,19 +365,20 @@ def assign(expr: Expr, type_: DataType, column: str) -> Expr:
         fitted: Any = fit(expr, type_)
         if fitted.type == type_:
             return fitted  # type: ignore[no-any-return]
-        type_.to_physical(expr.value)  # says that the text is too long
+        type_.to_physical(expr.value)  # raises if the text is too long
     if not assignable(expr.type, type_):
         raise TypeMismatch(f"column {column} is of type {type_}, the value of type {expr.type}; cast it")
     if type_.kind is Kind.STRING:
-        # Stored whole or refused by the store; a cast to VARCHAR(n) would cut it.
+        # Stored unchanged or rejected by the store; a cast to VARCHAR(n) would truncate it.
         return expr if expr.type.kind is Kind.STRING else cast(expr, STRING)
     return cast(expr, type_)
 
 
 def assign_value(literal: Literal, type_: DataType, column: str) -> Expr:
-    """The value of a parameter as INSERT stores it in a column: what every other way in stores for it.
+    """A bind value as INSERT stores it in a column: the same value that the APIs without SQL store.
 
-    Nothing is lost, unlike with a literal in the text (`assign`), which PostgreSQL's rules round: 1.5 is no INT.
+    It must convert without loss, unlike a literal in the text (`assign`), which PostgreSQL's rules round: 1.5 is not an
+    INT.
 
     Raises `InvalidText` or `NumericOutOfRange`.
     """
@@ -393,7 +396,7 @@ def assign_value(literal: Literal, type_: DataType, column: str) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Assignment to a column as a step of a late parameter; `column` is for messages."""
+    """The assignment to a column as a step of a deferred parameter; `column` is for messages."""
 
     column: str
 

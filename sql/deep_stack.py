@@ -1,19 +1,19 @@
-"""Room for statements that are nested deeply: parsing, binding, planning and running them recurses.
+"""Deep stacks for deeply nested statements: parsing, binding, planning and executing them recurses.
 
-Python refuses more than some 1,000 calls inside each other, which is 40 parentheses for a parser that has a function
-for each level of operators. Statements of programs are nested deeper, and PostgreSQL takes them: it counts bytes of
-stack (2 MB), not calls. Work on such a statement is done in a thread with a stack of its own size:
+Python allows about 1,000 nested calls, which is 40 parentheses for a parser with a function for each level of
+operators. Generated statements are nested deeper, and PostgreSQL accepts them: it limits bytes of stack (2 MB), not
+calls. Work on such a statement is done in a thread with a larger stack:
 
     on_deep_stack(work)  in such a thread, while this one waits
     deeply(work)         here; where that ends in RecursionError, again in such a thread
     require()            RecursionError unless this is such a thread
 
-Python's limit holds for all threads of the process, so it is raised only while such a thread is at work. What is known
-to be deep goes there at once: elsewhere it might recurse, under the raised limit, further than the thread's stack
-reaches. The limit is lowered again when no thread is deep: on Python 3.11 a thread far beyond it ends the process.
+Python's limit holds for all threads of the process, so it is raised only while such a thread works. Statements known to
+be deep go to such a thread at once: elsewhere, under the raised limit, they might recurse beyond the thread's stack.
+The limit is lowered again when no deep thread is left: on Python 3.11 a thread far beyond it ends the process.
 
-`STACK_BYTES` are enough for `MOST_CALLS` calls whatever they are: on Python 3.11 a call that goes through C takes some
-hundred bytes of the thread's stack, a call inside `sorted` 3 kB. Later versions limit calls through C by themselves.
+`STACK_BYTES` suffice for `MOST_CALLS` calls of any kind. On Python 3.11 a call through C takes some hundred bytes of
+the thread's stack, a call inside `sorted` 3 kB. Later versions limit calls through C by themselves.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ T = TypeVar("T")
 MOST_CALLS: Final = 24_000
 """500 levels of parentheses take 10,000 calls, of NOT in parentheses 18,000."""
 STACK_BYTES: Final = 128 << 20
-"""Address space: what is not used takes no memory."""
+"""Address space: unused pages take no memory."""
 
 
 class _Limit:
-    """Python's recursion limit: raised while somebody holds it up."""
+    """Python's recursion limit, raised while at least one thread needs it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._holders = 0
         self._before: int | None = None
-        """What it was before it was raised; None while it is not."""
+        """The limit before it was raised; None while it is not raised."""
 
     def hold_up(self) -> None:
         with self._lock:
@@ -59,7 +59,7 @@ class _Limit:
             elif not any(_is_deeper(frame, self._before // 2) for frame in sys._current_frames().values()):
                 sys.setrecursionlimit(self._before)
                 self._before = None
-            # Else it stays raised until the next time that somebody lets it down.
+            # Otherwise it stays raised until the next thread lowers it.
 
 
 _limit = _Limit()
@@ -79,19 +79,19 @@ class _Here(threading.local):
 
 _here = _Here()
 _starting = threading.Lock()
-"""Held while the stack size of new threads is another one than the process wants."""
+"""Held while the default stack size of new threads is changed."""
 
 
 def require() -> None:
-    """Raise RecursionError unless this thread has a deep stack, for `deeply` to go there."""
+    """Raises RecursionError unless this thread has a deep stack; `deeply` then retries in one."""
     if not _here.is_deep:
         raise RecursionError("a deep stack is needed")
 
 
 def deeply(work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
-    """`work()`, once more on a deep stack where it ends in RecursionError: it must not have done anything by then.
+    """Calls `work()`, and again on a deep stack if it raises RecursionError: it must not have had an effect by then.
 
-    Raises RecursionError where a deep stack is not enough either.
+    Raises RecursionError if a deep stack does not suffice either.
     """
     try:
         return work()
@@ -102,9 +102,9 @@ def deeply(work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
 
 
 def on_deep_stack(work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
-    """`work()` in a thread with a stack for `MOST_CALLS` calls, while this one waits.
+    """Calls `work()` in a thread with a stack for `MOST_CALLS` calls, and waits for it.
 
-    An interrupt of this thread calls `stop` and is raised when the work has ended.
+    An interrupt of the calling thread calls `stop` and is raised after the work has ended.
     """
     if _here.is_deep:
         return work()
@@ -145,12 +145,12 @@ def _started(run: Callable[[], None]) -> threading.Thread:
 
 
 def _joined(thread: threading.Thread, stop: Callable[[], None] | None) -> BaseException | None:
-    """Wait for a thread; the interrupt that came meanwhile."""
+    """Waits for a thread; returns the interrupt that arrived meanwhile."""
     interrupt: BaseException | None = None
     while thread.is_alive():
         try:
             thread.join()
-        except BaseException as error:  # Ctrl-C, or whatever a signal's handler raises
+        except BaseException as error:  # Ctrl-C, or an exception raised by a signal handler
             interrupt = interrupt or error
             if stop is not None:
                 stop()

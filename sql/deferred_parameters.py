@@ -1,17 +1,17 @@
-"""Parameters whose values come later: a statement bound once, for all values that lead to the same bound statement.
+"""Deferred parameters: a statement bound once, for all bind values that lead to the same bound statement.
 
-Binding looks at the values of constants: whether `k = ?` compares integers or decimals depends on whether the value is
-a whole number, and a quoted text becomes whatever its place asks for. So a statement is bound with *sample* values, and
-each `LateParameter` keeps, besides the sample, the conversions that it went through (`path`); what was asked of the
-sample on the way is written down as `Decision`s:
+Binding depends on the values of constants: `k = ?` compares integers or decimals depending on whether the value is a
+whole number, and a quoted text takes the type that its context requires. So a statement is bound with *sample* values.
+Each `LateParameter` keeps the sample and the conversions applied to it (`path`); the outcome of each conversion is
+recorded as a `Decision`:
 
     WHERE k = ?   with 7, k BIGINT      fit(7, BIGINT) gave a BIGINT
     VALUES (?)    with '2.5', DECIMAL   assign('2.5', DECIMAL(9,2)) gave a DECIMAL(9,2)
 
-Other values may use the bound statement if each decision falls out the same for them (`LateValues.of`). Where they do
-not, the statement is bound again with these values: another variant, or an error that tells the place.
+Other values may use the bound statement if each decision has the same outcome for them (`LateValues.of`). Otherwise the
+statement is bound again with these values: another variant, or an error with its position.
 
-`now()` is such a parameter too, under the number `NOW`.
+`now()` is also such a parameter, with the number `NOW`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..model.types import NULL, DataType
 from .expressions import Expr, Literal, Parameter
 
 Key: TypeAlias = int | str
-"""Which value: by 0-based position, or by name; `NOW` for the statement's time."""
+"""Identifies a value: 0-based position, or name; `NOW` for the statement's time."""
 NOW = -1
 
 Conversion: TypeAlias = "Callable[[Literal, DataType], Expr | None]"
@@ -33,7 +33,7 @@ Conversion: TypeAlias = "Callable[[Literal, DataType], Expr | None]"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One conversion of a value: how (`coercion.fit` or an assignment), and to which type."""
+    """One conversion of a value: the function (`coercion.fit` or an assignment) and the target type."""
 
     convert: Conversion
     type: DataType
@@ -44,7 +44,7 @@ Path: TypeAlias = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A step was tried on a value: the type that came out, None where it was no constant of any type."""
+    """The outcome of a step on a value: the resulting type; None if the result was not a constant."""
 
     key: Key
     path: Path
@@ -54,17 +54,17 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LateParameter(Parameter):
-    """A parameter with a sample of its values.
+    """A deferred parameter with a sample of its values.
 
     Attributes
     ----------
     sample : Literal
-        The value with which the statement is bound, converted as far as the parameter is.
+        The value with which the statement is bound, after the conversions of `path`.
     path : tuple of Step
-        The conversions that led there.
+        The conversions applied so far.
     settled : bool
-        The place alone decides the type: any value that takes the same path gives the same bound statement, whatever
-        its type was.
+        True if the context alone determines the type: any value that takes the same path gives the same bound
+        statement, whatever its type was.
     decisions : list of Decision
         Shared by all parameters of the statement.
     """
@@ -76,11 +76,11 @@ class LateParameter(Parameter):
 
     @property
     def key(self) -> Key:
-        """Which of the given values it is."""
+        """The position or name of the bind value."""
         return self.index if self.name is None else self.name
 
     def converted(self, convert: Conversion, type_: DataType, settled: bool = False) -> LateParameter | None:
-        """The parameter after a conversion; None where the sample is no constant of the type then."""
+        """The parameter after a conversion; None if the sample does not convert to a constant of the type."""
         found = convert(self.sample, type_)
         value = found if isinstance(found, Literal) else None
         step = Step(convert, type_)
@@ -92,21 +92,21 @@ class LateParameter(Parameter):
 
 
 def late(key: Key, index: int, sample: Literal, decisions: list[Decision]) -> LateParameter:
-    """A parameter as the binder meets it."""
+    """A parameter as the binder first creates it."""
     name = key if isinstance(key, str) else None
     return LateParameter(sample.type, False, index, name, sample, (), False, decisions)
 
 
 class LateValues:
-    """What values must be like to be put in the place of the samples.
+    """Conditions under which other bind values may replace the samples.
 
     Parameters
     ----------
     samples : mapping of Key to Literal
-        One per value; NULL stands in the bound statement as it is, so another value must be NULL as well.
+        One per value; NULL is bound as it is, so another value must be NULL as well.
     decisions : sequence of Decision
     settled : collection of Key
-        The parameters all of whose uses are settled; the others' values must have the type of the sample.
+        The parameters all of whose uses are settled; the values of the others must have the type of the sample.
     """
 
     def __init__(self, samples: Mapping[Key, Literal], decisions: Sequence[Decision], settled: frozenset[Key]):
@@ -116,7 +116,7 @@ class LateValues:
         self.decisions = tuple(dict.fromkeys(decisions))
 
     def of(self, given: Mapping[Key, Literal]) -> dict[tuple[Key, Path], Literal] | None:
-        """The values at every stage of their conversion; None where the statement has to be bound anew for them."""
+        """The values at every step of their conversion; None if the statement has to be bound again for them."""
         found: dict[tuple[Key, Path], Literal] = {}
         for key, type_ in self._types.items():
             literal = given[key]

@@ -1,8 +1,8 @@
-"""Prints bound statements for people: golden files, debugging, error reports.
+"""Prints bound statements for golden files, debugging and error reports.
 
-A column reads `name#number`, a literal as SQL would write it followed by its type where that is not plain, a cast
-`expr::TYPE`. What a query is made of stands in the order in which it happens: from, where, group, aggregate, having,
-select, order, limit.
+A column is printed as `name#number`, a cast as `expr::TYPE`. A literal is printed as SQL writes it, followed by its
+type where that is not obvious. The parts of a query appear in order of evaluation: from, where, group, aggregate,
+having, select, order, limit.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _columns(columns: tuple[Column, ...]) -> str:
 
 def _order(item: OrderItem) -> str:
     direction = " desc" if item.descending else ""
-    # Only an order of NULLs that differs from PostgreSQL's default is worth a word.
+    # Only an order of NULLs that differs from PostgreSQL's default is printed.
     nulls = {True: " nulls first", False: " nulls last"}[item.nulls_first]
     return text(item.expr) + direction + (nulls if item.nulls_first is not item.descending else "")
 
@@ -284,7 +284,7 @@ def _output(query: bound.Query) -> str:
 
 
 def text(expr: Expr) -> str:
-    """One expression on one line; a subquery shows only its output columns."""
+    """One expression on one line; a subquery is shown by its output columns."""
     match expr:
         case Column(id=number, name=name):
             return f"{name}#{number}"
@@ -352,7 +352,7 @@ def _literal(literal: Literal) -> str:
 
 
 def value_text(type_: DataType, value: Any) -> str:
-    """A physical value as SQL would write it, with its type unless that is plain to see."""
+    """A physical value as SQL writes it, with its type unless that is obvious."""
     if value is None:
         return "null" if type_.kind is Kind.NULL else f"null::{type_}"
     if isinstance(value, Interval):

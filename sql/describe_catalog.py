@@ -1,4 +1,4 @@
-"""Prints the bound statements about what there is; `describe` prints the others."""
+"""Prints the bound statements about the catalog; `describe` prints the others."""
 
 from __future__ import annotations
 

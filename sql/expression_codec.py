@@ -1,11 +1,11 @@
-"""Bound expressions as plain data and back, so that a part of a plan can travel to where the rows are.
+"""Encodes bound expressions as plain data and back, so that plan fragments can be sent to tablet servers.
 
     expression   [name of the class, type, nullable, fields in their order ...]
     type         [kind, precision, scale, length]
     OrderItem    ["OrderItem", expression, descending, nulls_first]
 
-What comes back is checked: only the classes below, their fields of the right kinds, functions that the registry knows,
-and a depth that evaluation can bear; anything else is `DataError`. So bytes from anywhere can be read.
+Decoding checks its input: only the classes below, fields of the right kinds, functions of the registry, and a depth
+that evaluation supports; anything else raises `DataError`. Bytes from untrusted sources can therefore be decoded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLASSES: Final[dict[str, type[Expr]]] = {
 _FIELDS: Final = {name: [f.name for f in fields(each)][2:] for name, each in _CLASSES.items()}
 _MOST_DEPTH: Final = 100
 _WIDE: Final = "wide"
-"""In front of an integer beyond 64 bits, which travels as text."""
+"""Prefix of an integer beyond 64 bits, which is encoded as text."""
 
 _MOST_DIGITS: Final = 50
 
@@ -35,8 +35,8 @@ Plain = Any
 def expression_to_plain(expr: Expr) -> Plain:
     """The expression as lists, texts and numbers.
 
-    Raises `NotSupportedError` for what must not leave the statement: parameters, subqueries, windows, functions that
-    give another value at every call, and what is nested more deeply than servers take.
+    Raises `NotSupportedError` for expressions that are bound to the statement: parameters, subqueries, windows,
+    functions whose value differs at every call. Also for those nested more deeply than servers accept.
     """
     return _expression_to_plain(expr, 0)
 
@@ -60,12 +60,12 @@ def _expression_to_plain(expr: Expr, depth: int) -> Plain:
 
 
 def expression_from_plain(plain: Plain) -> Expr:
-    """The inverse of `expression_to_plain`; `DataError` where that did not make it."""
+    """The inverse of `expression_to_plain`; raises `DataError` for any other data."""
     return _expression(plain, 0)
 
 
 def columns_to_plain(columns: Sequence[Column]) -> Plain:
-    """Some columns."""
+    """Columns as plain data."""
     return [expression_to_plain(column) for column in columns]
 
 
@@ -176,7 +176,7 @@ def _plain_of(kind: type) -> Callable[[Plain, int], Any]:
 
 
 def _value(plain: Plain, depth: int) -> Any:
-    """A physical value."""
+    """A physical value from plain data."""
     if isinstance(plain, (list, tuple)) and len(plain) == 2 and plain[0] == _WIDE:
         try:
             return int(str(plain[1])[:_MOST_DIGITS])

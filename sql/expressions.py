@@ -1,9 +1,9 @@
-"""Bound expressions: every name resolved, every node typed. The binder makes them, the planner rewrites them, the
+"""Bound expressions: every name resolved, every node typed. The binder creates them, the planner rewrites them, the
 executor evaluates them.
 
-A column is known by its number, which is unique within one statement: each use of a table, subquery or projection
-gives fresh numbers. So an expression means the same wherever a rule moves it, and "does this predicate belong to
-that relation" is a set comparison.
+A column is identified by its number, which is unique within one statement: each use of a table, subquery or projection
+gets fresh numbers. So an expression means the same wherever a rule moves it, and testing that a predicate belongs to a
+relation is a set comparison.
 
 All nodes are frozen and compare by value. Literals hold physical values (`model.types`): days for a DATE, the
 unscaled integer for a DECIMAL.
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 
 class _ByValue:
-    """Equality and hash by value, without recursion and computed once: trees are hundreds of levels deep, and rules
-    look the same ones up again and again. `dataclass` would make both of tuples, which recurse through C."""
+    """Equality and hash by value, computed without recursion and once.
+
+    Trees are hundreds of levels deep, and rules look up the same ones repeatedly. `dataclass` would compare tuples,
+    which recurse through C.
+    """
 
     __slots__ = ("_hash", "_summary")
     _hash: int
@@ -89,7 +92,7 @@ _COMPARED: dict[type, Callable[[Any], Any]] = {}
 
 
 def _compared(kind: type[Any]) -> Callable[[Any], Any]:
-    """Gives the tuple of the fields by which nodes of a class are compared."""
+    """A function that returns the tuple of the fields by which nodes of a class are compared."""
     found = _COMPARED.get(kind)
     if found is None:
         found = _COMPARED[kind] = attrgetter(*(spec.name for spec in fields(kind) if spec.compare))
@@ -98,8 +101,7 @@ def _compared(kind: type[Any]) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr(_ByValue):
-    """The base of all expressions. `type` is the type of its values; `nullable` is False only where NULL is
-    impossible."""
+    """The base of all expressions; `type` is the type of its values, `nullable` is False only if NULL is impossible."""
 
     type: DataType
     nullable: bool
@@ -115,7 +117,7 @@ class Expr(_ByValue):
         return tuple(found)
 
     def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
-        """This node with `change` applied to each direct subexpression; itself where nothing changed."""
+        """This node with `change` applied to each direct subexpression; the node itself if nothing changed."""
         changes: dict[str, Any] = {}
         for name in _parts(type(self)):
             before = getattr(self, name)
@@ -127,7 +129,7 @@ class Expr(_ByValue):
 
 @dataclass(frozen=True, slots=True)
 class OrderItem:
-    """One ORDER BY key; NULLs sort last when ascending and first when descending unless said otherwise (PostgreSQL).
+    """One ORDER BY key; by default NULLs sort last when ascending and first when descending (PostgreSQL).
 
     Not an expression itself: where a node holds order items, their expressions are among the node's children.
     """
@@ -173,8 +175,8 @@ def _map(value: Any, change: Callable[[Expr], Expr]) -> Any:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, parents first; subqueries' insides excluded."""
-    # Without recursion: nested generators cost a step per level for each node.
+    """The expression and all its descendants, parents first; the insides of subqueries excluded."""
+    # Iterative: nested generators cost a step per level for each node.
     stack = [expr]
     while stack:
         node = stack.pop()
@@ -183,13 +185,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Rewrite bottom-up: `change` sees each node after its children were changed."""
+    """Rewrites bottom-up: `change` receives each node after its children were changed."""
     return change(expr.map_children(lambda child: transform(child, change)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column(Expr):
-    """A column of some relation in the statement, known by its number; `name` is for people."""
+    """A column of a relation in the statement, identified by its number; `name` is for display."""
 
     id: int = 0
     name: str = ""
@@ -207,7 +209,7 @@ class Literal(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Expr):
-    """A value given at execution: `?` and `$n` by 0-based `index`, `:name` by name (its index is unique too)."""
+    """A bind value: `?` and `$n` by 0-based `index`, `:name` by name (its index is unique too)."""
 
     index: int = 0
     name: str | None = None
@@ -270,9 +272,11 @@ ZERO_OVER_NOTHING = frozenset(("count", "regr_count", "approx_count_distinct"))
 
 @dataclass(frozen=True, slots=True)
 class WindowFrame:
-    """Which rows of its partition a row's window call reads. `unit` is rows, range or groups; `start` and `end` are
-    unbounded preceding, preceding, current row, following or unbounded following; `exclude` is current row, group,
-    ties, or empty for no others."""
+    """The rows of its partition that a row's window call reads.
+
+    `unit` is rows, range or groups. `start` and `end` are unbounded preceding, preceding, current row, following or
+    unbounded following. `exclude` is current row, group, ties, or empty for no others.
+    """
 
     unit: str = "range"
     start: str = "unbounded preceding"
@@ -308,7 +312,7 @@ class Window(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarSubquery(Expr):
-    """The single value of a query of one column; NULL where it has no row, an error where it has two."""
+    """The single value of a query of one column; NULL if it has no row, an error if it has more than one."""
 
     query: Query | None = None
 
@@ -342,10 +346,10 @@ SUBQUERIES = (ScalarSubquery, Exists, InSubquery, Quantified)
 
 
 def summary(expr: Expr, of: Callable[[Expr, tuple[Any, ...]], Any]) -> Any:
-    """What `of` says of an expression, given what it said of its direct subexpressions: kept with each node.
+    """The result of `of` for an expression, given its results for the direct subexpressions; cached in each node.
 
-    There is room for one such function: the executor's. Asked of every level of a deep expression, a walk through all
-    that is below would take quadratic time.
+    Only one such function is cached: the executor's. Called at every level of a deep expression, a full walk would take
+    quadratic time.
     """
     stack: list[Any] = [expr]
     while stack:
@@ -361,7 +365,7 @@ def summary(expr: Expr, of: Callable[[Expr, tuple[Any, ...]], Any]) -> Any:
 
 
 def columns_of(expr: Expr) -> frozenset[int]:
-    """The numbers of the columns an expression reads; a subquery's outer references are not looked for."""
+    """The numbers of the columns an expression reads; outer references inside subqueries are not included."""
     return frozenset(node.id for node in walk(expr) if isinstance(node, Column))
 
 
@@ -375,7 +379,7 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
 
 
 def conjunction(parts: list[Expr]) -> Expr | None:
-    """One expression for all parts; None for no part."""
+    """One expression for all parts; None for an empty list."""
     if not parts:
         return None
     if len(parts) == 1:

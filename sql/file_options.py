@@ -14,12 +14,12 @@ from ..errors import StatementError, did_you_mean
 READ, WRITE = "read", "write"
 FORMATS: Final = ("parquet", "csv")
 _COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
-"""What a second suffix of a CSV file says."""
+"""The compression for the second suffix of a CSV file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileOption:
-    """One option: which formats have it and when, and what makes its value of a Python value or a word."""
+    """One option: the formats and uses that have it, and the conversion of a Python value or a word to its value."""
 
     name: str
     uses: frozenset[tuple[str, str]]
@@ -60,7 +60,7 @@ def _null(name: str, value: Any) -> str:
 
 
 _ENCODINGS: Final = {"utf8": "utf-8", "unicode": "utf-8", "win1252": "cp1252", "windows-1252": "cp1252"}
-"""Names that PostgreSQL has and Python lacks, or that Python calls otherwise."""
+"""Encodings with PostgreSQL names that Python lacks or spells differently."""
 
 
 def _encoding(name: str, value: Any) -> str:
@@ -68,7 +68,7 @@ def _encoding(name: str, value: Any) -> str:
     found = re.sub(r"^win(\d{3,4})$", r"cp\1", _ENCODINGS.get(given, given))
     try:
         codec = codecs.lookup(found)
-        "".encode(codec.name)  # refuses codecs that are no encodings of texts, such as zlib
+        "".encode(codec.name)  # raises for codecs that do not encode texts, such as zlib
     except (LookupError, ValueError):
         raise StatementError(
             f"option {name}: there is no encoding {value}; UTF8, LATIN1 and WIN1252 are some"
@@ -112,7 +112,7 @@ _BY_ALIAS: Final = {alias: option for option in OPTIONS.values() for alias in (o
 
 
 def read_option(given: str, value: Any, format_: str, use: str, what: str) -> tuple[str, Any]:
-    """An option's name and value in plain units; `what` has the options, for errors."""
+    """An option's name and its converted value; `what` is the statement or function, for errors."""
     known = [option.name for option in OPTIONS.values() if (format_, use) in option.uses]
     option = _BY_ALIAS.get(given.lower())
     if option is not None and (format_, use) not in option.uses:
@@ -127,7 +127,7 @@ def read_option(given: str, value: Any, format_: str, use: str, what: str) -> tu
 
 
 def check_options(options: Mapping[str, Any], format_: str, what: str) -> None:
-    """Refuse options of a CSV file that contradict each other: a text could mean two things."""
+    """Rejects contradictory options of a CSV file, with which a text would be ambiguous."""
     if format_ != "csv":
         return
     if options.get("compression") == "snappy":
@@ -146,7 +146,7 @@ _SHOWN: Final = {"csv": "CSV", "parquet": "Parquet"}
 
 
 def format_of(path: str) -> str | None:
-    """The format that a file's name tells, if it does.
+    """The format by a file's suffix; None if the suffix is not known.
 
     >>> format_of("a/b.parquet"), format_of("c*.csv.gz"), format_of("d.txt")
     ('parquet', 'csv', None)
@@ -159,5 +159,5 @@ def format_of(path: str) -> str | None:
 
 
 def compression_of(path: str) -> str:
-    """The compression that a CSV file's name tells: gzip, zstd or none."""
+    """The compression by a CSV file's suffix: gzip, zstd or none."""
     return _COMPRESSED.get(PurePath(path).suffix, "none")

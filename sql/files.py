@@ -1,4 +1,4 @@
-"""External files as the binder sees them. It opens none: whoever binds statements hands it a `FileCatalog`."""
+"""External files as the binder sees them. The binder opens none: the caller passes a `FileCatalog`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class FileSource:
 
     @property
     def shown(self) -> str:
-        """The paths, for people."""
+        """The paths, for display."""
         return ", ".join(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column: `name` as in the file; `type` None where nyala has none for it, which is `described` then."""
+    """A column: `name` as in the file; `type` is None if nyala has no such type, and `described` then names it."""
 
     name: str
     type: DataType | None
@@ -34,17 +34,16 @@ class FileColumn:
 
 @dataclass(frozen=True, slots=True)
 class FileDescription:
-    """What a look at the files tells; statistics are by the names in the file."""
+    """Columns and statistics read from the files; statistics are keyed by the names in the file."""
 
     columns: tuple[FileColumn, ...]
     statistics: TableStatistics = field(default_factory=TableStatistics)
     is_counted: bool = False
-    """Is the row count of the statistics known, at least about?"""
+    """True if the row count of the statistics is known, at least approximately."""
 
 
 class FileCatalog(Protocol):
-    """Where files are looked up."""
+    """Looks up external files."""
 
     def describe(self, source: FileSource) -> FileDescription:
-        """The columns of the files. Raises `OperationalError` where there are none, `DataError` where they cannot be
-        read."""
+        """The columns of the files. Raises `OperationalError` if none match and `DataError` if they cannot be read."""

@@ -1,4 +1,4 @@
-"""INTERVALs as text, in every way that PostgreSQL reads them.
+"""INTERVALs as text, in every form that PostgreSQL reads.
 
 | | |
 |---|---|
@@ -7,7 +7,7 @@
 | `P1Y2M3DT4H5M6S`, `P2W`, `P0001-02-03T04:05:06` | ISO 8601 |
 | `90` with a unit behind, `10:30` with MINUTE TO SECOND | as the standard qualifies them |
 
-A fraction of a unit goes to smaller ones: a year has 12 months, a month 30 days, a day 24 hours.
+A fraction of a unit is carried to smaller units: a year has 12 months, a month 30 days, a day 24 hours.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def unit_name(word: str) -> str | None:
 
 
 class _Sum:
-    """Months, days and microseconds that fields add to; fractions trickle down."""
+    """Accumulates months, days and microseconds of the fields; fractions are carried to smaller units."""
 
     def __init__(self) -> None:
         self.months = self.days = self.micros = Fraction(0)
@@ -109,7 +109,7 @@ def _unit(word: str, text: str) -> str:
 
 
 def read(text: str, unit: str | None = None) -> Interval:
-    """The interval that a text spells; `unit` is the qualifier behind it, `DAY` or `DAY TO SECOND`.
+    """The interval that a text represents; `unit` is the qualifier after it, `DAY` or `DAY TO SECOND`.
 
     >>> read("1-2"), read("1.5 months ago"), read("P1DT2H").microseconds
     (Interval(months=14, days=0, microseconds=0), Interval(months=-1, days=-15, microseconds=0), 7200000000)
@@ -132,7 +132,7 @@ def read(text: str, unit: str | None = None) -> Interval:
 
 
 def _field(rest: str, position: int, words: list[str], total: _Sum, text: str) -> int:
-    """Add the field at a position; the position behind it."""
+    """Adds the field at a position; returns the position after it."""
     if found := _QUANTITY.match(rest, position):
         total.add(Fraction(found[1]), _unit(found[2], text))
     elif found := _CLOCK.match(rest, position):
@@ -149,7 +149,7 @@ def _field(rest: str, position: int, words: list[str], total: _Sum, text: str) -
 
 
 def _unit_of_bare(rest: str, end: int, words: list[str], text: str) -> str:
-    """What a number without a unit counts: days before a clock, else the qualifier's last unit, else seconds."""
+    """The unit of a number without one: days before a clock, else the qualifier's last unit, else seconds."""
     if _CLOCK.match(rest, end):
         return "day"
     if end < len(rest):

@@ -1,8 +1,8 @@
-"""Constants: what a literal in the text, or a parameter's Python value, becomes.
+"""Constants: literals of the text and bind values as typed literals.
 
-Numbers are exact: `24` is INT (BIGINT, then DECIMAL, where it is too large), `0.05` is the smallest DECIMAL that holds
-it, DECIMAL(2,2). Only a parameter of Python's float, or a number like 1e300 that no DECIMAL holds, gives a DOUBLE. A
-quoted text is a STRING that the coercion rules turn into any other type that the place asks for (`coercion.fit`).
+Numbers are exact: `24` is INT (BIGINT, then DECIMAL, if it is too large), `0.05` is the smallest DECIMAL that holds it,
+DECIMAL(2,2). Only a bind value of Python's float, or a number like 1e300 that no DECIMAL holds, is a DOUBLE. A quoted
+text is a STRING that the coercion rules convert to the type that its context requires (`coercion.fit`).
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def exact(value: decimal.Decimal) -> Literal:
 
 
 def digits_of(value: int) -> int:
-    """How many decimal digits an integer has; 1 for zero."""
+    """The number of decimal digits of an integer; 1 for zero."""
     return len(str(abs(value)))
 
 
 def interval(text: str, unit: str | None = None) -> Literal:
     """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL '1-2' YEAR TO MONTH`; see `interval_text`.
 
-    Raises `InvalidText` where the text spells no interval.
+    Raises `InvalidText` if the text is not an interval.
 
     >>> interval("90", "DAY").value
     Interval(months=0, days=90, microseconds=0)
@@ -105,7 +105,7 @@ def interval(text: str, unit: str | None = None) -> Literal:
 
 
 def from_python(value: Any) -> Literal:
-    """A parameter's value as a typed literal; `InterfaceError` names a Python type that has none.
+    """A bind value as a typed literal; raises `InterfaceError` for a Python type that has no SQL type.
 
     >>> from_python(7).type == INT, from_python(decimal.Decimal("1.50")).type == DECIMAL(3, 2)
     (True, True)

@@ -19,8 +19,8 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The values of a statement's parameters as literals, and which of them each placeholder stands for (by the
-    identity of its syntax node)."""
+    """The values of a statement's parameters as literals, and the value of each placeholder (by the identity of its
+    syntax node)."""
 
     literals: Mapping[Key, Literal]
     places: Mapping[int, Key]
@@ -29,10 +29,10 @@ class Given:
 def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> Given:
     """The values for the placeholders of a statement.
 
-    Raises `InterfaceError` where styles are mixed, values are missing or left over, or a value has no SQL type.
+    Raises `InterfaceError` if styles are mixed, values are missing or superfluous, or a value has no SQL type.
     """
     if not parameters and not any(mark in parsed.text for mark in "?$:"):
-        return Given({}, {})  # which spares a walk through the whole tree
+        return Given({}, {})  # avoids a walk through the whole tree
     found = sorted(parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
     _refuse_names(found, parsed)
     styles = {_style(node) for node in found}
@@ -56,14 +56,14 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
 
 
 def _style(node: Any) -> str:
-    """An example of how a placeholder is written."""
+    """An example of the placeholder's style."""
     if isinstance(node, exp.Parameter):
         return "$1"
     return ":name" if node.this else "?"
 
 
 def _refuse_names(found: list[Any], parsed: ParsedStatement) -> None:
-    """A parameter is a value; `AS ?` would look like one."""
+    """Rejects a placeholder in the position of a name, such as `AS ?`: a parameter is a value."""
     for node in found:
         if node.arg_key == "alias" or isinstance(node.parent, exp.TableAlias):
             start = node.meta.get("start")

@@ -1,9 +1,9 @@
-"""What a connection can be told with SET: names, types, ranges, meanings, in one table.
+"""Settings of a connection for SET, RESET and SHOW: names, types, ranges, descriptions, in one table.
 
     SET name = value ─ read ─► the value in plain units (bytes, a number)   RESET name ─► what connect() was given
     SHOW name ◄─ shown ─ a text
 
-Settings that belong to the whole store are here too: they are shown, and connect() sets them.
+Settings of the whole store are included: SHOW displays them, and only connect() sets them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Setting:
     ----------
     name : str
     type : str
-        What its values are, for people.
+        The kind of its values, for display.
     range : str
-        Which ones there are, for people.
+        The allowed values, for display.
     description : str
     read : callable, optional
-        A Python value of a statement in plain units; raises `StatementError`. None: only connect() sets it.
+        Converts a Python value of a statement to plain units; raises `StatementError`. None: only connect() sets it.
     show : callable
         A value in plain units as text.
     unset : str
-        What SHOW says where there is no value.
+        The text that SHOW displays if there is no value.
     """
 
     name: str
@@ -66,7 +66,7 @@ def parse_bytes(value: int | str, name: str = "memory_limit") -> int:
 
 
 def show_bytes(size: int) -> str:
-    """Bytes with the largest unit that says them exactly, as `parse_bytes` reads them.
+    """Bytes with the largest unit that represents them exactly, as `parse_bytes` reads them.
 
     >>> show_bytes(1610612736), show_bytes(1 << 30), show_bytes(1000)
     ('1536MB', '1GB', '1000B')
@@ -163,7 +163,7 @@ SETTINGS: Final = {
 
 
 def read_option(name: str, value: Any) -> Any:
-    """What connect() was given for a setting, in plain units; `InterfaceError` where it cannot be."""
+    """The value passed to connect() for a setting, in plain units; raises `InterfaceError` if it is not valid."""
     read = SETTINGS[name].read
     assert read is not None
     try:
@@ -173,7 +173,7 @@ def read_option(name: str, value: Any) -> Any:
 
 
 def find_setting(name: str) -> Setting:
-    """One setting; `StatementError` names close ones."""
+    """One setting; raises `StatementError` with similar names if there is none."""
     found = SETTINGS.get(name.lower())
     if found is None:
         raise StatementError(f"there is no setting {name}{did_you_mean(name.lower(), list(SETTINGS), 'there are')}")

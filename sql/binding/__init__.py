@@ -1,1 +1,1 @@
-"""Trees and bound statements: names are resolved and types worked out here, clause by clause."""
+"""Binds syntax trees, clause by clause: resolves names, infers types, and produces bound statements."""

@@ -1,4 +1,5 @@
-"""Binding: the syntax tree of one statement becomes a bound statement, every name resolved and every type known."""
+"""Binding: converts the syntax tree of one statement to a bound statement, with every name resolved and every type
+known."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from .tables.create_table import bind_create_table, bind_create_table_as, bind_d
 
 @dataclass(frozen=True, slots=True)
 class LateStatement:
-    """A bound statement with `LateParameter`s in it, what was decided by their samples, and the sample of `now()`."""
+    """A bound statement with `LateParameter`s, the decisions made for their samples, and the sample of `now()`."""
 
     statement: Statement
     decisions: tuple[Decision, ...]
@@ -77,13 +78,13 @@ def bind(
     Raises
     ------
     StatementError
-        Of the class that fits, with the place: `UnknownTable`, `UnknownColumn`, `TypeMismatch`, `GroupingError`, ...
+        Of the specific class, with the position: `UnknownTable`, `UnknownColumn`, `TypeMismatch`, `GroupingError`, ...
     NotSupportedError
-        For syntax that nyala reads but does not have; the message names it.
+        For syntax that nyala parses but does not support; the message names it.
     DataError
-        Where a literal does not spell a value of the type that its place asks for.
+        If a literal is not a valid value of the type that its context requires.
     InterfaceError
-        Where the parameters do not fit the placeholders.
+        If the parameters do not match the placeholders.
     """
     return bind_given(parsed, catalog, match_parameters(parsed, parameters), files)
 
@@ -95,7 +96,7 @@ def bind_given(
     files: FileCatalog | None = None,
     now: Timestamp | None = None,
 ) -> Statement:
-    """`bind` with values that have been matched with their placeholders, at a time (None: the catalog's)."""
+    """`bind` with values already matched with their placeholders, as of a time (None: the catalog's)."""
     literals = {place: given.literals[key] for place, key in given.places.items()}
 
     def bound() -> Statement:
@@ -110,9 +111,9 @@ def bind_given(
 
 
 def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp) -> LateStatement | None:
-    """Bind one parsed statement so that other values may be put in later; None where it holds for the moment only.
+    """Binds one parsed statement for later values; returns None if the result is valid for this execution only.
 
-    Raises as `bind` does, and besides wherever a value must be known: then `bind_given` may still succeed.
+    Raises as `bind` does, and also wherever a value must be known: then `bind_given` may still succeed.
     """
     decisions: list[Decision] = []
     values: dict[Key, Expr] = {

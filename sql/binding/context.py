@@ -1,7 +1,7 @@
-"""What binding one statement needs everywhere: the text (for error places), the catalog, column numbers, parameters.
+"""The state of binding one statement: the text (for error positions), the catalog, column numbers, parameters.
 
-Binding functions raise errors without a place wherever they only know values; `Frame.bind`, which knows the syntax node
-at hand, adds the place on the way out. The innermost node wins.
+Binding functions that know only values raise errors without a position; `Frame.bind`, which has the syntax node, adds
+the position as the error propagates. The innermost node wins.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from .scope import CommonTable, Field, Scope
 
 
 class Catalog(Protocol):
-    """What binding asks of a store; `model.store.Store` has it."""
+    """The methods of a store that binding needs; `model.store.Store` has them."""
 
     def table(self, name: str) -> Table:
-        """One table; `UnknownTable` where there is none."""
+        """One table; raises `UnknownTable` if there is none."""
 
     def tables(self) -> Sequence[Table]:
         """All tables."""
 
     def view(self, name: str) -> View | None:
-        """One view; None where there is none of that name."""
+        """One view; None if there is none of that name."""
 
     def views(self) -> Sequence[View]:
         """All views."""
 
     def now(self) -> Timestamp:
-        """The time: hybrid, above all that was written."""
+        """The current hybrid time, later than all writes so far."""
 
 
 Handler = Callable[[Any, "Frame"], Expr]
@@ -54,8 +54,8 @@ Handler = Callable[[Any, "Frame"], Expr]
 
 @dataclass(slots=True)
 class Context:
-    """One statement's binding. `bind_query` and `handlers` close the circle between expressions and the queries inside
-    them without a circle of imports."""
+    """The binding of one statement. `bind_query` and `handlers` resolve the mutual recursion between expressions and
+    the queries inside them without circular imports."""
 
     text: str
     catalog: Catalog
@@ -67,19 +67,19 @@ class Context:
     """The syntax nodes that were bound to a column, by its number."""
     files: FileCatalog | None = None
     unreadable: dict[int, str] = field(default_factory=dict)
-    """Columns of files whose type nyala does not have, by their number: the error where one is read."""
+    """Columns of files whose type nyala does not have, by number: the error to raise if one is read."""
     views: dict[str, CommonTable] = field(default_factory=dict)
     """The views that the statement uses, bound once each."""
     view_uses: Counter[str] = field(default_factory=Counter)
-    """How often each view is named in the statement, as far as that is known."""
+    """The number of uses of each view in the statement, as far as it is known."""
     within: tuple[str, ...] = ()
     """The views whose text is being bound, the outermost first."""
     stars: dict[int, list[Field]] = field(default_factory=dict)
-    """What a `*` of a select list stands for, by the `id` of its syntax node."""
+    """The expansion of each `*` of a select list, by the `id` of its syntax node."""
     late_now: LateParameter | None = None
-    """What `now()` is where the bound statement is to outlive its moment."""
+    """The parameter for `now()` in a bound statement that is kept for later executions."""
     momentary: list[str] = field(default_factory=list)
-    """What of the moment went into the bound statement: its time, the contents of files."""
+    """Inputs of the bound statement that hold for this execution only: its time, the contents of files."""
     _now: Timestamp | None = None
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
@@ -87,29 +87,29 @@ class Context:
         return Column(type_, nullable, next(self.numbers), name)
 
     def now(self) -> Timestamp:
-        """The time of the statement: the same wherever it asks."""
+        """The time of the statement: the same at every call."""
         self.momentary.append("time")
         if self._now is None:
             self._now = self.catalog.now()
         return self._now
 
     def set_now(self, now: Timestamp | None) -> None:
-        """Fix the time of the statement."""
+        """Sets the time of the statement."""
         self._now = now
 
     def located(self, error: StatementError, node: Any) -> StatementError:
-        """The error with its place, unless it has one."""
+        """The error with its position, unless it has one."""
         if error.position is not None:
             return error
         start, width = _nearest(node)
         return type(error)(error.message, self.text, start, width)
 
     def at(self, node: Any) -> _Place:
-        """`with context.at(node):` gives errors that leave the block the node's place."""
+        """`with context.at(node):` adds the node's position to errors that leave the block."""
         return _Place(self, node)
 
     def drawn(self, error: Any, node: Any) -> Any:
-        """The same error with the line and a caret in its message, for classes that carry no place."""
+        """The same error with the line and a caret in its message, for classes without a position."""
         if "\nLINE " in str(error):
             return error
         start, width = _nearest(node)
@@ -139,12 +139,12 @@ class _Place:
             try:
                 raise located from error.__cause__
             finally:
-                # This frame is in its traceback: they would keep each other, and the cursor, as a cycle.
+                # The traceback refers to this frame: error and frame would form a cycle that keeps the cursor alive.
                 del located
 
 
 def _nearest(node: Any) -> tuple[int | None, int]:
-    """The place of the closest surrounding node that has one."""
+    """The position of the closest surrounding node that has one."""
     while node is not None:
         start, width = place(node)
         if start is not None:
@@ -155,9 +155,9 @@ def _nearest(node: Any) -> tuple[int | None, int]:
 
 @dataclass(slots=True)
 class Aggregates:
-    """The aggregate calls of one SELECT, equal ones once, and its GROUP BY.
+    """The aggregate calls of one SELECT, without duplicates, and its GROUP BY.
 
-    Where no group is empty (`grouped`), an aggregate of values that are never NULL is never NULL either.
+    If no group is empty (`grouped`), an aggregate of values that are never NULL is never NULL either.
     """
 
     grouped: bool
@@ -165,32 +165,34 @@ class Aggregates:
     found: dict[Aggregate, Column] = field(default_factory=dict)
 
     def column(self, call: Aggregate, context: Context) -> Column:
-        """The column that stands for the call above the aggregation."""
+        """The column that represents the call above the aggregation."""
         if call not in self.found:
             self.found[call] = context.column(call.function, call.type, call.nullable)
         return self.found[call]
 
     def averaged_as(self, column: Column, type_: DataType, context: Context) -> Column:
-        """The column for an average that is cast: of the type at once where that has more digits before the point."""
+        """The column for an average under a cast: computed in that type if it has more integer digits."""
         call = next((call for call, known in self.found.items() if known is column), None)
         if call is None or call.function != "avg" or not has_more_room(type_, call.type):
             return column
         if (type_.scale or 0) < (call.args[0].type.scale or 0):
-            return column  # the sum has digits that would be cut off first
+            return column  # the sum has digits that the cast would cut off first
         return self.column(replace(call, type=type_), context)
 
 
 @dataclass(slots=True)
 class Windows:
-    """The window calls of one SELECT, equal ones once, each with a syntax node of it; and the windows of its WINDOW
-    clause: syntax nodes by name, and what `expressions.windows` has made of them."""
+    """The window calls of one SELECT without duplicates, each with one of its syntax nodes.
+
+    Also the windows of its WINDOW clause: syntax nodes by name, and their bound form from `expressions.windows`.
+    """
 
     definitions: Mapping[str, Any] = field(default_factory=dict)
     bound: dict[str, Any] = field(default_factory=dict)
     found: dict[Window, tuple[Column, Any]] = field(default_factory=dict)
 
     def column(self, call: Window, node: Any, context: Context) -> Column:
-        """The column that stands for the call in the expressions around it."""
+        """The column that represents the call in the expressions around it."""
         if call not in self.found:
             self.found[call] = context.column(call.function, call.type, call.nullable), node
         return self.found[call][0]
@@ -198,11 +200,11 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where an expression stands: its scope, its clause (for messages), and whether aggregates may stand there.
+    """The context of an expression: its scope, its clause (for messages), and whether aggregates are allowed.
 
-    `aggregates` is None where they may not; `within` names the aggregate function whose argument this is. `windows` is
-    None where window calls may not stand. `grouped_queries` are the subqueries in GROUP BY of this SELECT, by their
-    syntax: one that is written there and above means the same, and each binding has columns of its own.
+    `aggregates` is None if they are not; `within` names the aggregate function whose argument this is. `windows` is
+    None if window calls are not allowed. `grouped_queries` are the subqueries in GROUP BY of this SELECT, by their
+    syntax: an equal one above the aggregation means the same, although each binding has columns of its own.
     """
 
     context: Context
@@ -214,7 +216,7 @@ class Frame:
     grouped_queries: dict[Any, Query] | None = None
 
     def bind(self, node: Any) -> Expr:
-        """The bound expression of a syntax node; errors carry the place of the innermost node concerned."""
+        """The bound expression of a syntax node; errors have the position of the innermost node concerned."""
         handler = self.context.handlers.get(type(node))
         with self.context.at(node):
             if handler is None:
@@ -225,12 +227,12 @@ class Frame:
         return bound
 
     def bind_all(self, nodes: Sequence[Any]) -> tuple[Expr, ...]:
-        """Several at once."""
+        """The bound expressions of several syntax nodes."""
         return tuple(self.bind(node) for node in nodes)
 
     def bind_query(self, node: Any) -> Query:
-        """A subquery that stands in the expression; aggregates of nothing but this query's columns in it are this
-        query's."""
+        """A subquery inside the expression; an aggregate in it that reads only this query's columns belongs to this
+        query."""
         return self.context.bind_query(node, replace(self.scope, holder=self), self.context)
 
     def inside(self, aggregate: str) -> Frame:
@@ -244,14 +246,14 @@ _INSTEAD = {
     exp.TableSample: "ORDER BY random() LIMIT n takes some rows",
     exp.DML: "a statement that writes stands alone, with RETURNING where its rows are wanted",
 }
-"""What to do instead of syntax that is refused as a whole."""
+"""Alternatives to syntax that is rejected as a whole."""
 
 
 def unsupported(node: Any) -> NotSupportedError:
-    """The error for syntax that sqlglot reads and nyala does not have."""
+    """The error for syntax that sqlglot parses and nyala does not support."""
     try:
         text = generate(node)
-    except Exception:  # a malformed tree cannot be printed either; its kind must do
+    except Exception:  # a malformed tree cannot be printed; its kind must suffice
         text = type(node).__name__
     shown = (text if len(text) <= 60 else text[:57] + "...") or type(node).__name__.upper()
     hint = next((hint for kind, hint in _INSTEAD.items() if isinstance(node, kind)), "")
@@ -259,7 +261,7 @@ def unsupported(node: Any) -> NotSupportedError:
 
 
 def only(node: Any, *allowed: str) -> None:
-    """Refuse a syntax node that carries any part besides those named: nothing is silently ignored."""
+    """Rejects a syntax node with any part besides those named: nothing is silently ignored."""
     for name, value in node.args.items():
         if value and name not in allowed:
             part = value[0] if isinstance(value, list) else value

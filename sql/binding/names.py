@@ -1,7 +1,7 @@
-"""Names of tables and views: which schema they lie in, and whether they are taken.
+"""Names of tables and views: their schema, and checks that a name is free.
 
-There is one schema of the user's, `main`, which may be written and need not be. `information_schema` has the
-relations of `catalog.information_schema`, which describe the catalog.
+There is one user schema, `main`, which may be written or omitted. `information_schema` has the relations of
+`catalog.information_schema`, which describe the catalog.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INFORMATION_SCHEMA = "information_schema"
 
 
 def schema_of(node: Any) -> str | None:
-    """The schema that a table node names; None where it names none. `UnknownTable` where there is no such schema."""
+    """The schema that a table node names; None if it names none. Raises `UnknownTable` if there is no such schema."""
     if node.args.get("catalog"):
         raise StatementError(f"there are no databases to choose from: write {SCHEMA}.table, or the table alone")
     if node.args.get("db") is None:
@@ -33,7 +33,7 @@ def schema_of(node: Any) -> str | None:
 
 
 def table_name(node: Any) -> str:
-    """The folded name of a table or view of the user's."""
+    """The folded name of a table or view in the user schema."""
     if schema_of(node) == INFORMATION_SCHEMA:
         raise StatementError(f"{INFORMATION_SCHEMA} can be read in FROM, and nothing else")
     if not isinstance(node.this, exp.Identifier):
@@ -42,7 +42,7 @@ def table_name(node: Any) -> str:
 
 
 def refuse_taken(name: str, catalog: Catalog, kind: str | None = None) -> None:
-    """Raise `DuplicateTable` where a table or a view has the name; with `kind`, only where it is that."""
+    """Raises `DuplicateTable` if a table or view has the name; with `kind`, only if it is of that kind."""
     if kind in (None, "table") and any(table.name == name for table in catalog.tables()):
         raise DuplicateTable(f"table {name} exists already")
     if kind in (None, "view") and catalog.view(name) is not None:

@@ -1,8 +1,8 @@
-"""Scopes: which names a place in a statement can see.
+"""Scopes: the names that are visible at a position in a statement.
 
-A scope holds the fields of one FROM clause; its parent is the scope of the query around it. A name is looked for in the
-innermost scope first and then outwards, so that a subquery may refer to its surroundings: such an outer reference is
-bound to the same `Column` that the outer query has.
+A scope holds the fields of one FROM clause; its parent is the scope of the surrounding query. A name is resolved in the
+innermost scope first and then outwards, so that a subquery may refer to its surroundings. Such an outer reference is
+bound to the same `Column` as in the outer query.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..syntax.written_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column that FROM offers.
+    """One column of FROM.
 
-    `relation` is the alias it belongs to, None for a column that USING or NATURAL merged of two; `merged` marks the two
-    originals, which are seen only when qualified. `expr` is a Column, but for a FULL JOIN's merged column. A `hidden`
-    one is seen where it is named, and not by `*` and NATURAL.
+    `relation` is its alias, None for a column that USING or NATURAL merged; `merged` marks the two originals, which are
+    visible only when qualified. `expr` is a Column, except for a FULL JOIN's merged column. A `hidden` field is visible
+    by name, but not to `*` and NATURAL.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Field:
 class CommonTable:
     """A bound CTE: its `query`, the `names` of its columns, and whether the statement refers to it more than once.
 
-    Within a recursive query, `working` is its key: the name stands for the rows of the round before there, and `query`
-    is the first part of the recursive query, which has their types.
+    Within a recursive query, `working` is its key: there the name means the rows of the previous round, and `query` is
+    the anchor of the recursive query, which has their types.
     """
 
     query: Query
@@ -50,11 +50,11 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is visible; `relations` are the aliases of FROM in order, also those without columns.
+    """The visible names; `relations` are the aliases of FROM in order, also those without columns.
 
-    `beside` are fields that only LATERAL would let be seen, `outputs` the names that the select list gives, which its
-    own block does not see: both for messages. `holder` is the `context.Frame` of the expression whose subquery sees
-    this scope; None where that is no expression.
+    `beside` are fields that are visible only with LATERAL, `outputs` the output names of the select list, which its own
+    block cannot read: both for messages. `holder` is the `context.Frame` of the expression whose subquery uses this
+    scope; None if that is not an expression.
     """
 
     parent: Scope | None = None
@@ -75,10 +75,10 @@ class Scope:
         return None
 
     def resolve(self, name: str, qualifier: str | None = None) -> Expr:
-        """What a column name means here.
+        """The expression that a column name refers to.
 
-        Raises `AmbiguousColumn` where two fields of one scope have it, `UnknownTable` where no relation is called
-        `qualifier`, `UnknownColumn` where nothing has it; each names what exists.
+        Raises `AmbiguousColumn` if two fields of one scope match, `UnknownTable` if no relation is called `qualifier`,
+        and `UnknownColumn` if nothing matches; each lists what exists.
         """
         scope: Scope | None = self
         while scope is not None:
@@ -130,7 +130,7 @@ class Scope:
         return UnknownColumn(f"column {name} does not exist{did_you_mean(name, names, 'the tables here have')}")
 
     def star(self, qualifier: str | None = None) -> list[Field]:
-        """The fields of `*` or `qualifier.*`; `UnknownTable` where no relation of FROM is called that."""
+        """The fields of `*` or `qualifier.*`; raises `UnknownTable` if no relation of FROM has that name."""
         if qualifier is None:
             return [f for f in self.fields if not (f.merged or f.hidden)]
         if qualifier not in self.relations:

@@ -1,6 +1,6 @@
-"""Walking and rewriting bound queries, subqueries' insides included; `expressions.walk` and `transform` stop there.
+"""Walks and rewrites bound queries, including the insides of subqueries, where `expressions.walk` and `transform` stop.
 
-Queries that several places share (a CTE used twice) stay one object: a rewriting maps equal inputs to one output.
+Queries that several references share (a CTE used twice) stay one object: a rewrite maps equal inputs to one output.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..expressions import SUBQUERIES, Column, Expr, walk
 
 Change = Callable[[Expr], Expr]
 Mapped: TypeAlias = dict[int, tuple[Query, Query]]
-"""What became of each query, by its `id`; the query is kept, so that its `id` stays its own."""
+"""The rewritten form of each query, by `id`; the query is kept alive, so that its `id` is not reused."""
 
 
 def expressions_of(query: Query) -> Iterator[Expr]:
-    """The root expressions of a query, those of derived tables and set operations' sides included, of subquery
-    expressions excluded."""
+    """The root expressions of a query: those of derived tables and of both sides of set operations included, those of
+    subquery expressions excluded."""
     body = query.body
     if isinstance(body, Select):
         if body.relation is not None:
@@ -68,14 +68,14 @@ def walk_deep(query: Query) -> Iterator[Expr]:
 
 
 def columns_read(query: Query) -> frozenset[int]:
-    """The numbers of all columns that a query reads anywhere, its own and outer ones."""
+    """The numbers of all columns that a query reads, its own and outer ones."""
     return frozenset(node.id for node in walk_deep(query) if isinstance(node, Column))
 
 
 def map_query(query: Query, change: Change, mapped: Mapped) -> Query:
     """The query with `change` applied to each of its root expressions (those of `expressions_of`).
 
-    `mapped` remembers what became of each query: for whoever maps several that may share some.
+    `mapped` records the result for each query: for callers that map several queries with shared parts.
     """
     if id(query) not in mapped:
         mapped[id(query)] = query, _mapped(query, change, mapped)

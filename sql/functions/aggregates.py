@@ -1,8 +1,8 @@
-"""Functions of the rows of a group.
+"""Aggregate functions, over the rows of a group.
 
-Rows in which an argument is NULL count for nothing, but for `count(*)`. What a call says beside its arguments
-(DISTINCT, FILTER, ORDER BY, WITHIN GROUP) is bound in `binding.expressions.aggregates`; of ordered-set functions, the
-last argument here is the key of their WITHIN GROUP.
+Rows in which an argument is NULL are ignored, except by `count(*)`. Clauses of a call besides its arguments (DISTINCT,
+FILTER, ORDER BY, WITHIN GROUP) are bound in `binding.expressions.aggregates`. For ordered-set functions, the last
+argument here is the key of their WITHIN GROUP.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .arguments import number, refuse, truth
 from .function import Args, Builder, Function
 
 WITHIN_GROUP = {"percentile_cont": 1, "percentile_disc": 1, "mode": 0}
-"""The functions that are written with WITHIN GROUP, and how many arguments they then have before it."""
+"""The functions that are written with WITHIN GROUP, and the number of arguments they then have before it."""
 
 ORDER_SENSITIVE = frozenset(("string_agg", "any_value"))
-"""Aggregates for which ORDER BY inside the call makes a difference."""
+"""Aggregates whose result depends on ORDER BY inside the call."""
 
 ALWAYS_DEFINED = frozenset(
     [
@@ -70,7 +70,7 @@ def _summand(function: Function, arg: Expr) -> Expr:
 
 
 def _minmax(function: Function, args: Args) -> Expr:
-    """FALSE is less than TRUE, so the least of truths is whether all are true."""
+    """The extreme of any ordered type; FALSE is less than TRUE, so the minimum of BOOLEANs is true if all are true."""
     if args[0].type == BOOLEAN:
         return Aggregate(BOOLEAN, True, {"min": "bool_and", "max": "bool_or"}[function.name], args)
     return Aggregate(args[0].type, True, function.name, (_ordered(function, args[0], 0),))
@@ -116,7 +116,7 @@ def _bits(function: Function, args: Args) -> Expr:
 
 
 def _statistic(canonical: str) -> Builder:
-    """Of numbers, computed with as DOUBLEs."""
+    """A statistic of numbers, computed as DOUBLEs."""
 
     def build(function: Function, args: Args) -> Expr:
         doubles = tuple(cast(number(function, arg, position), DOUBLE) for position, arg in enumerate(args))
@@ -195,7 +195,7 @@ AGGREGATE = (
     ),
     Function(
         "approx_count_distinct", "approx_count_distinct(value)", 1, 1, _sketch, kind="aggregate",
-        description="About how many distinct values there are, within 2 % mostly, in little memory however many",
+        description="The approximate number of distinct values, mostly within 2 %, in constant memory",
         example="SELECT approx_count_distinct(x % 2) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="2",
     ),
     Function(
@@ -220,7 +220,7 @@ AGGREGATE = (
     ),
     Function(
         "max", "max(value)", 1, 1, _minmax, kind="aggregate",
-        description="The largest value; of truths, whether any is true",
+        description="The largest value; of BOOLEANs, true if any is true",
         example="SELECT max(x) FROM (VALUES (1), (3), (NULL)) AS t (x)", result="3",
     ),
     Function(
@@ -242,13 +242,13 @@ AGGREGATE = (
     ),
     Function(
         "bool_and", "bool_and(condition)", 1, 1, _truths, kind="aggregate",
-        description="Are all values true?",
+        description="True if all values are true",
         example="SELECT bool_and(x > 1) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="false",
         aliases=("every",),
     ),
     Function(
         "bool_or", "bool_or(condition)", 1, 1, _truths, kind="aggregate",
-        description="Is any value true?",
+        description="True if any value is true",
         example="SELECT bool_or(x > 1) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="true",
     ),
     Function(
@@ -318,12 +318,12 @@ AGGREGATE = (
     ),
     Function(
         "regr_intercept", "regr_intercept(y, x)", 2, 2, _statistic("regr_intercept"), kind="aggregate",
-        description="Where the line through the points (x, y) meets the y axis",
+        description="The y value at which the line through the points (x, y) meets the y axis",
         example="SELECT regr_intercept(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="-2",
     ),
     Function(
         "regr_r2", "regr_r2(y, x)", 2, 2, _statistic("regr_r2"), kind="aggregate",
-        description="The square of the coefficient of correlation: how well the line fits",
+        description="The square of the coefficient of correlation: 1 for a perfect fit of the line",
         example="SELECT round(regr_r2(y, x)::DECIMAL(9,4), 2) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)",
         result="0.94",
     ),

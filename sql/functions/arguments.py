@@ -1,7 +1,7 @@
-"""What builders ask of an argument: a text, a whole number, a number, a truth value, a moment, a quoted unit.
+"""Checks and conversions of arguments for builders: text, whole number, number, truth value, moment, quoted unit.
 
-Each takes the function, the argument and its position (from 0), and gives the argument, a bare NULL or a quoted text
-converted; `TypeMismatch` names the argument and shows how the function is called.
+Each takes the function, the argument and its position (from 0), and returns the argument, with a bare NULL or a quoted
+text converted. `TypeMismatch` names the argument and shows the function's signature.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def number(function: Function, arg: Expr, position: int = 0) -> Expr:
 
 
 def truth(function: Function, arg: Expr, position: int = 0) -> Expr:
-    """A BOOLEAN; a quoted one, too."""
+    """A BOOLEAN; a quoted one is converted."""
     if arg.type.kind is Kind.NULL or is_text_literal(arg):
         return convert(arg, BOOLEAN)
     if arg.type != BOOLEAN:
@@ -70,7 +70,7 @@ def moment(function: Function, arg: Expr, position: int = 0) -> Expr:
 
 
 def unit(function: Function, arg: Expr, known: Sequence[str]) -> str:
-    """A quoted unit out of `known`, which are in the singular; a plural is taken too."""
+    """A quoted unit out of `known`, which are in the singular; a plural is accepted too."""
     if not isinstance(arg, Literal) or not isinstance(arg.value, str):
         raise TypeMismatch(f"the first argument of {function.name} must be a quoted unit: {', '.join(known)}")
     word = arg.value.lower()

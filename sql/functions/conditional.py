@@ -1,4 +1,4 @@
-"""Functions that choose among values."""
+"""Functions that select among values."""
 
 from __future__ import annotations
 

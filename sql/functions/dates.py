@@ -19,10 +19,10 @@ FIELDS = (
     *("millennium", "century", "decade", "year", "isoyear", "quarter", "month", "week", "day", "doy", "dow", "isodow"),
     *("hour", "minute", "second", "milliseconds", "microseconds", "epoch", "julian"),
 )
-"""What EXTRACT and date_part take. With fractions, as DECIMALs, come `second`, `milliseconds` and `epoch`."""
+"""The fields of EXTRACT and date_part. `second`, `milliseconds` and `epoch` have fractions, as DECIMALs."""
 
 PARTS = (*FIELDS, "seconds")
-"""Canonical names of what EXTRACT is bound into: `seconds` has its fraction, `second` has none."""
+"""Canonical names that EXTRACT is bound to: `seconds` has its fraction, `second` has none."""
 
 TRUNCATIONS = (
     *("millennium", "century", "decade", "year", "quarter", "month", "week", "day", "hour", "minute", "second"),
@@ -37,7 +37,7 @@ _OTHER_NAMES = {"millisecond": "milliseconds", "microsecond": "microseconds", "m
 
 
 def field_name(word: str) -> str:
-    """The field or unit that a word means, whatever its case and number; the word itself where it means none."""
+    """The field or unit for a word, whatever its case and number; the word itself if there is none."""
     name = word.strip().lower()
     if name in FIELDS:
         return name
@@ -77,7 +77,7 @@ def _part_type(name: str, type_: DataType) -> DataType:
 
 
 def _part(function: Function, args: Args) -> Expr:
-    """A function named as the part it takes, which is whole."""
+    """A function named after the field that it extracts, as a whole number."""
     if function.name == "second" and args[0].type != DATE:
         arg = args[0] if args[0].type == INTERVAL else moment(function, args[0])
         if arg.type != DATE:
@@ -90,7 +90,7 @@ def _part_by_name(function: Function, args: Args) -> Expr:
 
 
 def _date_trunc(function: Function, args: Args) -> Expr:
-    """DATE stays DATE; PostgreSQL would make it a timestamp."""
+    """date_trunc, for which DATE stays DATE; PostgreSQL would return a timestamp."""
     name = _named(function, args[0], TRUNCATIONS)
     arg = args[1] if args[1].type == INTERVAL else moment(function, args[1], 1)
     if arg.type == DATE and name in _OF_A_DAY:
@@ -271,27 +271,27 @@ DATES = (
     ),
     Function(
         "date_add", "date_add(date or timestamp, interval)", 2, 2, _shift, calls=("add",),
-        description="The moment so much later; also value + interval",
+        description="The moment plus the interval; also value + interval",
         example="date_add(TIMESTAMP '2021-10-31 00:00:00', INTERVAL '1 day 02:00')", result="2021-11-01 02:00:00",
     ),
     Function(
         "date_subtract", "date_subtract(date or timestamp, interval)", 2, 2, _shift, calls=("sub",),
-        aliases=("date_sub",), description="The moment so much earlier; also value - interval",
+        aliases=("date_sub",), description="The moment minus the interval; also value - interval",
         example="date_subtract(TIMESTAMP '2021-03-31', INTERVAL '1 month')", result="2021-02-28 00:00:00",
     ),
     Function(
         "add_months", "add_months(date or timestamp, months)", 2, 2, _add_months,
-        description="The moment so many months later, at most the month's last day",
+        description="The moment n months later, at most the month's last day",
         example="add_months(DATE '2024-01-31', 1)", result="2024-02-29",
     ),
     Function(
         "months_between", "months_between(date or timestamp, date or timestamp)", 2, 2, _months_between,
-        description="The months from the second to the first; what is left of days counts as 31sts",
+        description="The months from the second to the first; remaining days count as 31sts of a month",
         example="months_between(DATE '2024-03-31', DATE '2024-02-29')", result="1",
     ),
     Function(
         "datediff", "datediff('unit', start, end)", 3, 3, _difference, aliases=("date_diff",),
-        description=f"How many beginnings of the unit lie between two moments: {', '.join(TRUNCATIONS)}",
+        description=f"The number of beginnings of the unit between two moments: {', '.join(TRUNCATIONS)}",
         example="datediff('month', DATE '2024-01-31', DATE '2024-02-01')", result="1",
     ),
     Function(
@@ -317,16 +317,16 @@ DATES = (
     ),
     Function(
         "make_date", "make_date(year, month, day)", 3, 3, _make_date,
-        description="The date of three numbers", example="make_date(2013, 7, 15)", result="2013-07-15",
+        description="The date from year, month and day", example="make_date(2013, 7, 15)", result="2013-07-15",
     ),
     Function(
         "make_timestamp", "make_timestamp(year, month, day, hour, minute, second)", 6, 6, _make_timestamp,
-        description="The timestamp of six numbers, seconds with a fraction",
+        description="The timestamp from six numbers; seconds may have a fraction",
         example="make_timestamp(2013, 7, 15, 8, 15, 23.5)", result="2013-07-15 08:15:23.500000",
     ),
     Function(
         "make_interval", "make_interval(years [, months, weeks, days, hours, minutes, seconds])", 1, 7, _make_interval,
-        description="The interval of up to seven numbers", example="make_interval(0, 2, 0, 10)",
+        description="The interval from up to seven numbers", example="make_interval(0, 2, 0, 10)",
         result="2 mons 10 days",
     ),
     Function(
@@ -345,7 +345,7 @@ DATES = (
     Function(
         "to_timestamp", "to_timestamp(text, 'template') or to_timestamp(seconds)", 1, 2, _to_timestamp,
         category="formatting", calls=("to_timestamp", "from_epoch"),
-        description="The timestamp that a text spells by a template, or so many seconds after 1970-01-01",
+        description="The timestamp that a text spells by a template, or n seconds after 1970-01-01",
         example="to_timestamp(1284352323)", result="2010-09-13 04:32:03",
     ),
     Function(

@@ -1,4 +1,4 @@
-"""Functions that may refuse a row: `tests/executor/expressions/test_fallible.py` calls all functions to find them."""
+"""Functions that may raise an error for a row: `tests/executor/expressions/test_fallible.py` calls all to find them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ _NAMES = """
 """
 
 FALLIBLE: Final = frozenset(_NAMES.split())
-"""Functions that may refuse a row (division by zero, out of range), by their canonical names. They are not computed for
-rows that do not need them: branches of a CASE not taken, rows that an earlier condition dropped."""
+"""Canonical names of functions that may raise an error for a row (division by zero, out of range).
+
+They are not computed for rows that do not need them: branches of a CASE not taken, rows that an earlier condition
+filtered out.
+"""
 
 OVERFLOWING: Final = frozenset(("add", "sub", "mul", "neg"))
-"""Functions that may refuse a row where the result's type does not hold every result of the operands' types."""
+"""Functions that may raise an error for a row if the result's type does not hold every result of the operands' types.
+"""

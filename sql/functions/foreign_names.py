@@ -1,8 +1,7 @@
-"""Functions that other databases have under names that nyala does not know, and what to write instead.
+"""Functions of other databases that nyala does not have, with alternatives.
 
-The names are those of DuckDB, PostgreSQL, SQLite, MySQL, SQL Server and Spark. What stands beside a name is an
-expression, or a sentence where nyala has none. Calls of it are written with a parenthesis, so that a test can look each
-of them up.
+The names are those of DuckDB, PostgreSQL, SQLite, MySQL, SQL Server and Spark. The alternative is an expression, or a
+sentence if nyala has none. Function calls in it have a parenthesis, so that a test can look up each of them.
 """
 
 from __future__ import annotations
@@ -153,8 +152,8 @@ _SERVER: Final = {
     "lastval": _NO_LAST_ID,
     "nextval": _NO_SEQUENCES,
     "currval": _NO_SEQUENCES,
-    "version": "nyala.__version__ says it in Python, `nyala --version` in a shell",
-    "sqlite_version": "nyala.__version__ says it in Python, `nyala --version` in a shell",
+    "version": "nyala.__version__ has it in Python, `nyala --version` in a shell",
+    "sqlite_version": "nyala.__version__ has it in Python, `nyala --version` in a shell",
     "current_user": "there are no users",
     "user": "there are no users",
     "current_schema": "there is one schema, main",
@@ -163,11 +162,11 @@ _SERVER: Final = {
 }
 
 FOREIGN: Mapping[str, str] = MappingProxyType({**_TEXT, **_NUMBERS, **_TIMES, **_VALUES, **_GROUPS, **_SERVER})
-"""What to write instead, by a foreign name in lower case."""
+"""The alternative for a foreign name in lower case."""
 
 
 def instead_of(name: str) -> str:
-    """The end of a sentence about an unknown function; "" where the name is not known from elsewhere either.
+    """The end of the error message for an unknown function; "" if the name is not a foreign one either.
 
     >>> instead_of("len"), instead_of("frobnicate")
     ('; nyala has length(text)', '')

@@ -1,4 +1,4 @@
-"""The record of one function, and the calls that functions are built into."""
+"""The record of one function, and helpers for the calls that functions are built into."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ..expressions import Call, Expr
 
 Args: TypeAlias = tuple[Expr, ...]
 Builder: TypeAlias = Callable[["Function", Args], Expr]
-"""Makes the bound node for arguments whose number is right; raises `TypeMismatch` where their types are not."""
+"""Makes the bound node for arguments of the right number; raises `TypeMismatch` if their types are not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One name that a statement may call, with what a person wants to know of it.
+    """One callable function name, with its documentation.
 
     Attributes
     ----------
-    signature : how a call is written, for people
-    least, most : how many arguments it takes; `most` None is any number
+    signature : syntax of a call, for display
+    least, most : number of arguments; `most` None is any number
     kind : "scalar", "aggregate", "window" or "table"
-    category : the heading it stands under in the documentation
+    category : heading in the documentation
     description : one sentence without its full stop
     example : an expression, or a whole query that starts with SELECT
-    result : what the example gives, as the shell shows it; NULL for NULL; values by comma, rows by semicolon
+    result : the example's result, as the shell shows it; NULL for NULL; values by comma, rows by semicolon
     aliases : other names of the same function
-    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must know; None for
-        its own name
-    strict : NULL where any argument is NULL
-    volatile : another value at every call, so that it is neither folded nor moved
+    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must implement; None
+        for its own name
+    strict : NULL if any argument is NULL
+    volatile : a different value at every call, so that it is neither folded nor moved
     """
 
     name: str
@@ -51,7 +51,7 @@ class Function:
 
     @property
     def aggregate(self) -> bool:
-        """Is it computed over the rows of a group?"""
+        """True if it is computed over the rows of a group."""
         return self.kind == "aggregate"
 
     @property
@@ -61,10 +61,10 @@ class Function:
 
 
 def comparable(expr: Expr) -> Expr:
-    """What is compared in place of a value: an INTERVAL's length, where a month is 30 days and a day 24 hours."""
+    """The value to compare in place of another: an INTERVAL's length, where a month is 30 days and a day 24 hours."""
     return call(BIGINT, "interval_length", expr) if expr.type == INTERVAL else expr
 
 
 def call(type_: DataType, name: str, *args: Expr) -> Call:
-    """A strict call: NULL where an argument may be NULL."""
+    """A strict call: NULL if any argument is NULL."""
     return Call(type_, any(arg.nullable for arg in args), name, args)

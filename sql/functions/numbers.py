@@ -19,7 +19,7 @@ def _same(function: Function, args: Args) -> Expr:
 
 
 def _to_whole(function: Function, args: Args) -> Expr:
-    """floor and ceil: a DECIMAL without its fraction, a DOUBLE stays DOUBLE, an integer stays itself."""
+    """floor and ceil: a DECIMAL without its fraction; DOUBLEs and integers keep their type."""
     arg = number(function, args[0])
     if arg.type.is_integer:
         return arg
@@ -50,7 +50,7 @@ def _round(function: Function, args: Args) -> Expr:
 
 
 def _with_room(type_: DataType) -> DataType:
-    """The type with one integer digit more, for what rounding up adds."""
+    """The type with one more integer digit, for the carry of rounding up."""
     exact = as_decimal(type_)
     assert exact.precision is not None and exact.scale is not None
     return DECIMAL(min(MAX_PRECISION, exact.precision + 1), exact.scale)
@@ -89,7 +89,7 @@ def _logarithm(function: Function, args: Args) -> Expr:
 
 
 def _same_integers(function: Function, args: Args) -> Expr:
-    """Two integers, of the wider type."""
+    """A function of two integers, in the wider type."""
     for position, arg in enumerate(args):
         if not (arg.type.is_integer or (isinstance(arg, Literal) and arg.value is None)):
             raise refuse(function, arg, position)
@@ -156,7 +156,7 @@ NUMBERS = (
     ),
     Function(
         "round", "round(number [, digits])", 1, 2, _round, calls=("round", "round_per_row"),
-        description="The number with so many digits after the point, none if not said, negative for tens and "
+        description="The number with n digits after the point (by default 0), negative for tens and "
         "hundreds; exact numbers are rounded half away from zero, DOUBLEs half to even",
         example="round(42.4382, 2)", result="42.44",
     ),
@@ -186,7 +186,7 @@ NUMBERS = (
     ),
     Function(
         "trunc", "trunc(number [, digits])", 1, 2, _trunc, aliases=("truncate",),
-        description="The number cut, not rounded, to so many digits after the point (none, if not said)",
+        description="The number cut, not rounded, to n digits after the point (by default 0)",
         example="trunc(42.4382, 2)", result="42.43",
     ),
     Function(
@@ -196,7 +196,7 @@ NUMBERS = (
     _function_of_double("cbrt", "The cube root", "cbrt(64.0)", "4"),
     Function(
         "log", "log([base,] number)", 1, 2, _logarithm, calls=("log", "log10"),
-        description="The logarithm to base 10, or to the base that is said first", example="log(2, 64)", result="6",
+        description="The logarithm to base 10, or to the base given first", example="log(2, 64)", result="6",
     ),
     _function_of_double("log2", "The logarithm to base 2", "log2(8)", "3"),
     _function_of_double("sin", "The sine of an angle in radians", "sin(1)", "0.8414709848078965"),
@@ -236,7 +236,7 @@ NUMBERS = (
     ),
     Function(
         "width_bucket", "width_bucket(number, low, high, count)", 4, 4, _bucket,
-        description="In which of so many equal parts of low to high the number lies: 0 below, count + 1 above",
+        description="The number of the equal part of low to high that holds the number: 0 below, count + 1 above",
         example="width_bucket(5.35, 0.024, 10.06, 5)", result="3",
     ),
     Function(

@@ -1,4 +1,4 @@
-"""The page of all functions, docs/functions.md, made from the registry."""
+"""Generates the page of all functions, docs/functions.md, from the registry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTRODUCTION = """# Functions
 
 Made from the function registry by `python -m nyala.sql.functions`; the tests run every example. `SHOW FUNCTIONS` lists
 the same in SQL. Unless the description says otherwise, a function gives NULL where an argument is NULL. Characters of
-texts are counted from 1. What operators there are is in [sql.md](sql.md#expressions).
+texts are counted from 1. Operators are listed in [sql.md](sql.md#expressions).
 """
 
 

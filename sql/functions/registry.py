@@ -1,4 +1,4 @@
-"""Every function there is, by name; what calls of them are built into."""
+"""The registry of all functions by name; builds their calls."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ OPERATORS = frozenset(
         *("interval_between", "interval_length"),
     ]
 )
-"""What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts,
-`saturated` stands below comparisons (`coercion.comparands`), limits in the frames of windows
-(`binding.expressions.windows`)."""
+"""The calls that operators are bound into.
+
+`like` and `ilike` escape with a backslash, `concat` takes two or more texts, `saturated` occurs below comparisons
+(`coercion.comparands`) and in limits of window frames (`binding.expressions.windows`).
+"""
 
 
 def _under(category: str, functions: Iterable[Function]) -> list[Function]:
-    """The functions under a heading, unless they have one of their own."""
+    """The functions of a heading, unless they have their own."""
     return [function if function.category else replace(function, category=category) for function in functions]
 
 
@@ -52,7 +54,7 @@ FUNCTIONS: tuple[Function, ...] = (
 REGISTRY: Mapping[str, Function] = MappingProxyType(
     {name: function for function in FUNCTIONS for name in (function.name, *function.aliases)}
 )
-"""Every function that a statement may call, by its names in lower case."""
+"""Every callable function, by its names in lower case."""
 
 AGGREGATES = frozenset(name for function in FUNCTIONS if function.kind == "aggregate" for name in function.canonical)
 """Canonical names of `Aggregate` nodes."""
@@ -60,19 +62,19 @@ AGGREGATES = frozenset(name for function in FUNCTIONS if function.kind == "aggre
 SCALARS = OPERATORS | frozenset(
     name for function in FUNCTIONS if function.kind == "scalar" for name in function.canonical
 )
-"""Canonical names of `Call` nodes: what an executor must know."""
+"""Canonical names of `Call` nodes, all of which an executor must implement."""
 
 VOLATILE = frozenset(name for function in FUNCTIONS if function.volatile for name in function.canonical)
-"""Canonical names of calls that give another value each time: not to be folded, moved, shared or left out."""
+"""Canonical names of calls with a different value each time: not to be folded, moved, shared or omitted."""
 
 
 def is_volatile(expr: Expr) -> bool:
-    """Does the expression give another value at every call, so that it must be computed once and where it stands?"""
+    """True if the expression has a different value at every call, so that it must be computed once and in place."""
     return any(isinstance(node, Call) and node.function in VOLATILE for node in walk(expr))
 
 
 def look_up(name: str) -> Function:
-    """The function of a name in lower case; `UnknownFunction` lists close ones."""
+    """The function of a name in lower case; `UnknownFunction` lists similar ones."""
     try:
         return REGISTRY[name]
     except KeyError:
@@ -81,7 +83,7 @@ def look_up(name: str) -> Function:
 
 
 def build(name: str, args: Args) -> Expr:
-    """The bound call of a function; `UnknownFunction` or `TypeMismatch` says what it takes instead."""
+    """The bound call of a function; raises `UnknownFunction` or `TypeMismatch`, with its signature."""
     function = look_up(name)
     if len(args) < function.least or (function.most is not None and len(args) > function.most):
         raise UnknownFunction(f"{name} was given {_count(len(args))}; it is {function.signature}")

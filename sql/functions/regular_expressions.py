@@ -1,8 +1,8 @@
-r"""Regular expressions of PostgreSQL ("advanced" ones), read and written anew for RE2.
+r"""Regular expressions of PostgreSQL ("advanced" ones), parsed and rewritten for RE2.
 
-RE2 takes time linear in the text, whatever the pattern, so no pattern can hold a statement up. The price is what needs
-memory of the way here, or a look beyond the match: back references and look-around, which are refused by name. What the
-two read differently is translated:
+RE2 takes time linear in the text, whatever the pattern, so no pattern can block a statement. It therefore lacks
+features that need backtracking or context beyond the match: back references and look-around, which are rejected by
+name. Syntax that the two interpret differently is translated:
 
     PostgreSQL                                  RE2
     \y \Y \Z                                    \b \B \z
@@ -14,9 +14,9 @@ two read differently is translated:
 
 Flags: `i` ignore case, `c` do not; `n` or `m` newline-sensitive (`.` and `[^...]` stop at line ends, `^` and `$` match
 there), `p` only the former, `w` only the latter, `s` neither (the default); `x` blanks and comments in the pattern are
-ignored; `g` all matches. The last of several that contradict each other holds.
+ignored; `g` all matches. The last of contradictory flags wins.
 
-Alternatives are tried from left to right, as in Perl; PostgreSQL takes the longest. Edges of words (`\y`, `\m`, `\M`)
+Alternatives are tried from left to right, as in Perl; PostgreSQL takes the longest. Word boundaries (`\y`, `\m`, `\M`)
 are those of ASCII words.
 """
 
@@ -43,7 +43,7 @@ _NO_WORD = (
 _SPACE = r"\t-\r\x{85}\p{Z}"
 _NO_SPACE = r"\x{0}-\x{8}\x{e}-\x{1f}!-\x{84}\x{86}-\x{9f}\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}"
 _SHORTHANDS = {"d": "0-9", "w": _WORD, "s": _SPACE, "D": r"\x{0}-/:-\x{10ffff}", "W": _NO_WORD, "S": _NO_SPACE}
-"""What stands in brackets for the escape; outside, `\\D \\W \\S` are the negated brackets of the others."""
+"""The class in brackets for an escape; outside, `\\D \\W \\S` are the negated brackets of the others."""
 _CLASSES = {
     **{name: f"[:{name}:]" for name in ("xdigit", "blank", "cntrl", "ascii")},
     "alpha": r"\p{L}", "digit": "0-9", "alnum": r"\p{L}\p{N}", "upper": r"\p{Lu}", "lower": r"\p{Ll}",
@@ -66,7 +66,7 @@ class Regex:
     ----------
     plain : without groups that capture
     capturing : the same with the groups `g1`, `g2`, ... by name
-    groups : how many there are
+    groups : number of groups
     """
 
     plain: str
@@ -76,8 +76,11 @@ class Regex:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of a pattern: can it match the empty text, and does every other match begin, end, with a word character?
-    `edge` is "m" or "M" for what must be settled by its neighbours."""
+    """A part of a pattern; records whether it can match the empty text, and whether every other match begins or ends
+    with a word character.
+
+    `edge` is "m" or "M" if its neighbours determine the translation.
+    """
 
     plain: str
     capturing: str
@@ -89,14 +92,14 @@ class _Piece:
 
 @lru_cache(maxsize=1024)
 def parse(pattern: str, flags: str = "") -> Regex:
-    """A regular expression as RE2 reads it.
+    """Parses a regular expression and rewrites it for RE2.
 
     Raises
     ------
     InvalidText
-        It is none, or a flag is unknown.
+        If it is not a regular expression, or a flag is unknown.
     NotSupportedError
-        It needs what RE2 does not have.
+        If it needs a feature that RE2 does not have.
     """
     parser = _Parser(pattern)
     check_flags(flags)
@@ -106,7 +109,7 @@ def parse(pattern: str, flags: str = "") -> Regex:
     if parser.more:
         parser.refuse("a ) without its (")
     if parser.is_within_words and whole.empty:
-        # RE2 would find it between the bytes of a character.
+        # RE2 would match it between the bytes of a character.
         parser.lacks(r"\Y (no edge of a word) in a pattern that may match the empty text")
     scope = f"(?{'i' if parser.ignore_case else ''}{'m' if parser.lines else ''}{'' if parser.stops else 's'}:"
     return Regex(f"{scope}{whole.plain})", f"{scope}{whole.capturing})", parser.groups)
@@ -142,14 +145,14 @@ def similar_pattern(pattern: str, escape: str = "\\") -> str:
 
 
 def check_flags(flags: str) -> None:
-    """Raise `InvalidText` where a flag is unknown."""
+    """Raises `InvalidText` if a flag is unknown."""
     for flag in flags:
         if flag not in _FLAGS:
             raise InvalidText(f"'{flag}' is not a flag of regular expressions; there are {', '.join(_FLAGS)}")
 
 
 class _Parser:
-    """Recursive descent: alternatives of sequences of pieces, each maybe repeated."""
+    """Recursive descent parser: alternatives of sequences of pieces, each optionally repeated."""
 
     def __init__(self, pattern: str) -> None:
         self.groups = 0
@@ -182,7 +185,7 @@ class _Parser:
         return letters.replace("t", "")
 
     def set(self, flag: str) -> None:
-        """Take a flag."""
+        """Sets a flag."""
         if flag in "ic":
             self.ignore_case = flag == "i"
         elif flag in "nmpsw":
@@ -285,7 +288,7 @@ class _Parser:
         )
 
     def _quantifier(self) -> str:
-        """`*`, `+`, `?` or `{m,n}`, as few times as possible with a `?` behind it; "" where there is none."""
+        """`*`, `+`, `?` or `{m,n}`, non-greedy with a `?` after it; "" if there is none."""
         if not self.more:
             return ""
         found = self._text[self._at]
@@ -352,7 +355,7 @@ class _Parser:
         )
 
     def _switches(self) -> str:
-        """`i:` or `i)`, and the like: flags as RE2 has them, from here to the end of a group."""
+        """`i:` or `i)`, and the like: RE2's flags, up to the end of the group."""
         start = self._at
         while self.more and self._text[self._at] in "imsU-":
             self._at += 1
@@ -362,7 +365,7 @@ class _Parser:
         return self._text[start : self._at]
 
     def _escape(self) -> _Piece:
-        char = self._next("what \\ escapes")
+        char = self._next("a character after \\")
         if char in _EDGES:
             self.is_within_words |= char in "YB"
             return _Piece(_EDGES[char], _EDGES[char], True, True, True)
@@ -386,7 +389,7 @@ class _Parser:
         return f"\\{char}{self._next('a class of characters')}"
 
     def _escaped(self, char: str) -> str:
-        """The one character that an escape stands for."""
+        """The one character that an escape represents."""
         if char in _ESCAPED:
             return _ESCAPED[char]
         if char == "c":
@@ -433,7 +436,7 @@ class _Parser:
         return _Piece(found, found, False, of_words, of_words)
 
     def _member(self) -> tuple[str, str, bool]:
-        """A character, or "" for a class; how it is written in brackets; whether it is of word characters alone."""
+        """A character, or "" for a class; its form in brackets; True if it contains only word characters."""
         if self._skip("[:"):
             name = self._until(":]", "a class")
             if name not in _CLASSES:
@@ -447,7 +450,7 @@ class _Parser:
                 return char, _quoted(char), _is_word_character(char)
         char = self._next("a ]")
         if char == "\\":
-            char = self._next("what \\ escapes")
+            char = self._next("a character after \\")
             if char in _SHORTHANDS:
                 return "", _SHORTHANDS[char], char in _OF_WORDS
             if char in "pP":
@@ -476,8 +479,8 @@ def _kind(char: str) -> tuple[bool, bool]:
 
 
 def _is_word(pieces: list[_Piece], at_start: bool) -> bool:
-    """Does every match of the pieces in a row, but the empty one, begin with a word character? (With the pieces
-    reversed: end.)"""
+    """True if every non-empty match of the pieces in sequence begins with a word character. (With the pieces reversed:
+    ends.)"""
     for piece in pieces:
         if not (piece.starts if at_start else piece.ends):
             return False

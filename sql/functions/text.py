@@ -14,21 +14,21 @@ from .regular_expressions import check_flags, parse, similar_pattern
 
 
 def _concat(function: Function, args: Args) -> Expr:
-    """`concat` takes anything and skips NULLs, unlike `||`."""
+    """`concat` accepts any type and skips NULLs, unlike `||`."""
     texts = [cast(arg, STRING) for arg in args]
     solid = [Call(STRING, False, "coalesce", (t, Literal(STRING, False, ""))) if t.nullable else t for t in texts]
     return solid[0] if len(solid) == 1 else Call(STRING, False, "concat", tuple(solid))
 
 
 def _with_separator(function: Function, args: Args) -> Expr:
-    """`concat_ws`: NULL only where the separator is."""
+    """`concat_ws`: NULL only if the separator is."""
     separator = text(function, args[0])
     values = tuple(cast(arg, STRING) for arg in args[1:])
     return Call(STRING, separator.nullable, "concat_ws", (separator, *values))
 
 
 def _substring(function: Function, args: Args) -> Expr:
-    """By position; or, with a text in place of the position, what a regular expression matches."""
+    """`substring` by position; with a text in place of the position, the match of a regular expression."""
     if len(args) == 2 and args[1].type.kind is Kind.STRING:
         found = call(STRING, "regexp_capture", text(function, args[0]), args[1])
         return Call(STRING, True, found.function, found.args)
@@ -103,7 +103,7 @@ def _uuid(function: Function, args: Args) -> Expr:
 
 
 def _regexp(function: Function, args: Args) -> Expr:
-    """Arguments by the signature's places: `start`, `n`, `end`, `group` are numbers, all else texts."""
+    """Converts arguments by the signature's names: `start`, `n`, `end`, `group` are numbers, all else texts."""
     numbers = {"regexp_count": (2,), "regexp_instr": (2, 3, 4, 6), "regexp_substr": (2, 3, 5)}.get(function.name, ())
     found = [(whole if position in numbers else text)(function, arg, position) for position, arg in enumerate(args)]
     types = {"regexp_like": BOOLEAN, "regexp_count": INT, "regexp_instr": INT}
@@ -119,12 +119,15 @@ _PATTERNS = {
     "regexp_instr": (1, 5),
     "regexp_substr": (1, 4),
 }
-"""Where the pattern stands among the arguments of a bound call, and where its flags or its escape character."""
+"""Positions of the pattern among the arguments of a bound call, and of its flags or escape character."""
 
 
 def pattern_checks(call: Expr) -> list[tuple[int, Callable[[], object]]]:
-    """What can be told of the constant patterns of a bound call: the place of an argument, and a look at it that raises
-    `InvalidText` or `NotSupportedError`."""
+    """Checks of the constant patterns of a bound call.
+
+    Each is the position of an argument, and a function that raises `InvalidText` or `NotSupportedError` if it is
+    invalid.
+    """
     if not isinstance(call, Call) or call.function not in _PATTERNS:
         return []
     pattern, further = (_constant(call.args, place) for place in _PATTERNS[call.function])
@@ -138,7 +141,7 @@ def pattern_checks(call: Expr) -> list[tuple[int, Callable[[], object]]]:
 
 
 def _constant(args: Args, place: int) -> str | None:
-    """A constant text, "" for an argument that is not there, None for one that is not constant."""
+    """A constant text, "" for a missing argument, None for one that is not constant."""
     if place >= len(args):
         return ""
     arg = args[place]
@@ -192,7 +195,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "strpos", "strpos(text, part)", 2, 2, texts(INT),
-            description="Where a part first occurs, 0 where it does not; also position(part IN text)",
+            description="The first position of a part, 0 if there is none; also position(part IN text)",
             example="strpos('high', 'ig')", result="2",
         ),
         Function(
@@ -203,8 +206,8 @@ def _functions() -> list[Function]:
         Function(
             "substring", "substring(text, start [, length])", 2, 3, _substring, aliases=("substr",),
             calls=("substring", "regexp_capture"),
-            description="The characters from a position on, at most so many; also substring(text FROM start FOR "
-            "length), and substring(text FROM pattern) for what a regular expression matches",
+            description="The characters from a position on, at most length; also substring(text FROM start FOR "
+            "length), and substring(text FROM pattern) for the match of a regular expression",
             example="substring('Thomas', 2, 3)", result="hom",
         ),
         Function(
@@ -219,7 +222,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "repeat", "repeat(text, times)", 2, 2, numbers(),
-            description="The text so many times over", example="repeat('Pg', 4)", result="PgPgPgPg",
+            description="The text repeated n times", example="repeat('Pg', 4)", result="PgPgPgPg",
         ),
         Function(
             "concat", "concat(value, ...)", 1, None, _concat, strict=False, calls=("concat", "coalesce"),
@@ -238,12 +241,12 @@ def _functions() -> list[Function]:
         ),
         Function(
             "lpad", "lpad(text, length [, fill])", 2, 3, _padded,
-            description="Filled on the left to a length, with blanks or as said; a longer text is cut on the right",
+            description="Filled on the left to a length, with blanks or the fill text; a longer text is cut",
             example="lpad('hi', 5, 'xy')", result="xyxhi",
         ),
         Function(
             "rpad", "rpad(text, length [, fill])", 2, 3, _padded,
-            description="Filled on the right to a length, with blanks or as said; a longer text is cut",
+            description="Filled on the right to a length, with blanks or the fill text; a longer text is cut",
             example="rpad('hi', 5, 'xy')", result="hixyx",
         ),
         Function(
@@ -284,7 +287,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "levenshtein", "levenshtein(text, text)", 2, 2, texts(INT),
-            description="How many characters must be put in, dropped or replaced to make one of the other",
+            description="The number of characters to insert, delete or replace to turn one into the other",
             example="levenshtein('GUMBO', 'GAMBOL')", result="2",
         ),
         Function(
@@ -312,7 +315,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "decode", "decode(text, 'format')", 2, 2, texts(BINARY),
-            description="The bytes that a text of encode stands for", example="decode('MTIz', 'base64')",
+            description="The bytes that encode turned into the text", example="decode('MTIz', 'base64')",
             result="\\x313233",
         ),
         Function(
@@ -353,12 +356,12 @@ def _functions() -> list[Function]:
         ),
         Function(
             "regexp_count", "regexp_count(text, pattern [, start [, flags]])", 2, 4, _regexp,
-            description="How many times a regular expression matches",
+            description="The number of matches of a regular expression",
             example="regexp_count('123456789012', '\\d\\d\\d', 2)", result="3",
         ),
         Function(
             "regexp_instr", "regexp_instr(text, pattern [, start [, n [, end [, flags [, group]]]]])", 2, 7, _regexp,
-            description="Where the nth match begins (with end 1: the position behind it), 0 where there is none",
+            description="The position where the nth match begins (with end 1: behind it), 0 if there is none",
             example="regexp_instr('ABCDEF', 'c(.)(..)', 1, 1, 0, 'i')", result="3",
         ),
         Function(
@@ -367,7 +370,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "gen_random_uuid", "gen_random_uuid()", 0, 0, _uuid, volatile=True, aliases=("uuid",), category="other",
-            description="A random UUID of version 4, another one in each row",
+            description="A random UUID of version 4, a different one in each row",
             example="length(gen_random_uuid())", result="36",
         ),
     ]  # fmt: skip

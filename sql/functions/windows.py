@@ -1,6 +1,6 @@
-"""Functions that stand only before OVER: of a row's place in its partition, and of other rows of its window.
+"""Window functions, which need OVER: functions of a row's position in its partition, and of other rows of its window.
 
-A builder gives a `Window` without its window, which the binder adds.
+A builder returns a `Window` without its window definition, which the binder adds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ FRAMED = ("first_value", "last_value", "nth_value")
 """Window functions that read the frame; the others read the whole partition."""
 
 SKIPPING = ("lag", "lead", *FRAMED)
-"""Window functions that take IGNORE NULLS."""
+"""Window functions that accept IGNORE NULLS."""
 
 
 def check_offset(value: Any) -> None:
-    """Raise `DataError` for the offset of a frame that is NULL, NaN or negative."""
+    """Raises `DataError` for the offset of a frame that is NULL, NaN or negative."""
     if value is None:
         raise DataError("the offset of a frame must not be NULL")
     if isinstance(value, Interval):
@@ -32,7 +32,7 @@ def check_offset(value: Any) -> None:
 
 
 def _place(type_: DataType) -> Builder:
-    """A function of the row's place alone."""
+    """A function of the row's position alone."""
     return lambda function, args: Window(type_, False, function.name)
 
 
@@ -42,7 +42,7 @@ def _ntile(function: Function, args: Args) -> Expr:
 
 
 def _neighbour(function: Function, args: Args) -> Expr:
-    """lag and lead: the value, how many rows away, and what stands for a row beyond the partition."""
+    """lag and lead: the value, the distance in rows, and the default for a row beyond the partition."""
     distance = whole(function, args[1], 1) if len(args) > 1 else Literal(BIGINT, False, 1)
     values = [args[0], args[2]] if len(args) > 2 else [args[0]]
     type_, found = unify(values, f"the value and the default of {function.name} are of types")
@@ -96,18 +96,18 @@ WINDOW: tuple[Function, ...] = (
     ),
     Function(
         "ntile", "ntile(buckets)", 1, 1, _ntile, kind="window",
-        description="The number of the row's bucket, from 1, where the partition is cut into that many equal ones; "
-        "where it does not divide, the first have a row more",
+        description="The number of the row's bucket, from 1, of n equal buckets of the partition; "
+        "if it does not divide evenly, the first ones have one row more",
         example=_over("ntile(2)", "ORDER BY x", "(1), (2), (3)"), result="1; 1; 2",
     ),
     Function(
         "lag", "lag(value [, rows [, default]])", 1, 3, _neighbour, kind="window",
-        description="The value in the row so many rows (1) before, or the default (NULL) where the partition has none",
+        description="The value in the row n rows (by default 1) before, or the default (NULL) if there is none",
         example=_over("lag(x, 1, 0)", "ORDER BY x", "(10), (20), (30)"), result="0; 10; 20",
     ),
     Function(
         "lead", "lead(value [, rows [, default]])", 1, 3, _neighbour, kind="window",
-        description="The value in the row so many rows (1) behind, or the default (NULL) where the partition has none",
+        description="The value in the row n rows (by default 1) after, or the default (NULL) if there is none",
         example=_over("lead(x)", "ORDER BY x", "(10), (20), (30)"), result="20; 30; NULL",
     ),
     Function(
@@ -122,7 +122,7 @@ WINDOW: tuple[Function, ...] = (
     ),
     Function(
         "nth_value", "nth_value(value, n)", 2, 2, _nth, kind="window",
-        description="The value in the row of that number, from 1, in the frame; NULL where the frame has fewer rows",
+        description="The value in the nth row of the frame, from 1; NULL if the frame has fewer rows",
         example=_over("nth_value(x, 2)", "ORDER BY x", "(10), (20), (30)"), result="NULL; 20; 20",
     ),
 )  # fmt: skip

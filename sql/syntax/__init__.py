@@ -1,1 +1,1 @@
-"""Text and trees: nyala's dialect on sqlglot, its statements and clauses, read and written."""
+"""Parses SQL text into trees and generates text from them: nyala's dialect on sqlglot, its statements and clauses."""

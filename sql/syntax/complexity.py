@@ -1,4 +1,4 @@
-"""Says what of a statement is too deep: `StatementTooComplex` with the place where it is nested deepest."""
+"""Locates the deepest nesting of a statement for `StatementTooComplex`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .tokenizing import tokenize
 _OPENING = (TokenType.L_PAREN, TokenType.CASE)
 _CLOSING = (TokenType.R_PAREN, TokenType.END)
 _NESTED = 100
-"""Levels of parentheses below which it is something else that is too much."""
+"""Depth of parentheses below which the error does not blame them."""
 
 
 def too_complex(text: str) -> StatementTooComplex:
-    """The error for a statement whose tree is deeper than `sql.deep_stack` has room for."""
+    """The error for a statement whose tree is deeper than `sql.deep_stack` supports."""
     try:
         depth, place = _deepest(text)
     except Error:
         depth, place = 0, 0
     if depth < _NESTED:
         return StatementTooComplex(
-            "the statement is nested too deeply: split long chains of operators, subqueries or views that stand on "
+            "the statement is nested too deeply: split long chains of operators, subqueries or views that use "
             "each other, for instance by a temporary table"
         )
     message = (
@@ -32,7 +32,7 @@ def too_complex(text: str) -> StatementTooComplex:
 
 
 def _deepest(text: str) -> tuple[int, int]:
-    """The largest number of parentheses and CASEs that are open at once, and where the last of them begins."""
+    """The largest number of parentheses and CASEs that are open at once, and the position of the last of them."""
     depth = most = place = 0
     for token in tokenize(text):
         if token.token_type in _OPENING:

@@ -26,12 +26,12 @@
     EXPLAIN [ANALYZE] [VERBOSE] statement
     query, its tables as name [FOR SYSTEM_TIME AS OF t | BETWEEN a AND b | FROM a TO b]
 
-The tokenizer is here; `grammar.py` reads tokens into trees, `generator.py` writes trees as text. Every tree written
-and read again is the same tree.
+The tokenizer is here; `grammar.py` parses tokens into trees, `generator.py` writes trees as text. Writing a tree and
+parsing the text again gives the same tree.
 
-Departures from sqlglot's habits: a function call stays a name with arguments (`exp.Anonymous`), so that the registry in
-`functions.py` alone decides what exists; no statement falls back to an opaque `Command`; an error carries the place of
-its token.
+Departures from sqlglot's habits: a function call stays a name with arguments (`exp.Anonymous`), so that only the
+registry in `functions` decides which exist; no statement falls back to an opaque `Command`; an error has the position
+of its token.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class NyalaTokenizer(tokens.Tokenizer):
         **grammar_operators.SINGLE_TOKENS,
         "$": TokenType.PARAMETER,
     }
-    # Statements that sqlglot would swallow whole as commands are for the grammar to name.
+    # Statements that sqlglot would consume whole as commands; the grammar names them in its errors.
     COMMANDS: set[TokenType] = set()
     KEYWORDS = {
         **{k: v for k, v in tokens.Tokenizer.KEYWORDS.items() if k not in _FOREIGN_KEYWORDS},
@@ -77,7 +77,7 @@ class NyalaTokenizer(tokens.Tokenizer):
 
 
 class Nyala(Dialect):
-    """Register the dialect under the name `nyala`."""
+    """Registers the dialect under the name `nyala`."""
 
     INDEX_OFFSET = 1
     TYPED_DIVISION = True
@@ -94,6 +94,6 @@ class Nyala(Dialect):
 
 
 def fold(identifier: exp.Identifier) -> str:
-    """The name an identifier means: lower case unless it is quoted."""
+    """The name of an identifier: in lower case unless it is quoted."""
     name = str(identifier.this)
     return name if identifier.args.get("quoted") else name.lower()

@@ -14,7 +14,7 @@ class NyalaGenerator(WriteGenerator, generator.Generator):
     NULL_ORDERING_SUPPORTED = True
     SUPPORTS_WINDOW_EXCLUDE = True
     SUPPORTS_BETWEEN_FLAGS = True
-    # sqlglot finds a method by its node's name among its own nodes only, so ours are listed.
+    # sqlglot finds a method by its node's name only for its own nodes, so ours are listed.
     TRANSFORMS = {
         **generator.Generator.TRANSFORMS,
         **grammar_operators.TRANSFORMS,

@@ -1,4 +1,4 @@
-"""Reads statements: tokens into syntax trees; the grammar is drawn in `dialect.py`.
+"""Parses statements: tokens into syntax trees; the grammar is described in `dialect.py`.
 
 Each statement has its own method; those about tables are in `grammar_tables`, expressions in `grammar_expressions`.
 """
@@ -45,7 +45,7 @@ UNSUPPORTED = {
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
-"""Statements that other databases have: their first word and what to call them."""
+"""Statements of other databases: their first word and their name."""
 HINTS = {
     "COMMIT": "each statement is durable when it returns",
     "DECLARE": "a cursor of the driver fetches a result in pieces",
@@ -53,21 +53,21 @@ HINTS = {
     "LOCK": not_supported.LOCKS,
     "PIVOT": not_supported.PIVOTS,
     "REVOKE": "there are no users and rights",
-    "ROLLBACK": "each statement is all or nothing by itself, and stays",
-    "SAVEPOINT": "each statement is all or nothing by itself",
+    "ROLLBACK": "each statement is atomic by itself, and cannot be undone",
+    "SAVEPOINT": "each statement is atomic by itself",
     "UNPIVOT": "UNION ALL of a SELECT for each column makes rows of columns",
     "USE": "there is one schema, main; connect to another directory for another store",
-    "BEGIN": "each statement is all or nothing by itself",
+    "BEGIN": "each statement is atomic by itself",
     "COMMENT": "ALTER TABLE has COMMENT",
     "COMPUTE": "ANALYZE does that here",
     "LOAD": "COPY ... FROM does that here",
     "MERGE": "INSERT ... ON CONFLICT, UPDATE ... FROM and DELETE ... USING do most of it",
-    "PREPARE": "a statement with parameters is planned once and kept under its text",
+    "PREPARE": "the plan of a statement with parameters is cached by its text",
     "REPLACE": "UPSERT does that here",
-    "START": "each statement is all or nothing by itself",
+    "START": "each statement is atomic by itself",
     "VACUUM": "COMPACT TABLE does that here",
 }
-"""What helps where one of them was wanted."""
+"""Alternatives to these statements."""
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
 
 EXPLAIN_OPTIONS = ("ANALYZE", "VERBOSE", "FORMAT")
@@ -82,7 +82,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
     # ---- queries: what sqlglot reads too freely ----------------------------------------------------------------------
 
     def _parse_limit(self, this: Any = None, top: bool = False, skip_limit_token: bool = False) -> Any:
-        """`LIMIT n`, `LIMIT ALL`, or `FETCH FIRST n ROWS ONLY`, which means the same and is kept as LIMIT."""
+        """Parses `LIMIT n`, `LIMIT ALL`, or `FETCH FIRST n ROWS ONLY`, which is represented as LIMIT."""
         if not top and self._match(TokenType.FETCH):
             return self._fetch()
         if top or not self._match(TokenType.LIMIT):
@@ -106,7 +106,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         return self.expression(exp.Limit(expression=count))
 
     def _parse_version(self) -> Any:
-        """`FOR SYSTEM_TIME` behind a table's name."""
+        """Parses `FOR SYSTEM_TIME` after a table's name."""
         start = self._curr
         if not self._match_text_seq("FOR", "SYSTEM_TIME"):
             return None
@@ -126,7 +126,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         return self.expression(exp.Version(this="SYSTEM_TIME", kind=kind, expression=time), start)
 
     def _parse_table_hints(self) -> Any:
-        """What stands behind a table's alias: `FOR SYSTEM_TIME` may stand there too (SQL:2011 has it before)."""
+        """Parses the clauses after a table's alias: `FOR SYSTEM_TIME`, which SQL:2011 has before it."""
         return self._parse_version()
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +143,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         return table
 
     def _parse_locks(self) -> Any:
-        """`FOR UPDATE` and its kin behind a query: there are none."""
+        """Rejects `FOR UPDATE` and similar lock clauses after a query."""
         if self._word() == "FOR" and self._next and self._next.text.upper() in ("UPDATE", "SHARE", "NO", "KEY"):
             self.refuse(f"FOR {self._next.text.upper()}", self._curr, hint=not_supported.LOCKS)
         return []
@@ -163,7 +163,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         return alias
 
     def _parse_function_parameter(self) -> Any:
-        # sqlglot reads the names in `AS alias (names)` as if they were parameters with types.
+        # sqlglot parses the names in `AS alias (names)` as if they were parameters with types.
         return self._parse_id_var(any_token=False)
 
     # ---- statements --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reads the statements about what there is: views, ANALYZE, SHOW, DESCRIBE."""
+"""Parses the statements about the catalog: views, ANALYZE, SHOW, DESCRIBE."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .grammar_expressions import PlacedParser
 
 
 class CatalogParser(PlacedParser):
-    """The part of `grammar.NyalaParser` that reads statements about the catalog."""
+    """The part of `grammar.NyalaParser` that parses statements about the catalog."""
 
     def _create_view(self, replace: bool = False) -> Any:
-        """What follows CREATE [OR REPLACE] VIEW."""
+        """Parses the rest of CREATE [OR REPLACE] VIEW."""
         exists = self._parse_exists(not_=True)
         if replace and exists:
             self.raise_error("CREATE VIEW is written with OR REPLACE or with IF NOT EXISTS", self._prev)
@@ -26,13 +26,13 @@ class CatalogParser(PlacedParser):
         return nodes.CreateView(this=name, expressions=columns, query=self._query(), exists=exists, replace=replace)
 
     def _drop_view(self) -> Any:
-        """What follows DROP VIEW."""
+        """Parses the rest of DROP VIEW."""
         exists = self._parse_exists()
         name = self._parse_table_parts(schema=True)
         return nodes.DropView(this=name, exists=exists, cascade=self._cascade())
 
     def _cascade(self) -> bool:
-        """`CASCADE`; RESTRICT is what holds without a word too. What is dropped is one thing."""
+        """True for `CASCADE`; RESTRICT is the default. Rejects a list of several objects."""
         if self._curr and self._curr.token_type == TokenType.COMMA:
             self.refuse("DROP of several at once", self._curr, hint="drop them one by one")
         if self._match_text_seq("RESTRICT"):
@@ -102,11 +102,11 @@ SHOWN: dict[str, Callable[[CatalogParser], Any]] = {
     "PARTITIONS": CatalogParser._show_partitions,
     "STATS FOR": CatalogParser._show_stats,
 }
-"""What SHOW knows besides settings, by the words behind it."""
+"""The objects that SHOW accepts besides settings, by the words after it."""
 
 
 def _enumerated(last: str) -> str:
-    """The names of what SHOW knows, as a sentence has them."""
+    """The objects that SHOW accepts, enumerated in words."""
     shown = list(
         dict.fromkeys(phrase.removesuffix(" FROM").removesuffix(" IN").removesuffix(" FOR") for phrase in SHOWN)
     )

@@ -1,6 +1,7 @@
-"""Reads expressions: sqlglot's parser, told to keep the place of every token and to know no function by itself.
+"""Parses expressions: sqlglot's parser, configured to keep the position of every token and to know no function by
+itself.
 
-Every node that an error could point at keeps the place of its token in `meta["start"]` and `meta["end"]` (0-based,
+Every node that an error could point at keeps the position of its token in `meta["start"]` and `meta["end"]` (0-based,
 inclusive); `parser.place` reads them.
 """
 
@@ -33,11 +34,11 @@ def _placed(build: Callable[[], exp.Expression]) -> Callable[[Any, Token], exp.E
 
 
 class PlacedParser(parser.Parser):
-    """sqlglot's parser without what only other dialects know, and with a place for every node."""
+    """sqlglot's parser without the syntax of other dialects, and with a position for every node."""
 
     IS_PREDICATE_PRECEDENCE = parser.IsPredicatePrecedence.LOW
     STRICT_CAST = True
-    # No function is known to the grammar, so `f(...)` keeps its name, its arguments and its place.
+    # The grammar knows no function, so `f(...)` keeps its name, its arguments and its position.
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         "CAST": lambda self: self._parse_cast_call(safe=False),
@@ -94,7 +95,7 @@ class PlacedParser(parser.Parser):
     # ---- errors and places -------------------------------------------------------------------------------------------
 
     def raise_error(self, message: str, token: Any = None) -> Any:
-        """Raise `PlacedParseError` at a token, by default the one that could not be read."""
+        """Raises `PlacedParseError` at a token, by default the one that could not be parsed."""
         if message.startswith("Expected END"):
             message, token = "END expected", None  # sqlglot points at the token before
         found = token or self._curr
@@ -105,19 +106,19 @@ class PlacedParser(parser.Parser):
         raise PlacedParseError(_sentence("unexpected end of the statement", message), end, end)
 
     def refuse(self, what: str, token: Any = None, instead: str = "", hint: str = "") -> Any:
-        """Raise `NotSupportedError` for syntax that nyala knows and does not have, at a token (the last one read)."""
+        """Raises `NotSupportedError` for known but unsupported syntax, at a token (by default the last one read)."""
         found = token or self._prev
         message = f"{what} is not supported" + (f", only {instead}" if instead else "") + (f"; {hint}" if hint else "")
         raise NotSupportedError(str(StatementError(message, self.sql, found.start, found.end + 1 - found.start)))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
-        """Check a new node and give it its place; a leaf stands where the last token read stands."""
+        """Validates a new node and sets its position; a leaf has the position of the last token read."""
         if token is None and self._prev and "start" not in instance.meta and not any(instance.iter_expressions()):
             token = self._prev
         return super().expression(instance, token, comments)
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: Any = TokenType.COMMA) -> list[Any]:
-        """As sqlglot does, but a comma wants something before and after it."""
+        """As in sqlglot, but a comma requires an element before and after it."""
         first = parse_method()
         if first is None and self._match(sep, advance=False):
             self.raise_error("")
@@ -138,8 +139,8 @@ class PlacedParser(parser.Parser):
     def _list_constant(self) -> Any:
         """A constant or parameter that a comma or a parenthesis follows; None for anything else, nothing consumed.
 
-        Such tokens can mean nothing else, so the 12 levels of operators need not be tried. Lists of 10,000 values are
-        parsed in a third of the time.
+        Such tokens are unambiguous, so the 12 levels of operators need not be tried. Lists of 10,000 values are parsed
+        in a third of the time.
         """
         first, second = self._curr.token_type, self._next.token_type
         if second in _LIST_SEPARATORS:
@@ -164,7 +165,7 @@ class PlacedParser(parser.Parser):
         return index < self._tokens_size and self._tokens[index].token_type in _LIST_SEPARATORS
 
     def _parse_alias(self, *args: Any, **kwargs: Any) -> Any:
-        # `1_000` would be the number 1 with an alias.
+        # sqlglot would read `1_000` as the number 1 with an alias.
         if (
             self._prev
             and self._prev.token_type == TokenType.NUMBER
@@ -175,7 +176,7 @@ class PlacedParser(parser.Parser):
         return super()._parse_alias(*args, **kwargs)
 
     def _parse_id_var(self, any_token: bool = True, tokens: Any = None) -> Any:
-        # `AS` lets any word be a name, but a number is none.
+        # `AS` allows any word as a name, but not a number.
         return None if self._curr.token_type == TokenType.NUMBER else super()._parse_id_var(any_token, tokens)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
@@ -186,8 +187,8 @@ class PlacedParser(parser.Parser):
         return found
 
     def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
-        """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL ? DAY`; a word after it that is no unit is an
-        alias."""
+        """Parses `INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL ? DAY`; a following word that is not a
+        unit is an alias."""
         start, index = self._curr, self._index
         if not self._match(TokenType.INTERVAL):
             return None
@@ -201,14 +202,14 @@ class PlacedParser(parser.Parser):
         if unit_name(self._word()) is not None:
             self._advance()
             unit = self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
-            # `FOR SYSTEM_TIME FROM now() - INTERVAL '1' DAY TO now()`: there TO is not the interval's.
+            # In `FOR SYSTEM_TIME FROM now() - INTERVAL '1' DAY TO now()`, TO does not belong to the interval.
             if self._word() == "TO" and self._next and unit_name(self._next.text.upper()) is not None:
                 self._advance()
                 unit = self._interval_span(unit)
         return self.expression(exp.Interval(this=text, unit=unit), start)
 
     def _interval_span(self, first: Any) -> Any:
-        """What follows `first TO`: the last unit of a qualifier such as YEAR TO MONTH."""
+        """Parses the unit after `first TO`: the last unit of a qualifier such as YEAR TO MONTH."""
         known = {"YEAR": ("MONTH",), "DAY": ("HOUR", "MINUTE", "SECOND"), "HOUR": ("MINUTE", "SECOND")}
         known["MINUTE"] = ("SECOND",)
         last = self._word()
@@ -242,7 +243,7 @@ class PlacedParser(parser.Parser):
         return found.update_positions(token) if isinstance(found, exp.Var) and token else found
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
-        """As sqlglot does, but a comma is remembered as one (it binds weaker than JOIN) and wants a table after it."""
+        """As in sqlglot, but a comma is recorded as one (it binds weaker than JOIN) and requires a table after it."""
         start = self._curr
         if self._match(TokenType.COMMA):
             table = self._parse_table(alias_tokens=kwargs.get("alias_tokens"))
@@ -273,7 +274,7 @@ class PlacedParser(parser.Parser):
         return self.expression(exp.Extract(this=field, expression=value))
 
     def _parse_position_call(self) -> Any:
-        # The needle is read as an operand above IN, or `'a' IN (...)` would be taken for a predicate.
+        # The needle is parsed as an operand above IN; otherwise `'a' IN (...)` would be parsed as a predicate.
         needle = self._parse_bitwise()
         if not self._match(TokenType.IN):
             self.raise_error("POSITION is written POSITION(text IN text)")
@@ -312,7 +313,7 @@ class PlacedParser(parser.Parser):
     # ---- small parts -------------------------------------------------------------------------------------------------
 
     def _word(self) -> str:
-        """The current word in upper case; empty where a string, a quoted name or nothing stands there."""
+        """The current word in upper case; empty for a string, a quoted name or the end."""
         if not self._curr or self._curr.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             return ""
         return str(self._curr.text).upper()
@@ -341,7 +342,7 @@ class PlacedParser(parser.Parser):
 
     def _hex_string(self, token: Token) -> Any:
         if self.sql[token.start] == "0":
-            self.refuse("a hexadecimal number", token)  # `0x1F`, which is no BINARY
+            self.refuse("a hexadecimal number", token)  # `0x1F`, which is not a BINARY
         return self.expression(exp.HexString(this=token.text), token)
 
     def _parse_numbered_parameter(self) -> Any:
@@ -380,6 +381,6 @@ OUR_WORDS = (" is written ", " starts with ", "did you mean ")
 def _sentence(what: str, message: str) -> str:
     if message.startswith("Expecting "):
         return f"{what}; {message.removeprefix('Expecting ')} expected"
-    # What sqlglot says in its own words describes its parser; all that is ours says one of these.
+    # sqlglot's own messages describe its parser and are replaced; all of nyala's contain one of these phrases.
     ours = message.endswith(" expected") or any(words in message for words in OUR_WORDS)
     return f"{what}; {message}" if ours else what

@@ -1,11 +1,11 @@
-"""Reads GROUP BY.
+"""Parses GROUP BY.
 
     GROUP BY ALL
     GROUP BY [DISTINCT] element, ...
     element = expression | (expression, ...) | () | ROLLUP (part, ...) | CUBE (part, ...) | GROUPING SETS (element, ...)
     part = expression | (expression, ...)
 
-sqlglot's own reading puts plain expressions, ROLLUP and CUBE into separate lists and so forgets their order; here all
+sqlglot's own parser puts plain expressions, ROLLUP and CUBE into separate lists and so loses their order; here all
 elements are `expressions` of one `exp.Group`. Its `all` is True for GROUP BY ALL, False for GROUP BY DISTINCT.
 """
 
@@ -20,7 +20,7 @@ from .grammar_expressions import PlacedParser
 
 
 class GroupingParser(PlacedParser):
-    """The part of the parser that reads GROUP BY."""
+    """The part of the parser for GROUP BY."""
 
     def _parse_group(self, skip_group_by_token: bool = False) -> Any:
         if not skip_group_by_token and not self._match(TokenType.GROUP_BY):

@@ -1,4 +1,4 @@
-"""Operators of PostgreSQL that sqlglot's base grammar has otherwise or not at all.
+"""Operators of PostgreSQL that sqlglot's base grammar lacks or parses differently.
 
 | | |
 |---|---|
@@ -16,7 +16,7 @@ from sqlglot import exp, parser
 from sqlglot.tokens import TokenType
 
 NOT_MATCHES, NOT_IMATCHES = TokenType.CARET_AT, TokenType.DPIPE_SLASH
-"""The tokens of `!~` and `!~*`: two of sqlglot's that nyala has no other use for."""
+"""The tokens of `!~` and `!~*`: two of sqlglot's that nyala does not use otherwise."""
 
 SINGLE_TOKENS = {
     "#": TokenType.HASH,
@@ -27,7 +27,7 @@ SINGLE_TOKENS = {
 }
 KEYWORDS = {"!~": NOT_MATCHES, "!~*": NOT_IMATCHES, "~*": TokenType.IRLIKE}
 FOREIGN = ("~~~", "||/", "|/", "^@", "&&", "&<", "&>", "|>", "RLIKE", "REGEXP", "GLOB")
-"""Tokens of other databases that would hide one of these operators."""
+"""Tokens of other databases that would shadow one of these operators."""
 
 BITWISE = {TokenType.AMP: exp.BitwiseAnd, TokenType.PIPE: exp.BitwiseOr, TokenType.HASH: exp.BitwiseXor}
 EXPONENT = {TokenType.CARET: exp.Pow}
@@ -53,4 +53,4 @@ RANGE = {
 
 SYMBOLS = {exp.RegexpLike: "~", exp.RegexpILike: "~*", exp.BitwiseXor: "#", exp.Pow: "^"}
 TRANSFORMS = dict.fromkeys(SYMBOLS, lambda self, node: self.binary(node, SYMBOLS[type(node)]))
-"""How the generator writes them."""
+"""The text of each operator for the generator."""

@@ -1,4 +1,4 @@
-"""Reads the statements about tables: CREATE TABLE with its clauses, ALTER TABLE, DROP TABLE, TRUNCATE TABLE."""
+"""Parses the statements about tables: CREATE TABLE with its clauses, ALTER TABLE, DROP TABLE, TRUNCATE TABLE."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .grammar_catalog import CatalogParser
 
 _OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
 OTHER_OBJECTS = frozenset([*_OTHERS.split(), "EXTERNAL", "UNIQUE", "UNLOGGED", "USER", "VIEW"])
-"""What other databases CREATE and DROP besides tables, by the first word."""
+"""Objects other than tables that other databases CREATE and DROP, by the first word."""
 
 
 class TableParser(CatalogParser):
-    """The part of `grammar.NyalaParser` that reads table definitions."""
+    """The part of `grammar.NyalaParser` that parses table definitions."""
 
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
         **CatalogParser.CONSTRAINT_PARSERS,
@@ -63,7 +63,7 @@ class TableParser(CatalogParser):
         return nodes.CreateTable(this=name, expressions=columns, exists=exists, clauses=clauses, query=query)
 
     def _table_item(self) -> Any:
-        """A column, or a rule about the table: its PRIMARY KEY."""
+        """Parses a column, or a constraint of the table: its PRIMARY KEY."""
         if self._match_text_seq("NON", "UNIQUE"):
             self._expect_primary_key()
             return nodes.NonUniqueKey(expressions=self._parse_wrapped(self._names_if_any))
@@ -74,7 +74,7 @@ class TableParser(CatalogParser):
         return self._parse_constraint() or self._column_definition()
 
     def _refuse_constraint(self) -> None:
-        """Refuse a constraint that comes next and that is none of nyala's."""
+        """Rejects an unsupported constraint at the current token."""
         word = self._word()
         if self._curr and self._curr.token_type != TokenType.IDENTIFIER and word in not_supported.CONSTRAINTS:
             self.refuse(word, self._curr, hint=not_supported.CONSTRAINTS[word])
@@ -100,7 +100,7 @@ class TableParser(CatalogParser):
             self.raise_error("a column type expected")
         constraints = []
         while True:
-            if self._word() != "CONSTRAINT":  # a name of the column's PRIMARY KEY is passed over
+            if self._word() != "CONSTRAINT":  # the name of a column's PRIMARY KEY is skipped
                 self._refuse_constraint()
             if (constraint := self._parse_column_constraint()) is None:
                 break
@@ -251,7 +251,7 @@ class TableParser(CatalogParser):
         return nodes.DropColumn(this=self._identifier("a column name expected"), exists=exists)
 
     def _range_next(self) -> bool:
-        """Does `[RANGE] PARTITION` come next? RANGE is passed over."""
+        """True if `[RANGE] PARTITION` comes next; RANGE is skipped."""
         if self._word() == "RANGE" and self._next and self._next.token_type == TokenType.PARTITION:
             self._advance()
         return self._word() == "PARTITION"
@@ -295,11 +295,11 @@ class TableParser(CatalogParser):
 
 BOUND_SYNTAX = "a range bound is written RANGE BOUND ((lower), (upper))"
 BOUNDS_SYNTAX = "a range partition is written lower <= VALUES < upper, or VALUE = x"
-LASTING = "type and nullability of a column stay (a new column can take its values by UPDATE)"
-ONLY_KEY = "the primary key is a table's only constraint, and stays"
+LASTING = "type and nullability of a column cannot change (UPDATE can copy its values to a new column)"
+ONLY_KEY = "the primary key is a table's only constraint, and cannot change"
 CONSTRAINT_WORDS = ("CONSTRAINT", "PRIMARY", "PRIMARY KEY", "FOREIGN", "FOREIGN KEY", "UNIQUE", "CHECK")
 COLUMN_SETTINGS = ("DEFAULT", "ENCODING", "COMPRESSION", "BLOCK_SIZE", "COMMENT")
-"""What ALTER COLUMN can SET."""
+"""The attributes that ALTER COLUMN can SET."""
 ALTER_ACTIONS: dict[str, Callable[[TableParser], Any]] = {
     "ADD": TableParser._add,
     "DROP": TableParser._drop,

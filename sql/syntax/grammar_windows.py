@@ -1,4 +1,4 @@
-"""Reads what follows a function call, and windows: FILTER, IGNORE NULLS, OVER, and the WINDOW clause.
+"""Parses the clauses after a function call, and windows: FILTER, IGNORE NULLS, OVER, and the WINDOW clause.
 
     function(...) [WITHIN GROUP (ORDER BY ...)] [FILTER (WHERE condition)] [IGNORE NULLS | RESPECT NULLS]
         [OVER name | OVER (window)]
@@ -9,7 +9,7 @@
             [EXCLUDE CURRENT ROW | EXCLUDE GROUP | EXCLUDE TIES | EXCLUDE NO OTHERS]
     bound   UNBOUNDED PRECEDING | n PRECEDING | CURRENT ROW | n FOLLOWING | UNBOUNDED FOLLOWING
 
-A frame of one bound is kept as the frame from there to CURRENT ROW, which it means.
+A frame of one bound is represented as the equivalent frame from there to CURRENT ROW.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from sqlglot.tokens import TokenType
 from .grammar_expressions import PlacedParser
 
 _KEYWORDS = ("PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS")
-"""Words that begin a part of a window, so that no window there can be called by them."""
+"""Words that begin a part of a window, so that they cannot name a window there."""
 _EXCLUSIONS = (("CURRENT", "ROW"), ("GROUP",), ("TIES",), ("NO", "OTHERS"))
 
 
 class WindowParser(PlacedParser):
-    """The part of the grammar about windows."""
+    """The part of the grammar for windows."""
 
     def _parse_window(self, this: Any, alias: bool = False) -> Any:
-        """A call with what follows it; with `alias`, one definition of the WINDOW clause, whose name is `this`."""
+        """Parses a call with the clauses after it; with `alias`, one definition of the WINDOW clause, whose name is
+        `this`."""
         if alias:
             if this is None or not self._match(TokenType.ALIAS):
                 self.raise_error("WINDOW is written WINDOW name AS (...)")
@@ -58,7 +59,7 @@ class WindowParser(PlacedParser):
         return self.expression(exp.RespectNulls(this=call)) if self._match_text_seq("RESPECT", "NULLS") else call
 
     def _window_of(self, this: Any, over: str | None) -> Any:
-        """`(window)`, of a call or of a name."""
+        """Parses `(window)`, of a call or of a name."""
         if not self._match(TokenType.L_PAREN):
             self.raise_error("( expected")
         name = None
@@ -96,7 +97,7 @@ class WindowParser(PlacedParser):
         return self.expression(spec).update_positions(start)
 
     def _frame_bound(self) -> tuple[Any, str | None]:
-        """What a frame begins or ends with, and its side."""
+        """Parses the bound of a frame, and its side."""
         if self._match_text_seq("CURRENT"):
             self._expect("ROW")
             return "CURRENT ROW", None

@@ -1,4 +1,4 @@
-"""Reads the statements that change rows, COPY, and the settings of a session.
+"""Parses the statements that change rows, COPY, and the settings of a session.
 
 [WITH ...] INSERT [IGNORE] INTO t [AS a] [(columns)] query | DEFAULT VALUES
     [ON CONFLICT [(columns)] DO NOTHING | DO UPDATE SET ... [WHERE ...]] [RETURNING ...]
@@ -26,7 +26,7 @@ _QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L
 
 
 class WriteParser(TableParser):
-    """The part of `grammar.NyalaParser` that reads INSERT, UPSERT, UPDATE, DELETE, COPY, SET and RESET."""
+    """The part of `grammar.NyalaParser` for INSERT, UPSERT, UPDATE, DELETE, COPY, SET and RESET."""
 
     def _with_statement(self) -> Any:
         """A statement that starts with WITH: a query, or a change of rows with CTEs before it."""
@@ -151,7 +151,7 @@ class WriteParser(TableParser):
         return self.raise_error("a value expected") if value is None else value
 
     def _row(self) -> Any:
-        """What several columns are set to: a query or a row of values, in parentheses."""
+        """Parses the new values of several columns: a query or a row of values, in parentheses."""
         is_row = self._match_text_seq("ROW")
         if not self._match(TokenType.L_PAREN, advance=False):
             self.raise_error("(values) or (query) expected")
@@ -191,7 +191,7 @@ class WriteParser(TableParser):
         return self._local(self._text())
 
     def _local(self, path: Any) -> Any:
-        """The path of a file of the file system."""
+        """Checks that a path is on the file system."""
         if "://" in str(path.this):
             self.refuse(f"reading and writing {str(path.this).partition('://')[0]}:// files", hint=not_supported.FILES)
         return path
@@ -223,12 +223,13 @@ class WriteParser(TableParser):
         return bool(self._curr) and self._curr.token_type in (TokenType.COMMA, TokenType.R_PAREN)
 
     def _is_option_value(self) -> bool:
-        """Outside parentheses, only HEADER may have no value, and what comes next may be the next option's name."""
+        """True if a value follows; outside parentheses only HEADER may lack one, and the next word may be the next
+        option."""
         bare_header = self._prev.text.upper() == "HEADER"
         return not bare_header or self._word() in _SWITCHES or self._curr.token_type == TokenType.NUMBER
 
     def _parse_table_part(self, schema: bool = False) -> Any:
-        """A quoted text in FROM is the path of a file."""
+        """Parses a quoted text in FROM as the path of a file."""
         if not schema and self._match(TokenType.STRING):
             return self._local(self.expression(nodes.FileName(this=self._prev.text), self._prev))
         return super()._parse_table_part(schema=schema)
@@ -267,7 +268,7 @@ class WriteParser(TableParser):
         return self.raise_error("a value expected") if value is None else value
 
     def _shown_setting(self) -> Any:
-        """What follows SHOW, where it is ALL, SETTINGS, or near enough to the name of a setting."""
+        """Parses the rest of SHOW, if it is ALL, SETTINGS, or close to the name of a setting."""
         if self._match(TokenType.ALL) or self._match_text_seq("SETTINGS"):
             return nodes.ShowSettings()
         if self._match_text_seq("TIME", "ZONE"):

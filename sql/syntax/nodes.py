@@ -68,7 +68,7 @@ class RenameTable(exp.Expression):
 
 
 class AlterColumn(exp.Expression):
-    """`ALTER COLUMN this SET expression`, a column attribute as in CREATE TABLE; `DROP DEFAULT` where there is none."""
+    """`ALTER COLUMN this SET expression`, a column attribute as in CREATE TABLE; `DROP DEFAULT` if there is none."""
 
     arg_types = {"this": True, "expression": False}
 

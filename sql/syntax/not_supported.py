@@ -1,6 +1,6 @@
-"""What other databases have and nyala has not, by the word that says so, and what to do instead.
+"""Syntax of other databases that nyala does not support, by keyword, with alternatives.
 
-`grammar` refuses these with a `NotSupportedError` and a caret under the word. docs/sql.md lists them under "What there
+`grammar` rejects these with a `NotSupportedError` and a caret under the word. docs/sql.md lists them under "What there
 is not".
 """
 
@@ -10,8 +10,8 @@ from typing import Final
 
 _IDS: Final = "gen_random_uuid() makes ids, a NON UNIQUE PRIMARY KEY numbers rows by itself"
 _KEY: Final = "the primary key is the only constraint, and a program checks the rest before it writes"
-_ONE_SCHEMA: Final = "there is one schema, main; put what a schema would say into the table's name"
-_NO_USERS: Final = "there are no users; the directory's permissions, or a cluster's certificates, say who may connect"
+_ONE_SCHEMA: Final = "there is one schema, main; use a prefix of the table's name instead"
+_NO_USERS: Final = "there are no users; the directory's permissions, or a cluster's certificates, control access"
 _IN_PYTHON: Final = "write it in Python, around the statements"
 
 OBJECTS: Final = {
@@ -19,22 +19,22 @@ OBJECTS: Final = {
     "EXTERNAL": "FROM 'file.parquet' and read_csv('file.csv') read files, CREATE VIEW names such a query",
     "EXTENSION": _IN_PYTHON,
     "FUNCTION": _IN_PYTHON,
-    "INDEX": "the primary key is the only index: put the columns that are searched for first in it, in that order",
-    "MATERIALIZED": "CREATE VIEW keeps the query, CREATE TABLE ... AS its rows",
+    "INDEX": "the primary key is the only index: begin it with the columns that are searched for",
+    "MATERIALIZED": "CREATE VIEW stores the query, CREATE TABLE ... AS its rows",
     "PROCEDURE": _IN_PYTHON,
     "ROLE": _NO_USERS,
     "SCHEMA": _ONE_SCHEMA,
     "SEQUENCE": _IDS,
     "TEMP": "connect(':memory:') has tables that end with the connection",
     "TEMPORARY": "connect(':memory:') has tables that end with the connection",
-    "TRIGGER": "Connection.table(name).changes() gives the changes of a table to a program",
+    "TRIGGER": "Connection.table(name).changes() returns the changes of a table to a program",
     "TYPE": "a STRING column holds the names",
     "UNIQUE": "the primary key is the only index, and unique",
     "UNLOGGED": "connect(':memory:') has tables that end with the connection",
     "USER": _NO_USERS,
     "VIEW": "CREATE OR REPLACE VIEW changes one",
 }
-"""Behind CREATE, DROP and ALTER."""
+"""Keywords after CREATE, DROP and ALTER."""
 
 CONSTRAINTS: Final = {
     "UNIQUE": _KEY,
@@ -50,7 +50,7 @@ CONSTRAINTS: Final = {
     "IDENTITY": _IDS,
     "COLLATE": "texts are compared by code points; ORDER BY lower(text) ignores case",
 }
-"""In the definition of a column or table."""
+"""Keywords in the definition of a column or table."""
 
 TYPES: Final = {
     "SERIAL": f"BIGINT holds numbers; {_IDS}",
@@ -69,14 +69,14 @@ TYPES: Final = {
     "INTERVAL": "INTERVAL exists in expressions; a table keeps a BIGINT of seconds or days",
     "MONEY": "DECIMAL(18, 2) holds amounts",
 }
-"""Of columns, by the names that a type goes by here."""
+"""Column types, by the names used here."""
 
 LIMITED_CHANGE: Final = "WHERE key IN (SELECT key FROM ... LIMIT n) chooses the rows"
-LOCKS: Final = "UPDATE ... WHERE version = ? changes a row only if nobody else has changed it since"
+LOCKS: Final = "UPDATE ... WHERE version = ? changes a row only if it has not changed since"
 ZONES: Final = "timestamps are in UTC; add a fixed distance, such as t + INTERVAL '2' HOUR, or convert in Python"
 PATTERNS: Final = "window functions such as lag(value) OVER (ORDER BY key) compare rows with those before them"
 PIVOTS: Final = "sum(value) FILTER (WHERE key = 1) makes a column of a value"
 FILES: Final = "files are those of this machine's file system: download it, or mount it"
-CONSTRAINT_STAYS: Final = "the primary key is a table's only constraint, and stays"
+CONSTRAINT_STAYS: Final = "the primary key is a table's only constraint, and cannot change"
 ORDER_STAYS: Final = "columns are added at the end; a view, or the select list, has them in another order"
 PLACEHOLDERS: Final = "parameters are written ?, $1 or :name"

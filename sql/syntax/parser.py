@@ -1,4 +1,4 @@
-"""Parsing: text in, syntax trees out, every mistake a `SqlSyntaxError` with its place."""
+"""Parsing: text to syntax trees; every mistake raises a `SqlSyntaxError` with its position."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ _PLACEHOLDER = re.compile(r"%s\b|%\(\w+\)s\b")
 
 @dataclass(frozen=True, slots=True)
 class ParsedStatement:
-    """One statement: `tree` is sqlglot's, positions in it count from the start of `text`, which is the whole text given
-    to `parse`; the statement itself is `text[start:end]`."""
+    """One statement: `tree` is sqlglot's; the statement's text is `text[start:end]`.
+
+    Positions in the tree count from the start of `text`, which is the whole text passed to `parse`.
+    """
 
     tree: Any
     text: str
     start: int
     end: int
     deep: bool = False
-    """Work on it is for a deep stack: `token_depth`."""
+    """True if the statement needs a deep stack: `token_depth`."""
 
     @property
     def sql(self) -> str:
@@ -43,7 +45,7 @@ class ParsedStatement:
 
 
 def parse(text: str) -> list[ParsedStatement]:
-    """Split a text at its semicolons and parse each statement; empty ones are left out.
+    """Splits a text at its semicolons and parses each statement; empty ones are skipped.
 
     Raises `SqlSyntaxError`, `NotSupportedError` for a kind of statement that nyala does not have, or
     `StatementTooComplex`.
@@ -64,8 +66,8 @@ def parse(text: str) -> list[ParsedStatement]:
 
 
 def generate(tree: Any) -> str:
-    """The tree as nyala's SQL; parsing that again gives an equal tree."""
-    # What other dialects alone can say is refused when it is bound; here it need not be warned about.
+    """The tree as nyala's SQL; parsing it again gives an equal tree."""
+    # Syntax of other dialects is rejected during binding; warnings here would be redundant.
     return str(deeply(lambda: _DIALECT.generate(tree, unsupported_level=ErrorLevel.IGNORE)))
 
 
@@ -78,13 +80,13 @@ def _parse_one(tokens: list[Token], text: str) -> ParsedStatement:
     except (Error, RecursionError):
         raise
     except Exception as error:
-        # sqlglot's parser trips over its own assumptions on some malformed texts; the text is at fault all the same.
+        # sqlglot's parser fails with unrelated exceptions on some malformed texts; they are syntax errors all the same.
         raise SqlSyntaxError("this statement cannot be read", text, tokens[0].start) from error
     return ParsedStatement(trees[0], text, tokens[0].start, tokens[-1].end + 1)
 
 
 def _refuse_placeholders(tokens: list[Token], text: str) -> None:
-    """Refuse the placeholders of other drivers in a statement that cannot be read."""
+    """Rejects the placeholders of other drivers in a statement that cannot be parsed."""
     for token in tokens:
         if token.token_type == TokenType.MOD and (found := _PLACEHOLDER.match(text, token.start)):
             message = f"{found[0]} is not supported as a placeholder; {PLACEHOLDERS}"
@@ -103,9 +105,9 @@ def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def place(node: Any) -> tuple[int | None, int]:
-    """Where a tree stands in its text: the offset of its first token and the width up to its last one on record.
+    """The position of a tree in its text: the offset of its first token and the width up to its last recorded one.
 
-    A node that has no place of its own stands where its parts stand; (None, 1) where nothing is known.
+    A node without a position has that of its parts; (None, 1) if none is known.
     """
     start: int | None = None
     end = 0

@@ -1,10 +1,10 @@
-"""Estimates from its tokens how deeply the work on a statement will recurse, before anything recurses.
+"""Estimates from its tokens how deeply the work on a statement will recurse, before it does.
 
     SELECT ((a + b) * c) ...      a level of parentheses or CASE: some 20 calls of the parser
     a + b + c + d                 an operator of a chain: some 5 calls of the binder
     t JOIN u JOIN v, x UNION y    a join, a branch, a window or a name of WITH: some 5 calls of the planner
 
-Lists of constants count for nothing, however long they are.
+Lists of constants are not counted, whatever their length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from sqlglot.tokens import Token, TokenType
 
 MOST_CALLS_HERE = 500
-"""Calls that are left to the caller's own stack: half of what Python allows by default."""
+"""Calls that fit the caller's own stack: half of Python's default limit."""
 _LEVEL, _STEP = 20, 5
 _OPENING = frozenset((TokenType.L_PAREN, TokenType.CASE))
 _CLOSING = frozenset((TokenType.R_PAREN, TokenType.END))
@@ -30,7 +30,7 @@ _OPERATORS = frozenset(
 
 
 def is_deep(tokens: Iterable[Token]) -> bool:
-    """True if a statement of these tokens belongs on a deep stack."""
+    """True if a statement of these tokens needs a deep stack."""
     depth = operators = clauses = 0
     chained = 0  # operators of this list item and of those around it
     around: list[int] = []

@@ -1,4 +1,4 @@
-"""Splits texts into tokens, by sqlglot's tokenizer and the rules that it lacks.
+"""Splits texts into tokens, with sqlglot's tokenizer and the rules that it lacks.
 
 'for'          two texts with a line break between them are one, 'foreign'
   'eign'
@@ -20,16 +20,16 @@ from .dialect import Nyala
 _DIALECT = Nyala()
 _QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Halves of UTF-16 pairs: Python's texts can hold them alone, UTF-8 and so the store cannot."""
+"""Halves of UTF-16 pairs: Python's texts can contain single ones, UTF-8 and so the store cannot."""
 _MARK = "\ufeff"
-"""The byte order mark, with which some editors begin a file; two such files in one have another in the middle."""
+"""The byte order mark, with which some editors begin a file; concatenated files have another in the middle."""
 _CONTINUED = re.compile(r"(?:[^\S\r\n]|--[^\r\n]*)*[\r\n](?:\s|--[^\r\n]*[\r\n])*")
-"""What may stand between two parts of a text: space and comments to the end of the line, a line break among them."""
+"""The text allowed between two parts of a string: space and comments to the end of the line, with a line break."""
 _TEXTS = frozenset((TokenType.STRING, TokenType.HEX_STRING))
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text; `SqlSyntaxError` where it has none."""
+    """The tokens of a text; raises `SqlSyntaxError` if it cannot be tokenized."""
     if not text.isascii() and (half := _SURROGATE.search(text)):
         raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
     try:
@@ -51,7 +51,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _unclosed(text: str) -> tuple[str | None, int]:
-    """The quote that is never closed and where it stands, or None and the first odd character's place."""
+    """The quote that is never closed and its position, or None and the position of the first invalid character."""
     position = 0
     while position < len(text):
         if text.startswith("--", position):
@@ -76,7 +76,7 @@ def _after(text: str, mark: str, position: int) -> int:
 
 
 def _marks(tokens: list[Token], text: str) -> list[int]:
-    """The places of the byte order marks with which statements begin."""
+    """The positions of the byte order marks with which statements begin."""
     first = [token.start for before, token in pairwise((None, *tokens)) if token and _ends(before)]
     return [start for start in first if text[start] == _MARK]
 
@@ -86,7 +86,7 @@ def _ends(token: Token | None) -> bool:
 
 
 def _with_joined_texts(tokens: list[Token], text: str) -> list[Token]:
-    """The tokens with texts that continue on another line made one; `SqlSyntaxError` where two stand on one line."""
+    """Merges texts that continue on another line into one token; raises `SqlSyntaxError` for two texts on one line."""
     if not any(
         after.token_type is TokenType.STRING and before.token_type in _TEXTS for before, after in pairwise(tokens)
     ):

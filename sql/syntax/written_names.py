@@ -1,4 +1,4 @@
-"""Names as a statement has to write them: in quotes where they would be read as anything else."""
+"""Names in SQL syntax: quoted if they would be parsed as anything else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRIALS: Final = (
     "CREATE TABLE {0} ({0} INT, PRIMARY KEY ({0}))",
     "DROP TABLE {0}",
 )
-"""Where a name stands. A word of the language may be a name in some of these places and not in others."""
+"""Positions of a name. A keyword may be a name in some of these positions and not in others."""
 
 
 _WORDS: Final = frozenset(word.lower() for phrase in NyalaTokenizer.KEYWORDS for word in phrase.split())
@@ -32,12 +32,12 @@ _RESERVED_WORDS: Final = """
     over primary references returning right select set some symmetric table then to trailing true union unique update
     using values when where window with"""
 _RESERVED: Final = frozenset(_RESERVED_WORDS.split())
-"""Words that readers of SQL take for no names, and other databases neither, even where this grammar does."""
+"""Words that readers of SQL and other databases do not accept as names, even where this grammar does."""
 
 
 @lru_cache(maxsize=10_000)
 def written_name(name: str) -> str:
-    """A name as SQL has to write it.
+    """A name in SQL syntax.
 
     >>> [written_name(name) for name in ("city", "Weird col", "order", 'a"b')]
     ['city', '"Weird col"', '"order"', '"a""b"']
@@ -48,7 +48,7 @@ def written_name(name: str) -> str:
 
 
 def did_you_mean(name: str, existing: Iterable[str], what: str = "there are") -> str:
-    """As `errors.did_you_mean`, with the names as SQL has to write them.
+    """As `errors.did_you_mean`, with the names in SQL syntax.
 
     >>> did_you_mean("weird col", ["Weird col", "k"])
     '; did you mean "Weird col"?'
@@ -57,12 +57,12 @@ def did_you_mean(name: str, existing: Iterable[str], what: str = "there are") ->
 
 
 def _is_free(word: str) -> bool:
-    """True if a word of the language may be a name wherever one stands."""
+    """True if a keyword may be a name in every position."""
     return word not in _RESERVED and all(_is_read(trial.format(word), word) for trial in _TRIALS)
 
 
 def _is_read(text: str, name: str) -> bool:
-    """True if the text is a statement in which the name is a column, not a call or a constant."""
+    """True if the text parses as a statement in which the name is a column, not a call or a constant."""
     try:
         tree = parse(text)[0].tree
     except errors.Error:

@@ -1,7 +1,7 @@
-"""Binds the relations of `information_schema`: constant rows, made of the catalog when the statement is bound.
+"""Binds the relations of `information_schema`: constant rows, built from the catalog when the statement is bound.
 
-They are PostgreSQL's, with those of its columns that mean something here, and with the comments of tables and columns
-and how columns are stored besides.
+They are PostgreSQL's, reduced to the columns that apply to nyala; added are the comments of tables and columns and the
+storage attributes of columns.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 def information(name: str, context: Context) -> Query:
-    """One relation as a query of constant rows; `UnknownTable` lists what there is."""
+    """One relation as a query of constant rows; `UnknownTable` lists the existing ones."""
     if name not in RELATIONS:
         raise UnknownTable(f"table {INFORMATION_SCHEMA}.{name} does not exist{did_you_mean(name, RELATIONS, 'it has')}")
     names, rows = RELATIONS[name]
     types = [INT if name in NUMBERS else STRING for name in names.split()]
     columns = tuple(context.column(name, type_, True) for name, type_ in zip(names.split(), types))
-    # While a view is tried only to learn its columns, it needs no rows; and its columns may be among them.
+    # A view that is bound only for its columns needs no rows; and its columns may be among them.
     found = () if INFORMATION_SCHEMA in context.within else rows(context)
     return Query(Values(columns, tuple(_literals(row, types) for row in found)), columns)
 
@@ -70,7 +70,7 @@ def _columns(context: Context) -> Iterator[Row]:
         try:
             columns = describe_view(view, inner).columns
         except Error:
-            continue  # one that does not work has no columns
+            continue  # an invalid view has no columns
         found[view.name] = [_view_column(column, place) for place, column in enumerate(columns, 1)]
     for name in sorted(found):
         for row in found[name]:
@@ -89,7 +89,7 @@ def _view_column(column: Column, place: int) -> Row:
 
 
 def _type(type_: DataType) -> Row:
-    """data_type, character_maximum_length, numeric_precision, numeric_scale."""
+    """The values of data_type, character_maximum_length, numeric_precision, numeric_scale."""
     return type_.kind.value, type_.length, type_.precision, type_.scale if type_.is_decimal else None
 
 
@@ -130,4 +130,4 @@ RELATIONS: dict[str, tuple[str, Callable[[Context], Iterator[Row]]]] = {
     "tables": (f"{_TABLE} table_type is_insertable_into table_comment", _tables),
     "views": (f"{_TABLE} view_definition check_option is_updatable is_insertable_into", _views),
 }
-"""The columns of each relation, and what makes its rows."""
+"""The columns of each relation, and the function that makes its rows."""

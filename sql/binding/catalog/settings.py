@@ -1,4 +1,4 @@
-"""Binds SET, RESET and SHOW of settings: names looked up, values brought to plain units."""
+"""Binds SET, RESET and SHOW of settings: looks up names, converts values to plain units."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _changeable(node: Any, context: Context) -> Setting:
 
 
 def _plain(node: Any, context: Context) -> Any:
-    """A Python value: of a literal or parameter, or the word that stands there."""
+    """The Python value of a literal or parameter, or the bare word."""
     if isinstance(node, exp.Var | exp.Boolean):
         return node.name if isinstance(node, exp.Var) else bool(node.this)
     if isinstance(node, exp.Column) and not node.args.get("table"):

@@ -1,4 +1,4 @@
-"""Binds the statements about what there is: views, ANALYZE, SHOW, DESCRIBE."""
+"""Binds the statements about the catalog: views, ANALYZE, SHOW, DESCRIBE."""
 
 from __future__ import annotations
 
@@ -62,4 +62,4 @@ CATALOG_STATEMENTS: dict[type, Callable[[Any, Context], CatalogStatement]] = {
     nodes.ShowStats: lambda node, context: ShowStats(find_table(node.this, context)),
     nodes.DescribeTable: _describe,
 }
-"""What binds each kind of statement."""
+"""The binding function of each kind of statement."""

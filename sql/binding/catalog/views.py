@@ -1,11 +1,11 @@
-"""Binds views: their definition, their use in FROM, and what depends on them.
+"""Binds views: their definition, their use in FROM, and their dependencies.
 
-A view is kept as a text: its query as `parser.generate` writes it, with every `*` of a select list spelled out, so that
-a column that a table gets later does not come into the view. The text is bound anew in each statement that uses the
-view, in a scope of its own: no name of the statement is seen from inside.
+A view is stored as text: its query as `parser.generate` writes it, with every `*` of a select list expanded, so that
+columns added to a table later do not appear in the view. The text is bound again in each statement that uses the view,
+in its own scope: no name of the statement is visible inside.
 
-Tables and views that a view needs cannot be dropped or renamed under it: `dependents` and `check_views` try the views
-on the catalog as a statement would leave it.
+Tables and views that a view depends on cannot be dropped or renamed: `dependents` and `check_views` bind the views on
+the catalog as the statement would leave it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ..scope import CommonTable, Field, Scope
 from ..tables.show_create import name_text
 
 TREES = 256
-"""Texts of views that are kept as trees."""
+"""Number of view texts whose parsed trees are cached."""
 MOST_WITHIN = 10
-"""Views that use each other, of which the innermost is bound on the caller's own stack."""
+"""Depth of views that use each other from which binding moves to a deep stack."""
 
 
 # ---- use -------------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ MOST_WITHIN = 10
 def view_source(view: View, node: Any, context: Context) -> CommonTable:
     """A view for FROM, bound at its first use in the statement; `node` is the use.
 
-    Raises what is wrong inside it with its name, `StatementError` where it needs itself.
+    Raises errors inside it with its name, and `StatementError` if it depends on itself.
     """
     if view.name in context.within:
         path = " uses ".join([*context.within[context.within.index(view.name) :], view.name])
@@ -59,7 +59,7 @@ def view_source(view: View, node: Any, context: Context) -> CommonTable:
 
 
 def _bind_text(view: View, context: Context) -> Query:
-    context.now()  # so that it is the same inside
+    context.now()  # so that it is the same inside the view
     if _parsed(view.text).deep or len(context.within) > MOST_WITHIN:
         require()
     inner = replace(context, text=view.text, parameters={}, stars={}, within=(*context.within, view.name))
@@ -84,9 +84,9 @@ def _parsed(text: str) -> ParsedStatement:
 
 
 def _count_uses(tree: Any, context: Context) -> None:
-    """How often each view is named in the statement and in the views that it uses, these counted once each.
+    """Counts the uses of each view in the statement and in the views that it uses, the latter counted once each.
 
-    Counted by name in the text: a CTE of the same name may count too much, which costs nothing but a hint.
+    Counted by name in the text: a CTE of the same name may be counted too, which costs only a wrong hint.
     """
     waiting, seen = [tree], set()
     while waiting:
@@ -110,13 +110,13 @@ def _named(tree: Any) -> Iterator[str]:
 
 
 def bind_create_view(node: Any, context: Context) -> CreateView:
-    """Bind CREATE VIEW: the query as it will be kept, tried as it will be used."""
+    """Binds CREATE VIEW: normalises the query as it is stored, and binds it once as a later use would."""
     with context.at(node.this):
         name = table_name(node.this)
     source, replaces, exists = node.args["query"], bool(node.args.get("replace")), bool(node.args.get("exists"))
     for parameter in source.find_all(exp.Placeholder, exp.Parameter):
         with context.at(parameter):
-            raise InvalidTableDefinition("a view cannot have parameters: nobody would give them when it is used")
+            raise InvalidTableDefinition("a view cannot have parameters: its uses bind no values")
     inner = replace(context, within=(name,)) if replaces else context
     query = context.bind_query(source, Scope(), inner)
     view = View(name, generate(_without_stars(source, context.stars)), _column_names(node, query, context))
@@ -144,7 +144,7 @@ def _column_names(node: Any, query: Query, context: Context) -> tuple[str, ...]:
 
 
 def _without_stars(source: Any, stars: Mapping[int, Sequence[Field]]) -> Any:
-    """The query with each `*` of a select list written as the columns that it stands for."""
+    """The query with each `*` of a select list replaced by the columns that it expands to."""
     tree = source.copy()
     for original, node in zip(list(source.walk()), list(tree.walk()), strict=True):
         fields = stars.get(id(original))
@@ -165,7 +165,7 @@ def _identifier(name: str) -> exp.Identifier:
 
 
 def bind_drop_view(node: Any, context: Context) -> DropView:
-    """Bind DROP VIEW; with CASCADE the views that need this one go too, without they forbid it."""
+    """Binds DROP VIEW; with CASCADE, dependent views are dropped too, otherwise they are an error."""
     with context.at(node.this):
         name, exists = table_name(node.this), bool(node.args.get("exists"))
         view = context.catalog.view(name)
@@ -178,13 +178,13 @@ def bind_drop_view(node: Any, context: Context) -> DropView:
 
 
 def find_view(node: Any, context: Context) -> View | None:
-    """The view that a name means; None where it means no view."""
+    """The view that a name refers to; None if it is not a view."""
     with context.at(node):
         return context.catalog.view(table_name(node))
 
 
 def describe_view(view: View, context: Context) -> DescribeView:
-    """A view with the columns that it has now."""
+    """A view with its current columns."""
     catalog = ChangedCatalog(context.catalog, new_views={view.name: view})
     query = _bind_text(view, _fresh(context, catalog))
     columns = zip(view.columns, query.columns, strict=True)
@@ -196,8 +196,10 @@ def describe_view(view: View, context: Context) -> DescribeView:
 
 @dataclass(slots=True)
 class ChangedCatalog:
-    """A catalog as a statement would leave it: without the names of `gone`, with new tables and views. It remembers
-    which names it was `asked` for."""
+    """The catalog as a statement would leave it: without the names of `gone`, with new tables and views.
+
+    It records the names that were looked up in `asked`.
+    """
 
     base: Catalog
     gone: Collection[str] = ()
@@ -206,7 +208,7 @@ class ChangedCatalog:
     asked: set[str] = field(default_factory=set)
 
     def table(self, name: str) -> Table:
-        """One table; `UnknownTable` where there is none."""
+        """One table; raises `UnknownTable` if there is none."""
         self.asked.add(name)
         if name in self.new_tables:
             return self.new_tables[name]
@@ -220,7 +222,7 @@ class ChangedCatalog:
         return sorted([*kept, *self.new_tables.values()], key=lambda table: table.name)
 
     def view(self, name: str) -> View | None:
-        """One view; None where there is none of that name."""
+        """One view; None if there is none of that name."""
         self.asked.add(name)
         return self.new_views.get(name) or (None if name in self.gone else self.base.view(name))
 
@@ -235,13 +237,13 @@ class ChangedCatalog:
 
 
 def _fresh(context: Context, catalog: Catalog) -> Context:
-    """A context for trying views on another catalog: it shares nothing that the statement goes on with."""
+    """A context for binding views on another catalog, independent of the statement's own."""
     return replace(context, catalog=catalog, views={}, view_uses=Counter(), mentions={}, stars={})
 
 
 def _needs(view: View, context: Context) -> set[str]:
-    """The names of the tables and views that a view needs, also through others; of one that does not work, those that
-    its text has."""
+    """The names of the tables and views that a view depends on, also indirectly; for an invalid view, the names in its
+    text."""
     catalog = ChangedCatalog(context.catalog)
     try:
         _bind_text(view, _fresh(context, catalog))
@@ -251,7 +253,7 @@ def _needs(view: View, context: Context) -> set[str]:
 
 
 def dependents(what: str, name: str, cascade: bool, context: Context) -> tuple[str, ...]:
-    """The views that need a table or view; `StatementError` where there are some and `cascade` is False."""
+    """The views that depend on a table or view; raises `StatementError` if there are some and `cascade` is False."""
     found = [v.name for v in context.catalog.views() if v.name != name and name in _needs(v, context)]
     if found and not cascade:
         kind, them = ("view", "it") if len(found) == 1 else ("views", "them")
@@ -260,8 +262,8 @@ def dependents(what: str, name: str, cascade: bool, context: Context) -> tuple[s
 
 
 def check_views(catalog: ChangedCatalog, names: Collection[str], context: Context) -> None:
-    """Raise `StatementError` where a view that needs one of the names, and works, would not work any more on
-    the catalog as it is about to be."""
+    """Raises `StatementError` if a valid view that depends on one of the names would become invalid on the changed
+    catalog."""
     for view in context.catalog.views():
         if view.name in catalog.new_views:
             continue
@@ -276,4 +278,4 @@ def check_views(catalog: ChangedCatalog, names: Collection[str], context: Contex
             _bind_text(view, _fresh(context, catalog))
         except StatementError as error:
             message = error.message.removeprefix(f"in view {view.name}: ")
-            raise StatementError(f"view {view.name} would not work any more: {message}") from error
+            raise StatementError(f"view {view.name} would become invalid: {message}") from error

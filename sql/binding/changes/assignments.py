@@ -1,7 +1,7 @@
 """Binds SET: `column = value`, `(columns) = (values)`, `(columns) = (query)`.
 
-A query for several columns is bound once per column, each time for that column alone: it is a scalar subquery then as
-any other, NULL where there is no row and an error where there are two.
+A query for several columns is bound once per column, each time for that column alone: it is then an ordinary scalar
+subquery, NULL if it has no row and an error if it has more than one.
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
 
 
 def assign_node(node: Any, expr: Expr, column: ColumnSchema) -> Expr:
-    """A bound value as INSERT and UPDATE store it in a column; `node` is how it was written: a parameter alone is a
-    value, and no expression."""
+    """A bound value as INSERT and UPDATE store it in a column.
+
+    `node` is its syntax: a bare parameter is assigned as a value, not converted as an expression.
+    """
     if isinstance(node, exp.Placeholder | exp.Parameter) and isinstance(expr, Literal):
         return assign_value(expr, column.type, column.name)
     return assign(expr, column.type, column.name)
@@ -116,10 +118,10 @@ def _refuse_count(given: int, wanted: int) -> None:
 
 
 def is_default(node: Any) -> bool:
-    """Is it the word DEFAULT in place of a value?"""
+    """True for the word DEFAULT in place of a value."""
     return isinstance(node, exp.Var) and node.name.upper() == "DEFAULT"
 
 
 def default_of(column: ColumnSchema) -> Literal:
-    """A column's default, NULL where it has none."""
+    """A column's default; NULL if it has none."""
     return Literal(column.type, column.default is None, column.default)

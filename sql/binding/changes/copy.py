@@ -1,4 +1,4 @@
-"""Binds COPY: what is copied, the file's format and its options."""
+"""Binds COPY: the source or target, the file's format and its options."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _option(given: str, node: Any, format_: str, use: str) -> tuple[str, Any]:
     value = _plain(node)
     if given in ("compression", "encoding", "header") or value is None or not isinstance(node, exp.Var):
         return read_option(given, value, format_, use, "COPY")
-    return read_option(given, node, format_, use, "COPY")  # a bare word is no text
+    return read_option(given, node, format_, use, "COPY")  # a bare word, not a text
 
 
 def _plain(node: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Binds INSERT and UPSERT: target columns found, values converted to the columns' types, defaults filled in."""
+"""Binds INSERT and UPSERT: resolves target columns, converts values to their types, fills in defaults."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ from .returning import WrittenRows, bind_returning, table_fields
 
 
 def bind_insert(node: exp.Insert, context: Context) -> InsertStatement | MergeStatement:
-    """Bind INSERT. Columns that are not listed come in with their default where they have one; a NOT NULL column
-    without default must be listed."""
+    """Binds INSERT. Columns that are not listed get their default; a NOT NULL column without default must be listed."""
     only(node, "with_", "this", "expression", "ignore", "default", "conflict", "returning")
     target = _target(node, context)
     columns, query = _default_row(target, context) if node.args.get("default") else _incoming(node, target, context)
@@ -58,13 +57,13 @@ def bind_insert(node: exp.Insert, context: Context) -> InsertStatement | MergeSt
     returning = node.args.get("returning")
     if returning is None:
         return InsertStatement(target.table, names, query, Op.INSERT_IGNORE if ignores else Op.INSERT)
-    if ignores and not target.table.schema.key[-1].auto_increment:  # whose rows never conflict
+    if ignores and not target.table.schema.key[-1].auto_increment:  # rows of auto-incremented keys never conflict
         return bind_ignore(returning, rows, context)
     return _returned(returning, rows, context)
 
 
 def _returned(node: Any, rows: Proposal, context: Context) -> InsertStatement:
-    """INSERT ... RETURNING: what is inserted is what the query gives."""
+    """Binds INSERT ... RETURNING without ON CONFLICT: all rows of the query are inserted."""
     table, alias, query = rows.target.table, rows.target.alias, rows.query
     given: dict[str, Expr] = dict(zip(rows.names, query.columns))
     fields = table_fields(table, alias, given, table.schema.visible_columns)
@@ -74,8 +73,7 @@ def _returned(node: Any, rows: Proposal, context: Context) -> InsertStatement:
 
 
 def bind_upsert(node: Any, context: Context) -> InsertStatement | MergeStatement:
-    """Bind UPSERT. Columns that are not listed stay as they are in rows that are there, and take their default in
-    others."""
+    """Binds UPSERT. Columns that are not listed keep their value in existing rows and get their default in new rows."""
     only(node, "with_", "this", "expression", "returning")
     target = _target(node, context)
     columns, query = _incoming(node, target, context)
@@ -109,7 +107,7 @@ def _default_row(target: Target, context: Context) -> tuple[list[ColumnSchema], 
 
 
 def _incoming(node: Any, target: Target, context: Context) -> tuple[list[ColumnSchema], Query]:
-    """The columns that get values, and the query that gives these, converted to the columns' types."""
+    """The target columns, and the query for their values, converted to the columns' types."""
     listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
     columns = target_columns(target.table, listed, context)
     source = node.expression
@@ -122,7 +120,7 @@ def _incoming(node: Any, target: Target, context: Context) -> tuple[list[ColumnS
 
 
 def target_columns(table: Table, listed: Sequence[Any], context: Context) -> list[ColumnSchema]:
-    """The columns that a statement lists, all visible ones where it lists none."""
+    """The columns that a statement lists, or all visible ones if it lists none."""
     if not listed:
         return list(table.schema.visible_columns)
     return [_listed_column(table, item, [name_of(i) for i in listed[:n]], context) for n, item in enumerate(listed)]
@@ -201,7 +199,7 @@ def _assigned(query: Query, columns: list[ColumnSchema], node: Any, context: Con
 
 
 def _all_literals(query: Query) -> bool:
-    """`INSERT ... SELECT 1, 'x'`: quoted texts adapt to the columns as they do in VALUES."""
+    """True for `INSERT ... SELECT 1, 'x'`: quoted texts are converted to the columns' types as in VALUES."""
     body = query.body
     if not isinstance(body, Select) or query.hidden:
         return False

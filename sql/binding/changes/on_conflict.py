@@ -1,11 +1,11 @@
-"""Binds what an INSERT does with keys that are there: as a query that looks for each row in the table.
+"""Binds the conflict handling of INSERT: as a query that looks up each row in the table.
 
     INSERT INTO t VALUES (1, 5) ON CONFLICT DO UPDATE SET n = t.n + excluded.n WHERE t.n < 9
       ─►  SELECT k, CASE WHEN found THEN t.n + excluded.n ELSE excluded.n END,
                  CASE WHEN NOT found THEN insert WHEN t.n < 9 THEN update ELSE nothing END
           FROM (VALUES (1, 5)) AS excluded LEFT JOIN t ON excluded.k = t.k          found: t.k IS NOT NULL
 
-INSERT IGNORE and UPSERT need this only where RETURNING asks for the rows that were written.
+INSERT IGNORE and UPSERT need this only if RETURNING requests the rows that were written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .assignments import bind_assignments
 from .returning import WrittenRows, bind_returning, table_fields
 
 EXCLUDED = "excluded"
-"""What the proposed row is called in DO UPDATE."""
+"""The name of the proposed row in DO UPDATE."""
 _NOTHING = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows are inserted: the table, its name in the statement, the scope of WITH, the place in the text."""
+    """The target of INSERT: the table, its name in the statement, the scope of WITH, the position in the text."""
 
     table: Table
     alias: str
@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The rows that are to be inserted: `names` are the table's columns that the query's columns are for."""
+    """The rows to be inserted; `names` are the table's columns, aligned with the query's columns."""
 
     target: Target
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ class Proposal:
 
 
 def check_conflict(node: Any, target: Target, context: Context) -> str:
-    """The action of ON CONFLICT, empty where there is none. What it names must be the whole primary key."""
+    """The action of ON CONFLICT, empty if there is none. Its conflict target must be the whole primary key."""
     if node is None:
         return ""
     only(node, "conflict_keys", "action", "expressions", "where")
@@ -89,7 +89,7 @@ def bind_ignore(returning: Any, rows: Proposal, context: Context) -> MergeStatem
 
 
 def bind_returned_upsert(returning: Any, listed: Sequence[str], rows: Proposal, context: Context) -> MergeStatement:
-    """Bind UPSERT with RETURNING; `listed` are the columns that it gives."""
+    """Binds UPSERT with RETURNING; `listed` are the columns that it sets."""
     merge = _Merge(rows, context)
     key = [column.name for column in rows.target.table.schema.key]
     changes = {name: merge.proposed[name] for name in listed if name not in key}
@@ -122,7 +122,7 @@ class _Merge:
         self.scope = Scope(rows.target.scope, fields, (alias, EXCLUDED))
 
     def bind(self, changes: Mapping[str, Expr], test: Expr | None, repeated: str, returning: Any) -> MergeStatement:
-        """`changes` are the new values of rows that are there, for which `test` is true."""
+        """Binds the merge; `changes` are the new values of existing rows for which `test` is true."""
         # A column that only SET names has no default, or it would be among the proposed ones: it is inserted as NULL.
         names = (*self.rows.names, *(name for name in changes if name not in self.rows.names))
         projection = [(self._column(name), self._value(name, changes)) for name in names]
@@ -143,7 +143,7 @@ class _Merge:
         return self.context.column(name, self.table.schema.column(name).type, True)
 
     def _value(self, name: str, changes: Mapping[str, Expr]) -> Expr:
-        """A column's value in the end."""
+        """A column's value after the statement."""
         type_ = self.table.schema.column(name).type
         new = self.proposed.get(name) or Literal(type_, True, None)
         old = changes.get(name, self.there[name])

@@ -1,11 +1,11 @@
-"""Binds RETURNING: the statement's query computes it beside the rows that it writes.
+"""Binds RETURNING: the statement's query computes its columns together with the rows to be written.
 
     UPDATE t SET n = n + 1 RETURNING k, n * 2
       ─►  SELECT k, n', k, n' * 2 FROM (SELECT k, n + 1 AS n', ... FROM t)
                  written  returned
 
-So whatever goes wrong in RETURNING goes wrong before anything is written, and a subquery there sees what the statement
-began with (PostgreSQL).
+An error in RETURNING is therefore raised before anything is written, and a subquery there reads the snapshot of the
+statement's beginning (PostgreSQL).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ..scope import Field, Scope
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """The rows that a statement is about to write, as `query` gives them.
+    """The rows that a statement is about to write, as returned by `query`.
 
-    `fields` is what RETURNING can name, for the table and for what FROM or USING joined to it: columns of `query`, or
-    literals; `relations` are their aliases in order.
+    `fields` are visible in RETURNING, for the table and for the relations that FROM or USING joined: columns of
+    `query`, or literals. `relations` are their aliases in order.
     """
 
     table: Table
@@ -44,8 +44,7 @@ class WrittenRows:
 def bind_returning(
     node: Any, rows: WrittenRows, written: int, scope: Scope, context: Context
 ) -> tuple[Query, tuple[Column, ...]]:
-    """The query that gives the first `written` columns of the rows and then what RETURNING asks for; the latter's
-    columns."""
+    """The query that returns the first `written` columns and then those of RETURNING; and the columns of RETURNING."""
     only(node, "expressions")
     inner = tuple(context.column(c.name, c.type, c.nullable) for c in rows.query.columns)
     moved = dict(zip(rows.query.columns, inner))
@@ -72,7 +71,7 @@ def _item(node: Any, table: Table, frame: Frame) -> list[tuple[str, Expr]]:
 
 
 def _refuse_numbered(node: Any, table: Table, frame: Frame) -> None:
-    """The hidden last key column of an inserted row has no value before the row is written."""
+    """Rejects the hidden last key column of an inserted row, which has no value before the row is written."""
     column = table.schema.key[-1]
     if not column.auto_increment or any(f.name == column.name for f in frame.scope.fields):
         return
@@ -80,8 +79,8 @@ def _refuse_numbered(node: Any, table: Table, frame: Frame) -> None:
         if name_of(part.this) == column.name:
             with frame.context.at(part):
                 raise StatementError(
-                    f"column {column.name} is numbered by the store as the row is written; RETURNING of an INSERT does "
-                    "not know it"
+                    f"column {column.name} is numbered by the store as the row is written; RETURNING of an INSERT "
+                    "cannot return it"
                 )
 
 

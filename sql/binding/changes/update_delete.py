@@ -1,9 +1,9 @@
-"""Binds UPDATE and DELETE: as a query for the primary keys of the rows that change, and their new values.
+"""Binds UPDATE and DELETE as a query for the primary keys of the changed rows, and their new values.
 
     UPDATE t SET c = c + 1 FROM x WHERE t.k = x.k     SELECT t.key..., c + 1 FROM t, x WHERE t.k = x.k
     DELETE FROM t USING x WHERE t.k = x.k             SELECT t.key... FROM t, x WHERE t.k = x.k
 
-A row that several rows of FROM or USING match is changed once; which of them gives an UPDATE its values is not defined
+A row that several rows of FROM or USING match is changed once; it is not defined which of them an UPDATE uses
 (PostgreSQL).
 """
 
@@ -58,7 +58,7 @@ class _Change:
         self.around = with_scope(node, context)
         if self.around.common_table(self.table.name) is not None:
             with context.at(node.this):
-                raise StatementError(f"{self.table.name} is what changes, and a query of WITH; name that otherwise")
+                raise StatementError(f"{self.table.name} is both the target and a query of WITH; rename the query")
         self.source = _joined(node.this, sources, self.around, context)
         self.alias = self.source.aliases[0]
         self.scope = Scope(self.around, self.source.fields, self.source.aliases)
@@ -99,7 +99,7 @@ class _Change:
 
 
 def _joined(target: Any, sources: Sequence[Any], scope: Scope, context: Context) -> Source:
-    """The table with everything in FROM or USING."""
+    """The table joined with all relations of FROM or USING."""
     joins = []
     for source in sources:
         join = exp.Join(this=source)
@@ -109,7 +109,7 @@ def _joined(target: Any, sources: Sequence[Any], scope: Scope, context: Context)
 
 
 def _target(node: Any, context: Context) -> Table:
-    """The table that changes."""
+    """The target table."""
     version = node.this.args.get("version")
     if version is not None:
         with context.at(version):

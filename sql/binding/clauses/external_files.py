@@ -1,6 +1,6 @@
 """Binds external files in FROM: `read_parquet('path', ...)`, `read_csv('path', ..., name => value)`, `'path'`.
 
-A column whose type nyala lacks is refused only where the statement reads it.
+A column whose type nyala does not support is rejected only if the statement reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READERS = {f"read_{format_}": format_ for format_ in FORMATS}
 
 
 def is_file(node: Any) -> bool:
-    """Does a table node name a file or call a function that reads one?"""
+    """True if a table node names a file or calls a function that reads one."""
     inner = node.this
     if isinstance(inner, exp.Anonymous):
         return str(inner.name).lower() in READERS
@@ -59,7 +59,7 @@ def bind_file(node: Any, frame: Frame) -> FileRef:
 
 
 def _folded(found: FileDescription) -> list[str]:
-    """The columns' names in lower case, but where two would be the same."""
+    """The columns' names in lower case, except names that would become equal."""
     times = Counter(column.name.lower() for column in found.columns)
     return [c.name.lower() if times[c.name.lower()] == 1 else c.name for c in found.columns]
 

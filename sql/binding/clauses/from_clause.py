@@ -1,11 +1,11 @@
 """Binds FROM: tables, derived tables, CTE references, joins. The result is a relation and the fields it offers.
 
-What stands left of a LATERAL query or a table function is visible in it; `before` is that in the functions below.
+Relations left of a LATERAL query or a table function are visible in it; `before` holds them in the functions below.
 
-A comma binds weaker than JOIN, so `a, b LEFT JOIN c ON ...` joins b and c first, and the ON sees those two only.
+A comma binds weaker than JOIN: `a, b LEFT JOIN c ON ...` joins b and c first, and only those are visible in the ON.
 
-Columns on the side of an outer join that may be filled with NULLs are nullable from the start; that is known from the
-join kinds before the tables are bound, so one `Column` means the same everywhere.
+Columns on the side of an outer join that may be filled with NULLs are nullable from the start. That is determined by
+the join kinds before the tables are bound, so that one `Column` means the same everywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .system_time import bind_time
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A bound part of FROM: the relation, what it offers, the aliases in it."""
+    """A bound part of FROM: the relation, its fields, its aliases."""
 
     relation: Relation
     fields: tuple[Field, ...]
@@ -59,8 +59,11 @@ def bind_from(
     nullable: bool = False,
     before: Source | None = None,
 ) -> Source:
-    """FROM `first` and the joins after it. `scope` is that of the query around; `nullable` says that an outer join
-    further out may fill all of this with NULLs."""
+    """Binds FROM `first` and the joins after it.
+
+    `scope` is that of the surrounding query; `nullable` is True if an outer join further out may fill all of this with
+    NULLs.
+    """
     groups: list[list[Any]] = [[]]
     firsts = [first]
     for join in [*(first.args.get("joins") or []), *joins]:
@@ -78,7 +81,7 @@ def bind_from(
 
 
 def _both(before: Source | None, found: Source | None) -> Source | None:
-    """What a LATERAL item sees: all that stands left of it, here and further out."""
+    """The fields visible in a LATERAL item: all relations to its left, here and further out."""
     if before is None or found is None:
         return before or found
     return Source(found.relation, before.fields + found.fields, before.aliases + found.aliases)
@@ -87,7 +90,7 @@ def _both(before: Source | None, found: Source | None) -> Source | None:
 def _join_chain(
     first: Any, joins: Sequence[Any], scope: Scope, context: Context, nullable: bool, before: Source | None
 ) -> Source:
-    # What stands left of a RIGHT or FULL join may be filled with NULLs, whatever joined it before.
+    # Relations left of a RIGHT or FULL join may be filled with NULLs, whatever join precedes it.
     filled_later = [any(_side(j) in ("right", "full") for j in joins[i:]) for i in range(len(joins) + 1)]
     source = _single(first, scope, context, nullable or filled_later[0], before)
     for i, join in enumerate(joins):
@@ -172,7 +175,7 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
         if version is not None:
             raise StatementError(f"FOR SYSTEM_TIME is for tables; {name} is a view or a query of WITH")
         alias, renamed = _alias(node, name)
-        # The rows of a recursive query's round before may be NULL where those of its first part are not.
+        # Columns from the previous round of a recursive query may be NULL even if those of its anchor are not.
         nullable = nullable or common.working is not None
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
@@ -197,7 +200,7 @@ def _use(common: CommonTable, name: str, alias: str, columns: tuple[Column, ...]
 
 
 def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, CommonTable | None]:
-    """The name that FROM has, and the query that it stands for; None where it must be a table."""
+    """The name in FROM, and the query that it refers to; None if it must be a table."""
     schema = schema_of(node)
     if schema == INFORMATION_SCHEMA:
         query = information(name_of(node.this), context)
@@ -210,7 +213,7 @@ def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, 
 
 
 def _shown_names(table: Table, time: TimeTravel | None) -> list[str]:
-    """What `*` shows: the table's visible columns, then those of a diff scan."""
+    """The names that `*` expands to: the table's visible columns, then those of a diff scan."""
     names = [column.name for column in (table if time is None else time.table).schema.visible_columns]
     return names if time is None or time.changes is None else [*names, CHANGE_COLUMN, CHANGED_AT_COLUMN]
 
@@ -250,7 +253,7 @@ def _subquery(node: exp.Subquery, scope: Scope, context: Context, nullable: bool
 
 
 def _under_one_name(node: exp.Subquery, source: Source, context: Context) -> Source:
-    """`(a JOIN b ...) AS alias`: the aliases inside are not seen any more."""
+    """Binds `(a JOIN b ...) AS alias`: the aliases inside are no longer visible."""
     if isinstance(source.relation, TableRef | SeriesRef):
         raise SqlSyntaxError("an alias of a table stands behind its name, not behind parentheses around it")
     alias, renamed = _alias(node, "")
@@ -315,7 +318,7 @@ def _joined(kind: str, left: Source, right: Source, test: Expr | None, node: Any
 
 
 def _using(node: Any, left: Source, right: Source) -> list[tuple[str, Any]] | None:
-    """The names that USING lists or NATURAL finds, with their syntax nodes; None where the join has neither."""
+    """The names that USING lists or NATURAL finds, with their syntax nodes; None if the join has neither."""
     if node.args.get("using"):
         return [(name_of(item), item) for item in node.args["using"]]
     if node.args.get("method"):
@@ -355,7 +358,7 @@ def _shared_field(source: Source, name: str, side: str) -> Field:
 
 
 def _merge(kind: str, left: Expr, right: Expr) -> Expr:
-    """What the merged column of USING is: the side that has a value in every row."""
+    """The merged column of USING: the side that has a value in every row."""
     if kind == "right":
         return right
     if kind != "full":

@@ -1,11 +1,11 @@
-"""Binds GROUP BY and moves what stands above it onto the grouped columns.
+"""Binds GROUP BY and rewrites the clauses above it over the grouped columns.
 
-Above the aggregation only two kinds of columns exist: those that stand for grouping expressions and those that stand
-for aggregate calls. `Grouping.lift` replaces every occurrence of a grouping expression, also inside subqueries that
-refer to this query, and refuses any other column of this FROM.
+Above the aggregation there are only two kinds of columns: those of grouping expressions and those of aggregate calls.
+`Grouping.lift` replaces every occurrence of a grouping expression, also inside subqueries that refer to this query, and
+rejects any other column of this FROM.
 
-The elements of GROUP BY become grouping sets in `clauses.grouping_sets`. A group that some set lacks may be NULL where
-its expression is not, and so may be what is computed from it.
+The elements of GROUP BY become grouping sets in `clauses.grouping_sets`. A group that is missing from a set may be NULL
+even if its expression is not, and so may the expressions computed from it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .grouping_sets import ExprSet, GroupBy, cube, index_sets, multiply, rollup
 
 @dataclass(slots=True)
 class Grouping:
-    """The grouping expressions of one SELECT, each with its column, and how to lift expressions above them."""
+    """The grouping expressions of one SELECT with their columns, and the rewriting of expressions over them."""
 
     context: Context
     groups: tuple[tuple[Column, Expr], ...]
     own_columns: frozenset[int]
     """Numbers of the columns of this SELECT's FROM."""
     determined: frozenset[int] = frozenset()
-    """Those of them that the groups determine: `determined_columns`."""
+    """The columns of FROM that the groups determine: `determined_columns`."""
     added: dict[int, tuple[Column, Expr]] = field(default_factory=dict)
-    """The determined columns that were lifted, which are groups as well."""
+    """The determined columns that were lifted, which become groups as well."""
     _mapped: Mapped = field(default_factory=dict)
 
     def lift(self, expr: Expr, node: Any) -> Expr:
-        """The expression in terms of grouped columns; `GroupingError` points into `node` at one that is not."""
+        """The expression over grouped columns; `GroupingError` points into `node` at a column that is not grouped."""
         for column, group in self.groups:
             if expr == group:
                 return column
@@ -75,9 +75,9 @@ class Grouping:
 
 
 def determined_columns(relation: Relation | None, group_by: GroupBy) -> frozenset[int]:
-    """The columns of tables whose whole primary key is in every set of the groups: a group has one value of each.
+    """The columns of tables whose whole primary key is in every grouping set: each group has one value of them.
 
-    So has a group of rows that an outer join has filled: NULL. Not of scans of changes, where a key comes repeatedly.
+    This includes groups of rows that an outer join filled with NULL. Scans of changes are excluded: keys repeat there.
     """
     keys = {
         group.id
@@ -97,7 +97,7 @@ def determined_columns(relation: Relation | None, group_by: GroupBy) -> frozense
 
 
 def with_added(group_by: GroupBy, added: int) -> GroupBy:
-    """GROUP BY with as many groups more, in every set; their expressions are not in `groups`."""
+    """GROUP BY with `added` more groups in every set; their expressions are not in `groups`."""
     if group_by.sets is None:
         return group_by
     more = tuple(range(len(group_by.groups), len(group_by.groups) + added))
@@ -109,7 +109,7 @@ _SKIP_NULLS = ("coalesce", "greatest", "least")
 
 
 def _with_nulls(before: Expr, after: Expr) -> Expr:
-    """The lifted expression, nullable where a part of it has become so."""
+    """The lifted expression, nullable if a part of it has become nullable."""
     if after is before or after.nullable:
         return after
     pairs = list(zip(before.children(), after.children()))
@@ -142,7 +142,7 @@ def _is_aggregated(place: Any, node: Any) -> bool:
 
 
 def _calls_aggregate(node: Any) -> bool:
-    """Is it a call of an aggregate function, or of grouping(), that is not before OVER?"""
+    """True for a call of an aggregate function, or of grouping(), without OVER."""
     if not isinstance(node, exp.Anonymous):
         return False
     name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
@@ -151,8 +151,8 @@ def _calls_aggregate(node: Any) -> bool:
 
 
 def scope_of_sets(clause: Any, scope: Scope) -> Scope:
-    """The scope of a block whose GROUP BY may have several sets: any of its columns may then be NULL above them, and
-    what is bound must not rely on the contrary."""
+    """The scope of a block whose GROUP BY may have several sets: its columns may be NULL above them, so all are
+    nullable."""
     if not any(isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube) for element in clause.expressions):
         return scope
     fields = [
@@ -166,9 +166,9 @@ def scope_of_sets(clause: Any, scope: Scope) -> Scope:
 
 
 def bind_groups(clause: Any, items: Sequence[Any], frame: Frame) -> GroupBy:
-    """What GROUP BY says: ordinals and aliases of the select list (`items`, syntax nodes) included.
+    """The grouping sets of GROUP BY, including ordinals and aliases of the select list (`items`, syntax nodes).
 
-    A plain name means a column of FROM first and an alias second, as in PostgreSQL.
+    A plain name refers to a column of FROM first and to an alias second, as in PostgreSQL.
     """
     only(clause, "expressions", "all")
     if clause.args.get("all") is True:
@@ -182,7 +182,7 @@ def bind_groups(clause: Any, items: Sequence[Any], frame: Frame) -> GroupBy:
 
 
 def _everything(items: Sequence[Any], frame: Frame) -> Iterator[Expr]:
-    """GROUP BY ALL: what the select list holds without aggregate and window calls."""
+    """The groups of GROUP BY ALL: the select items without aggregate and window calls."""
     for item in items:
         node = item.this if isinstance(item, exp.Alias) else item
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -193,7 +193,7 @@ def _everything(items: Sequence[Any], frame: Frame) -> Iterator[Expr]:
 
 
 def _is_computed_above(node: Any) -> bool:
-    """Does an aggregate or window call stand in it, outside of subqueries?"""
+    """True if the node contains an aggregate or window call, outside of subqueries."""
     if isinstance(node, exp.Query | exp.Subquery):
         return False
     return (
@@ -246,7 +246,7 @@ def _named(item: Any, node: Any) -> bool:
 
 
 def ordinal(node: Any, items: Sequence[Any], clause: str) -> Any:
-    """The select item that a number in GROUP BY or ORDER BY stands for."""
+    """The select item for a number in GROUP BY or ORDER BY."""
     text = str(node.this)
     if not text.isdigit() or not 1 <= int(text) <= len(items):
         raise SqlSyntaxError(f"{clause} position {text} is not in the select list of {len(items)}")

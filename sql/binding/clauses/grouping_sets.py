@@ -1,10 +1,9 @@
-"""What GROUP BY comes to: its expressions, and which of them each grouping set has.
+"""Resolves GROUP BY to its expressions, and to the expressions of each grouping set.
 
     GROUP BY a, ROLLUP (b, c)      groups a, b, c      sets (a, b, c), (a, b), (a)
 
-Each element stands for a list of sets: an expression for itself alone, ROLLUP for its beginnings, CUBE for all
-selections, GROUPING SETS for those of its elements one after the other. Elements side by side are multiplied: every
-set of one with every set of the other.
+Each element is a list of sets: an expression is one set, ROLLUP its prefixes, CUBE all subsets, GROUPING SETS the sets
+of its elements. Several elements are multiplied: every set of one with every set of the other.
 """
 
 from __future__ import annotations
@@ -29,8 +28,10 @@ MOST_CUBE = 12
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """The grouping expressions and, where there is more than one set, the sets; `number` is then the column that holds
-    a row's set, counted from 0."""
+    """The grouping expressions and, if there is more than one set, the sets.
+
+    `number` is then the column with the 0-based number of a row's set.
+    """
 
     groups: tuple[Expr, ...]
     sets: tuple[IndexSet, ...] | None = None
@@ -38,24 +39,24 @@ class GroupBy:
 
     @property
     def has_rows(self) -> bool:
-        """Is there a row in every group? Only the empty set makes a group of nothing."""
+        """True if every group has a row; only the empty set makes a group of no rows."""
         return bool(self.groups) if self.sets is None else all(self.sets)
 
     def is_everywhere(self, position: int) -> bool:
-        """Is the group in every set, so that it is NULL only where its expression is?"""
+        """True if the group is in every set, so that it is NULL only if its expression is."""
         return self.sets is None or all(position in chosen for chosen in self.sets)
 
 
 def rollup(parts: Sequence[ExprSet]) -> list[ExprSet]:
-    """The beginnings of a list, the whole first, nothing last."""
+    """The prefixes of a list, the whole first, the empty one last."""
     return [_union(parts[:length]) for length in range(len(parts), -1, -1)]
 
 
 def cube(parts: Sequence[ExprSet]) -> list[ExprSet]:
-    """All selections from a list, the whole first, nothing last."""
+    """All subsets of a list, the whole first, the empty one last."""
     if len(parts) > MOST_CUBE:
         raise NotSupportedError(
-            f"CUBE of {len(parts)} elements makes 2**{len(parts)} grouping sets; {MOST_CUBE} are most"
+            f"CUBE of {len(parts)} elements makes 2**{len(parts)} grouping sets; at most {MOST_CUBE} are supported"
         )
     choices = product((True, False), repeat=len(parts))
     return [_union([part for part, wanted in zip(parts, chosen) if wanted]) for chosen in choices]
@@ -84,7 +85,7 @@ def index_sets(sets: Sequence[ExprSet], distinct: bool) -> tuple[tuple[Expr, ...
 
 
 def grouping_value(places: Sequence[int], sets: Sequence[IndexSet], number: Column) -> Expr:
-    """GROUPING of the groups at `places`, from the column that numbers the sets."""
+    """GROUPING of the groups at `places`, computed from the column of set numbers."""
     masks = [sum((place not in chosen) << i for i, place in enumerate(reversed(places))) for chosen in sets]
     by_mask: dict[int, list[int]] = {}
     for position, mask in enumerate(masks):

@@ -23,7 +23,7 @@ _SET_OPERATIONS = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "
 
 
 def bind_query(node: Any, scope: Scope, context: Context) -> Query:
-    """Bind a query of any form; `scope` is what surrounds it."""
+    """Binds a query of any form; `scope` is that of its surroundings."""
     while isinstance(node, exp.Subquery) and _is_wrapper(node):
         node = node.this
     with_ = node.args.get("with_")
@@ -65,7 +65,7 @@ def _wrapped(node: exp.Subquery, scope: Scope, context: Context) -> Query:
 
 
 def with_scope(node: Any, context: Context) -> Scope:
-    """What a statement that changes rows sees from its WITH."""
+    """The scope of WITH for a statement that changes rows."""
     with_ = node.args.get("with_")
     return Scope() if with_ is None else bind_with(with_, node, Scope(), context)
 
@@ -85,7 +85,7 @@ def _set_operation(node: Any, scope: Scope, context: Context) -> Query:
         with context.at(node):
             types.append(unify([a, b], f"column {i} of {kind.upper()} is of types")[0])
     wanted = tuple(STRING if t.kind is Kind.NULL else t for t in types)
-    # Of what is only compared, nothing needs to fit the common type.
+    # Columns that are only compared need not fit the common type.
     left = cast_query(left, wanted, context, comparand if kind == "intersect" else convert)
     right = cast_query(right, wanted, context, convert if kind == "union" else comparand)
     columns = tuple(
@@ -163,7 +163,7 @@ def _order_hint(node: Any, names: list[str]) -> str:
 
 
 def _limits(node: Any, context: Context) -> tuple[Expr | None, Expr | None, bool]:
-    """LIMIT, OFFSET, and whether it is FETCH FIRST ... WITH TIES."""
+    """LIMIT, OFFSET, and True for FETCH FIRST ... WITH TIES."""
     limit, offset = node.args.get("limit"), node.args.get("offset")
     ties = isinstance(limit, exp.Fetch)
     if ties:
@@ -201,5 +201,5 @@ def _bound(node: Any, clause: str, context: Context) -> Expr | None:
 
 
 def _not_negative(count: Literal, type_: DataType) -> Literal | None:
-    """Another value of a parameter that stands for a number of rows."""
+    """Converts another bind value for a number of rows."""
     return count if count.value >= 0 else None

@@ -1,4 +1,4 @@
-"""Whole queries brought to other column types, as set operations, IN and INSERT need it."""
+"""Converts whole queries to other column types, for set operations, IN and INSERT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def select_from(
     types: tuple[DataType, ...] | None = None,
     convert: Callable[[Expr, DataType], Expr] = convert,
 ) -> Select:
-    """`SELECT * FROM (query)`, each column brought to its type of `types` by `convert` where those are given."""
+    """`SELECT * FROM (query)`, each column converted to its type of `types` by `convert` if those are given."""
     inner = tuple(context.column(c.name, c.type, c.nullable) for c in query.columns)
     exprs = tuple(convert(c, t) for c, t in zip(inner, types)) if types is not None else inner
     projection = tuple((context.column(c.name, e.type, e.nullable), e) for c, e in zip(inner, exprs))
@@ -26,7 +26,7 @@ def select_from(
 
 
 def outputs(query: Query) -> list[Expr]:
-    """What the columns of a query are made of, as far as literals are concerned: `SELECT 'x'` still adapts its type."""
+    """The expressions of a query's columns, as far as they are literals: the type of `SELECT 'x'` can still change."""
     body = query.body
     if isinstance(body, Select) and not (body.distinct or body.distinct_on) and not query.order:
         found: list[Expr] = [expr if isinstance(expr, Literal) else column for column, expr in body.projection]
@@ -40,7 +40,7 @@ def cast_query(
     context: Context,
     convert: Callable[[Expr, DataType], Expr] = convert,
 ) -> Query:
-    """The query with its columns brought to `types` by `convert`."""
+    """The query with its columns converted to `types` by `convert`."""
     if all(is_same(column.type, type_) for column, type_ in zip(query.columns, types)):
         return query
     body = query.body
@@ -57,5 +57,5 @@ def cast_query(
 
 
 def is_same(left: DataType, right: DataType) -> bool:
-    """Does a value of one type need no cast to be one of the other?"""
+    """True if a value of one type needs no cast to the other."""
     return left == right or left.kind is right.kind is Kind.STRING

@@ -1,7 +1,7 @@
 """Binds one SELECT block with its ORDER BY: FROM, WHERE, GROUP BY, select list, HAVING, ORDER BY, in this order.
 
-ORDER BY belongs here because it may name what the select list does not: such keys become hidden columns at the end of
-the projection.
+ORDER BY belongs here because it may name columns that the select list does not have: such keys become hidden columns at
+the end of the projection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """What stands above the aggregation."""
+    """The bound clauses above the aggregation."""
 
     items: list[Item]
     having: Expr | None
@@ -61,7 +61,7 @@ class _Above:
 
 @dataclass(frozen=True, slots=True)
 class BoundSelect:
-    """A bound block, its order, and how many of its columns are visible."""
+    """A bound block, its order, and the number of its visible columns."""
 
     body: Select
     order: tuple[OrderItem, ...]
@@ -69,7 +69,7 @@ class BoundSelect:
 
 
 def bind_select(node: exp.Select, scope: Scope, context: Context) -> BoundSelect:
-    """Bind a SELECT and its ORDER BY; LIMIT and WITH are the query's."""
+    """Binds a SELECT and its ORDER BY; LIMIT and WITH belong to the query."""
     only(node, *_PARTS)
     source = _source(node, scope, context)
     outputs = frozenset(name_of(item.args["alias"]) for item in node.expressions if _renames(item))
@@ -150,7 +150,7 @@ class _Block:
         return BoundSelect(body, keys, len(above.items))
 
     def _above(self) -> _Above:
-        """Bind the clauses above GROUP BY, in the order in which they may refer to each other."""
+        """Binds the clauses above GROUP BY, in the order in which they may refer to each other."""
         node, frame = self.node, self._frame("WINDOW")
         self.windows.definitions = definitions_of(node.args.get("windows") or (), frame)
         items = self._items()
@@ -164,7 +164,7 @@ class _Block:
         return _Above(items, having, order, qualify, distinct_on, windows)
 
     def _lifted(self, above: _Above, grouping: Grouping) -> _Above:
-        """The same over grouped columns."""
+        """The clauses rewritten over grouped columns."""
 
         def keys(found: list[_Key]) -> list[_Key]:
             return [replace(key, expr=grouping.lift(key.expr, key.node)) for key in found]
@@ -186,7 +186,7 @@ class _Block:
         )
 
     def _distinct_on(self, items: list[Item]) -> list[_Key]:
-        """The expressions of DISTINCT ON, which may name output columns as those of ORDER BY may."""
+        """The expressions of DISTINCT ON, which may name output columns as ORDER BY may."""
         clause = self.node.args.get("distinct")
         on = clause.args.get("on") if clause is not None else None
         if on is None:
@@ -248,7 +248,7 @@ class _Block:
         return _Key(replace(frame, scope=with_outputs(self.scope, items, node)).bind(node), node)
 
     def _place(self, key: _Key, projection: list[tuple[Column, Expr]], distinct: bool) -> Column:
-        """The key's column of the projection, which is extended where the key is not in it."""
+        """The key's column of the projection, to which it is added if it is missing."""
         if key.position is not None:
             return projection[key.position][0]
         found = next((column for column, expr in projection if expr == key.expr), None)
@@ -263,7 +263,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One ORDER BY key before it has a column; `position` is that of the select item it names."""
+    """One ORDER BY key before it has a column; `position` is that of the select item that it names."""
 
     expr: Expr
     node: Any
@@ -273,7 +273,7 @@ class _Key:
 
 
 def output_position(node: Any, names: Sequence[str], items: Sequence[Any], clause: str = "ORDER BY") -> int | None:
-    """Which output column a key names by ordinal or by its bare name; None for any other expression.
+    """The position of the output column that a key names by ordinal or bare name; None for any other expression.
 
     An output name wins over a column of FROM, as in PostgreSQL. Ordinals count output columns, stars expanded.
     """
@@ -286,13 +286,13 @@ def output_position(node: Any, names: Sequence[str], items: Sequence[Any], claus
         return int(text) - 1
     if isinstance(node, exp.Column) and not node.args.get("table") and isinstance(node.this, exp.Identifier):
         found = [i for i, name in enumerate(names) if name == name_of(node.this)]
-        # A repeated name is left to FROM, which knows whether the columns are one and the same.
+        # A repeated name is resolved in FROM, which can tell whether the columns are the same.
         return found[0] if len(found) == 1 else None
     return None
 
 
 def star_of(node: Any) -> tuple[bool, str | None]:
-    """Is it `*` or `qualifier.*`, and with which qualifier?"""
+    """True for `*` or `qualifier.*`, and the qualifier."""
     if isinstance(node, exp.Star):
         only(node)
         return True, None
@@ -304,7 +304,7 @@ def star_of(node: Any) -> tuple[bool, str | None]:
 
 
 def output_name(node: Any) -> str:
-    """What an item of a select list is called: its alias, its column, its function, else `?column?` (PostgreSQL)."""
+    """The output name of a select item: its alias, its column, its function, else `?column?` (PostgreSQL)."""
     if isinstance(node, exp.Alias):
         return name_of(node.args["alias"])
     while isinstance(node, exp.Paren):

@@ -18,7 +18,10 @@ _FORM = "generate_series(start, stop [, step])"
 
 
 def bind_series(call: exp.Anonymous, alias: str, scope: Scope, context: Context, nullable: bool) -> SeriesRef:
-    """A call in FROM; its arguments see `scope`. `nullable` says that an outer join may fill its column with NULLs."""
+    """A call in FROM; its arguments are resolved in `scope`.
+
+    `nullable` is True if an outer join may fill its column with NULLs.
+    """
     only(call, "this", "expressions")
     name = str(call.this.this if isinstance(call.this, exp.Identifier) else call.this).lower()
     if name not in TABLE_FUNCTIONS:
@@ -41,7 +44,7 @@ def _in_numbers(start: Expr, stop: Expr, rest: list[Expr]) -> tuple[Expr, Expr, 
         type_, found = INT, tuple(convert(arg, INT) for arg in args)
     if not type_.is_integer:
         raise TypeMismatch(f"generate_series counts whole numbers or moments, not {type_}")
-    # A sum of small integers may need more room than the bounds have.
+    # A sum of small integers may need a wider type than the bounds.
     wide = type_ if type_ == BIGINT else INT
     found = tuple(convert(arg, wide) for arg in found)
     if isinstance(found[2], Literal) and found[2].value == 0:
@@ -65,7 +68,7 @@ def _in_time(start: Expr, stop: Expr, rest: list[Expr]) -> tuple[Expr, Expr, Exp
 
 
 def _moment_type(start: Expr, stop: Expr, has_time: bool) -> DataType:
-    """DATE plus days or months is DATE, as in `date + interval`."""
+    """The type of the moments: DATE plus days or months is DATE, as in `date + interval`."""
     for arg in (start, stop):
         if arg.type.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.NULL) and not is_text_literal(arg):
             raise TypeMismatch(f"generate_series goes from a moment to a moment by an INTERVAL, not to {arg.type}")

@@ -1,11 +1,11 @@
-"""Binds FOR SYSTEM_TIME: a table as it was, or what happened to its rows.
+"""Binds FOR SYSTEM_TIME: the rows of a table as of a time, or the changes of its rows.
 
     FOR SYSTEM_TIME AS OF t           the rows at t
     FOR SYSTEM_TIME BETWEEN a AND b   every change after a and up to b, by `ChangeRange(a, history=True)`
     FOR SYSTEM_TIME FROM a TO b       the rows whose state differs between a and b, by `ChangeRange(a)`
 
-A time is a constant: a hybrid timestamp as a whole number, exact; or a TIMESTAMP (a DATE, a text), which means the end
-of its microsecond, so that all that was written within it is there.
+A time is a constant: a hybrid timestamp as a whole number, which is exact; or a TIMESTAMP (a DATE, a text), which means
+the end of its microsecond, so that all writes within it are visible.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _CLAUSE = "FOR SYSTEM_TIME"
 
 
 def bind_time(node: exp.Version, table: Table, context: Context) -> tuple[Table, TimeTravel]:
-    """The time of a table's use, and the table with the columns that the use has.
+    """The time of a table's use, and the table with the columns of this use.
 
-    Raises `TypeMismatch` where a time is no constant point in time, `DataError` where it lies in the future.
+    Raises `TypeMismatch` if a time is not a constant point in time, `DataError` if it is in the future.
     """
     times = node.expression.expressions if isinstance(node.expression, exp.Tuple) else [node.expression]
     moments = [_moment(time, context) for time in times]
@@ -71,14 +71,14 @@ def _moment(node: Any, context: Context) -> Timestamp:
 def _end_of_microsecond(microseconds: int, context: Context) -> Timestamp:
     now = context.now()
     if microseconds == split_timestamp(now)[0]:
-        return now  # the microsecond has not ended yet
+        return now  # the microsecond has not ended yet: use the latest timestamp
     return _passed(make_timestamp(microseconds, _LAST_LOGICAL), context)
 
 
 def _passed(time: Timestamp, context: Context) -> Timestamp:
     if time > context.now():
         raise DataError(f"{_shown(time)} lies in the future: it is only {format_timestamp(context.now())}")
-    return Timestamp(max(0, time))  # before 1970 there was nothing either
+    return Timestamp(max(0, time))  # before 1970 tables are empty, as at 0
 
 
 def _shown(time: Timestamp) -> str:
@@ -87,14 +87,17 @@ def _shown(time: Timestamp) -> str:
 
 
 def _with_changes(table: Table, until: Timestamp, history: bool) -> Table:
-    """The table with the columns of a diff scan. Of the full history, a row is told from others by its key, the time
-    and the kind of the change; the key alone is not unique there."""
+    """The table with the columns of a diff scan.
+
+    In the full history a row is identified by its key, the time and the kind of the change; the key alone is not
+    unique.
+    """
     schema, added = table.schema, change_columns(until)
     for column in added:
         if column.name in schema:
             raise StatementError(f"table {table.name} has a column {column.name} of its own; rename it to see changes")
     if not history:
         return replace(table, schema=Schema((*schema.columns, *added), schema.key_columns))
-    place = schema.key_columns - (schema.auto_increment is not None)  # that one comes last in a key
+    place = schema.key_columns - (schema.auto_increment is not None)  # the auto-increment column is the last of a key
     columns = (*schema.columns[:place], *added, *schema.columns[place:])
     return replace(table, schema=Schema(columns, schema.key_columns + len(added)))

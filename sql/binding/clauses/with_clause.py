@@ -1,8 +1,8 @@
-"""Binds WITH: each query once, in an order in which it sees those that it reads.
+"""Binds WITH: each query once, after the queries that it reads.
 
-A query of WITH RECURSIVE may read itself: it is then `anchor UNION [ALL] step`, and what its name stands for in the
-step are the rows of the round before (`bound.WorkingRef`). Where that name may not stand is PostgreSQL's business, with
-PostgreSQL's reasons: every round must be able to work on the new rows alone.
+A query of WITH RECURSIVE may read itself: it is then `anchor UNION [ALL] step`. In the step, its name refers to the
+rows of the previous round (`bound.WorkingRef`). The positions where that name is not allowed are PostgreSQL's, for the
+same reason: every round must be computable from the new rows alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def bind_with(node: exp.With, query: Any, scope: Scope, context: Context) -> Sco
     only(node, "expressions", "recursive")
     ctes = _named(node, context)
     found: dict[str, CommonTable] = {}
-    # Counted by name in the text: a shadowing CTE of the same name may count too much, which costs nothing but a hint.
+    # Counted by name in the text: a shadowing CTE of the same name may be counted too, which costs only a wrong hint.
     uses = Counter(_table_names(query))
     recursive = bool(node.args.get("recursive"))
     for name in _in_order(ctes, context) if recursive else ctes:
@@ -92,14 +92,14 @@ def _names(table: Any, name: str) -> bool:
 
 
 def _table_names(node: Any) -> Iterator[str]:
-    """The names of the tables below a syntax node, as often as they stand there."""
+    """The names of the tables below a syntax node, with repetitions."""
     for table in node.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.args.get("db"):
             yield name_of(table.this)
 
 
 def _uses(node: Any, name: str) -> Iterator[Any]:
-    """The tables below a syntax node that are called by a name, but for places where a WITH further in has the name."""
+    """The tables with a name below a syntax node, except where a nested WITH redefines the name."""
     if isinstance(node, exp.Table) and _names(node, name):
         yield node
     with_ = node.args.get("with_")
@@ -110,7 +110,7 @@ def _uses(node: Any, name: str) -> Iterator[Any]:
 
 
 def _in_order(ctes: Mapping[str, Any], context: Context) -> list[str]:
-    """The names so that each comes after those that it reads: WITH RECURSIVE lets a query read later ones."""
+    """The names sorted so that each follows those that it reads: WITH RECURSIVE lets a query read later ones."""
     reads = {}
     for name, cte in ctes.items():
         named = set(_table_names(cte.this)) - {name}
@@ -181,7 +181,7 @@ def _aligned(name: str, anchor: Query, step: Query, context: Context) -> Query:
 
 
 def _check_places(union: exp.Union, name: str, context: Context) -> None:
-    """Refuse every use of a recursive query's name where a round could not see it."""
+    """Rejects every use of a recursive query's name where a round could not read it."""
     for part in ("order", "limit", "offset"):
         if (clause := union.args.get(part)) is not None:
             with context.at(clause):
@@ -204,7 +204,7 @@ def _check_places(union: exp.Union, name: str, context: Context) -> None:
 
 
 def _forbidden(table: Any, top: Any) -> str | None:
-    """In words, the place of a table where a recursive query may not name itself; None where it may."""
+    """The position of a table, in words, if a recursive query may not name itself there; None if it may."""
     node = table
     while node is not top:
         parent = node.parent
@@ -224,7 +224,7 @@ def _forbidden(table: Any, top: Any) -> str | None:
 
 
 def _is_filled(node: Any, parent: Any) -> bool:
-    """May an outer join of `parent`'s FROM complete the rows of one of its items with NULLs?"""
+    """True if an outer join of `parent`'s FROM may fill the rows of one of its items with NULLs."""
     joins = parent.args.get("joins") or []
     sides = [str(join.args.get("side") or "").lower() for join in joins]
     places = [i for i, join in enumerate(joins) if join is node]

@@ -4,7 +4,7 @@
     percentile_cont(0.5) WITHIN GROUP (ORDER BY age)
     grouping(country, city)
 
-A call is taken out of the expression around it and replaced by a column (`context.Aggregates` collects them).
+A call is extracted from the expression around it and replaced by a column (`context.Aggregates` collects the calls).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .expressions import condition, connect
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as it is written: `order` are the keys of ORDER BY inside it, `within` those of WITHIN GROUP."""
+    """A call in its syntax; `order` are the keys of ORDER BY inside it, `within` those of WITHIN GROUP."""
 
     name: str
     node: Any
@@ -74,12 +74,12 @@ def _call(node: Any, frame: Frame) -> Expr:
 
 
 def _column(node: Any, frame: Frame) -> Expr:
-    """The column that stands for an aggregate call."""
+    """The column that represents an aggregate call."""
     call = read(node)
     function = functions.look_up(call.name)
     if not function.aggregate:
         word = "FILTER" if call.filter is not None else "WITHIN GROUP"
-        raise TypeMismatch(f"only aggregate functions take {word}, and {call.name} is none")
+        raise TypeMismatch(f"only aggregate functions take {word}, and {call.name} is not one")
     found = _bound(call, function, frame.inside(call.name))
     owner = _owner(found, frame)
     if owner is None:
@@ -96,8 +96,10 @@ def _column(node: Any, frame: Frame) -> Expr:
 
 
 def _owner(call: Aggregate, frame: Frame) -> Frame | None:
-    """The frame of the query that computes an aggregate: the innermost one whose columns it reads (SQL standard), where
-    the call stands for one that reads none. None for a query that sees them by LATERAL.
+    """The frame of the query that computes an aggregate: the innermost one whose columns it reads (SQL standard).
+
+    A call that reads no columns belongs to the query that contains it. None for a query whose columns are visible by
+    LATERAL only.
 
     `SELECT (SELECT sum(t.a) FROM u) FROM t` sums the rows of t.
     """
@@ -122,7 +124,7 @@ def _columns_read(expr: Expr) -> frozenset[int]:
 
 
 def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
-    """The call with everything inside it bound; `frame` is that of its insides."""
+    """The call with its arguments and clauses bound; `frame` is that of its insides."""
     args = _arguments(call, function, frame)
     if call.order and args is not None and len(args) < function.least:
         raise UnknownFunction(f"ORDER BY stands behind the last argument of {call.name}: {function.signature}")
@@ -144,7 +146,7 @@ def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
 
 
 def _arguments(call: Call, function: functions.Function, frame: Frame) -> tuple[Expr, ...] | None:
-    """The arguments, what WITHIN GROUP orders by as the last; None for the * of count(*)."""
+    """The arguments, with the key of WITHIN GROUP as the last; None for the * of count(*)."""
     if call.name in WITHIN_GROUP and call.within is None and not (call.name == "mode" and call.args):
         raise TypeMismatch(f"{call.name} is written {function.signature}")
     if call.within is not None:
@@ -168,7 +170,7 @@ def _key(node: exp.Ordered) -> tuple[Any, bool, bool]:
 
 
 def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
-    """ORDER BY inside a call: bound for its errors, kept where it makes a difference."""
+    """ORDER BY inside a call: bound to check it, kept only if the aggregate depends on order."""
     items = []
     for node in call.order:
         inner, descending, nulls_first = _key(node)
@@ -191,7 +193,7 @@ def _instead(clause: str) -> str:
 
 
 def _grouping(node: exp.Anonymous, frame: Frame) -> Expr:
-    """`grouping(a, b)`: a bit for each argument, the last one's lowest: 1 where the row's grouping set lacks it."""
+    """`grouping(a, b)`: one bit per argument, the last one's lowest; 1 if the row's grouping set does not have it."""
     if frame.within is not None:
         raise GroupingError(f"grouping() cannot stand inside the aggregate {frame.within}")
     if frame.aggregates is None:

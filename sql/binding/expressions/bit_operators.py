@@ -19,7 +19,7 @@ _NAMES = {exp.BitwiseAnd: ("bitwise_and", "&"), exp.BitwiseOr: ("bitwise_or", "|
 
 
 def _bits(node: Any, frame: Frame) -> Expr:
-    """Two integers meet at the wider type; the distance of a shift is an INT and leaves the type alone."""
+    """A bit operator: two integers take the wider type; the distance of a shift is an INT."""
     name, symbol = _NAMES[type(node)]
     sides = [node.this] if isinstance(node, exp.BitwiseNot) else [node.this, node.expression]
     args = [_integer(frame.bind(side), symbol) for side in sides]

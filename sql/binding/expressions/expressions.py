@@ -1,7 +1,7 @@
 """Binds expressions: columns, literals, operators, CASE, CAST, function calls. Subqueries are in
 `expressions.subqueries`.
 
-Each kind of syntax node has one handler; `HANDLERS` is the whole list of what an expression can be.
+Each kind of syntax node has one handler; `HANDLERS` lists all node kinds that an expression may contain.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _interval(node: exp.Interval, frame: Frame) -> Expr:
 
 
 def _given_interval(value: Expr, unit: str | None, frame: Frame) -> Expr:
-    """`INTERVAL ? DAY`. The statement is bound anew for other values: a DATE plus days is a DATE, plus hours it is
-    none."""
+    """`INTERVAL ? DAY`. The statement is bound again for other values, because the type of DATE plus the interval
+    depends on the value: DATE for days, TIMESTAMP for hours."""
     if isinstance(value, LateParameter):
         frame.context.momentary.append("INTERVAL ?")
         value = value.sample
@@ -84,7 +84,7 @@ def _given_interval(value: Expr, unit: str | None, frame: Frame) -> Expr:
 
 
 def _qualifier(unit: Any) -> str | None:
-    """`DAY`, `DAY TO SECOND`."""
+    """The qualifier in words: `DAY`, `DAY TO SECOND`."""
     if isinstance(unit, exp.IntervalSpan):
         return f"{unit.this.name} TO {unit.expression.name}"
     return None if unit is None else str(unit.this)
@@ -102,7 +102,7 @@ def _star(node: exp.Star, frame: Frame) -> Expr:
 
 
 def condition(node: Any, frame: Frame) -> Expr:
-    """A bound expression that must be BOOLEAN; `what` says where it stands."""
+    """A bound expression that must be BOOLEAN."""
     with frame.context.at(node):
         return _boolean(frame.bind(node), frame.clause)
 
@@ -116,7 +116,7 @@ def _boolean(expr: Expr, what: str) -> Expr:
 
 
 def connect(function: str, args: tuple[Expr, ...]) -> Call:
-    """`and` or `or`, nested ones of the same kind flattened."""
+    """`and` or `or`, with nested calls of the same kind flattened."""
     flat: list[Expr] = []
     for arg in args:
         flat.extend(arg.args if isinstance(arg, Call) and arg.function == function else (arg,))
@@ -124,7 +124,7 @@ def connect(function: str, args: tuple[Expr, ...]) -> Call:
 
 
 def _connector(node: Any, frame: Frame) -> Expr:
-    # A long chain of ANDs is a deep left spine; it is walked here, not by recursion.
+    # A long chain of ANDs is a deep left spine; it is walked iteratively, not by recursion.
     kind, word = (exp.And, "and") if isinstance(node, exp.And) else (exp.Or, "or")
     operands: list[Any] = []
     spine = node
@@ -156,7 +156,7 @@ def _paren(node: exp.Paren, frame: Frame) -> Expr:
 
 
 def compare(function: str, left: Expr, right: Expr) -> Expr:
-    """A comparison of two values brought to one type."""
+    """A comparison of two values, converted to one type."""
     _, (left, right) = comparands(left, right, f"there is no comparison {SYMBOLS[function]} between")
     left, right = functions.comparable(left), functions.comparable(right)
     nullable = function != "is_distinct" and (left.nullable or right.nullable)
@@ -224,7 +224,7 @@ def in_list(left: Any, items: Sequence[Any], frame: Frame) -> Expr:
     bound = [frame.bind(left), *frame.bind_all(items)]
     target, settled = meeting_type(bound, "IN cannot compare")
     if any(is_cut(each.type, target) for each in bound):
-        # Saturated numbers equal each other, so each pair meets at a type of its own.
+        # Saturated numbers equal each other, so each pair is compared at its own common type.
         pairs = tuple(compare("eq", bound[0], item) for item in bound[1:])
         return pairs[0] if len(pairs) == 1 else connect("or", pairs)
     found = tuple(functions.comparable(convert(each, target, settled)) for each in bound)
@@ -234,7 +234,7 @@ def in_list(left: Any, items: Sequence[Any], frame: Frame) -> Expr:
 def _is(node: exp.Is, frame: Frame) -> Expr:
     right, negated = node.expression, bool(node.args.get("negate"))
     if isinstance(node.this, exp.Tuple) and isinstance(right, exp.Null):
-        # A row is NULL where all parts are, and NOT NULL where none is: neither of them where some are.
+        # A row is NULL if all its parts are, and NOT NULL if none is; if only some are, it is neither.
         tests = tuple(Call(BOOLEAN, False, "is_null", (part,)) for part in frame.bind_all(node.this.expressions))
         return junction("and", tuple(negation(test) for test in tests) if negated else tests)
     arg = frame.bind(node.this)
@@ -318,7 +318,7 @@ def _extract(node: exp.Extract, frame: Frame) -> Expr:
 
 
 def call(node: exp.Anonymous, frame: Frame) -> Expr:
-    """A call of a scalar function; `expressions.aggregates` has taken out the others."""
+    """A call of a scalar function; `expressions.aggregates` has extracted the others."""
     only(node, "this", "expressions")
     name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
     args = list(node.expressions)
@@ -350,7 +350,7 @@ def _now(node: Any, frame: Frame) -> Expr:
 
 
 def generate_word(node: Any) -> str:
-    """How a misplaced part of a call reads."""
+    """A misplaced part of a call, in words."""
     return {"Distinct": "DISTINCT", "Star": "*", "Order": "ORDER BY"}[type(node).__name__]
 
 

@@ -1,4 +1,4 @@
-"""Binds what tests texts against patterns: LIKE, ILIKE, SIMILAR TO, `~`, and their ESCAPE."""
+"""Binds operators that match texts against patterns: LIKE, ILIKE, SIMILAR TO, `~`, and their ESCAPE."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = {exp.Like: ("like", "LIKE"), exp.ILike: ("ilike", "ILIKE"), exp.Similar
 
 
 def like(node: Any, frame: Frame) -> Expr:
-    """`value LIKE pattern`, and the other operators of the kind."""
+    """`value LIKE pattern`, and the other pattern operators."""
     only(node, "this", "expression", "negate")
     return _match(node, (frame.bind(node.expression),), frame)
 
@@ -47,7 +47,7 @@ def escape(node: exp.Escape, frame: Frame) -> Expr:
 
 
 def _joined(pattern: Expr) -> Expr:
-    """Constants with `||` between them, `'%' || ? || '%'`, are one constant."""
+    """Folds constants joined by `||`, such as `'%' || ? || '%'`, into one constant."""
     if not isinstance(pattern, Call) or pattern.function != "concat":
         return pattern
     values = [part.value for part in pattern.args if isinstance(part, Literal)]
@@ -58,14 +58,14 @@ def _joined(pattern: Expr) -> Expr:
 
 
 def _with_backslashes(pattern: str, mark: str) -> str:
-    """The pattern with another escape character rewritten into one that escapes with a backslash."""
+    """The pattern with its escape character replaced by a backslash."""
     out: list[str] = []
     chars = iter(pattern)
     for char in chars:
         if char == mark:
             following = next(chars, None)
             if following is None:
-                out.append("\\")  # which escapes nothing: whoever reads the pattern says so
+                out.append("\\")  # escapes nothing; matching reports it
             else:
                 out.append("\\" + following if following in ("%", "_", "\\") else following)
         else:

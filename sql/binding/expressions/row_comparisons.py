@@ -39,19 +39,19 @@ def ordered_rows(compare: Compare, function: str, left: tuple[Expr, ...], right:
 
 
 def distinct_rows(compare: Compare, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> Expr:
-    """`(a, b) IS DISTINCT FROM (c, d)`: one pair of parts at least is distinct."""
+    """`(a, b) IS DISTINCT FROM (c, d)`: at least one pair of parts is distinct."""
     check_lengths(left, right)
     return junction("or", tuple(compare("is_distinct", a, b) for a, b in zip(left, right)))
 
 
 def check_lengths(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> None:
-    """Raise `TypeMismatch` unless two rows have as many parts."""
+    """Raises `TypeMismatch` unless two rows have the same number of parts."""
     if len(left) != len(right) or not left:
         raise TypeMismatch(f"a row of {len(left)} values cannot be compared with one of {len(right)}")
 
 
 def junction(function: str, parts: tuple[Expr, ...]) -> Expr:
-    """`and` or `or` of the parts; the part where there is one."""
+    """`and` or `or` of the parts; a single part is returned itself."""
     if len(parts) == 1:
         return parts[0]
     return Call(BOOLEAN, any(part.nullable for part in parts), function, parts)

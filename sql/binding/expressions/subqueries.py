@@ -1,4 +1,4 @@
-"""Binds subqueries that stand in expressions: scalar, EXISTS, IN, ANY and ALL."""
+"""Binds subqueries inside expressions: scalar, EXISTS, IN, ANY and ALL."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from . import expressions
 from .expressions import COMPARISONS, SYMBOLS
 
 LONG_LIST_OF_ROWS = 64
-"""Of fewer rows, the comparisons tell a scan which keys to read, and cost less than a join."""
+"""Number of rows below which comparisons are used: they give a scan its keys, and cost less than a join."""
 _CONSTANTS = (exp.Literal, exp.Placeholder, exp.Parameter, exp.Boolean, exp.Null)
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def _query(node: Any, frame: Frame) -> Query:
     known = frame.grouped_queries
-    # Of two equal texts with parameters each has values of its own.
+    # Two equal texts with parameters have different values.
     key = node if known is None or not node.find(exp.Placeholder, exp.Parameter) else id(node)
     if known is not None and (found := known.get(key)) is not None:
         return found
@@ -71,8 +71,8 @@ def _in(node: exp.In, frame: Frame) -> Expr:
 
 
 def _is_long_list_of_rows(node: exp.In) -> bool:
-    """True for `(a, b) IN ((1, 2), ...)` with so many rows of constants that a join finds a row's match sooner than
-    the comparisons with each of them."""
+    """True for `(a, b) IN ((1, 2), ...)` with enough rows of constants that a join is faster than comparing with each
+    of them."""
     if not isinstance(node.this, exp.Tuple) or len(node.expressions) < LONG_LIST_OF_ROWS:
         return False
     width = len(node.this.expressions)
@@ -85,8 +85,10 @@ def _is_long_list_of_rows(node: exp.In) -> bool:
 
 
 def _in_rows(node: exp.In, frame: Frame) -> Expr | None:
-    """`(a, b) IN ((1, 2), ...)` as `(a, b) IN (VALUES (1, 2), ...)`, each constant converted as in a list; None where a
-    constant has more digits than the type at which its column would meet all of them."""
+    """`(a, b) IN ((1, 2), ...)` as `(a, b) IN (VALUES (1, 2), ...)`, each constant converted as in a list.
+
+    None if a constant has more digits than the common type of its column.
+    """
     args: list[Expr] = []
     columns: list[tuple[Expr, ...]] = []
     rows = [frame.bind_all(item.expressions) for item in node.expressions]
@@ -107,8 +109,10 @@ def _in_rows(node: exp.In, frame: Frame) -> Expr | None:
 
 
 def _rows_of(values: exp.Values, left: Any) -> list[Any] | None:
-    """The rows of `left IN (VALUES ...)` as the items of a list, which is what they are where they are as wide as
-    `left`; None for others, and where VALUES has an order or a limit."""
+    """The rows of `left IN (VALUES ...)` as the items of a list, if they are as wide as `left`.
+
+    None otherwise, and for VALUES with an order or a limit.
+    """
     if any(value for name, value in values.args.items() if name != "expressions"):
         return None
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
@@ -119,7 +123,7 @@ def _rows_of(values: exp.Values, left: Any) -> list[Any] | None:
 
 
 def _settled(args: tuple[Expr, ...], query: Query, frame: Frame) -> Query:
-    """The query with the type of its counterpart for each column for which it says NULL, whose own type is none."""
+    """The query with each column that selects NULL typed as its counterpart."""
     pairs = zip(args, query.columns, nulls_of(query), strict=True)
     types = tuple(
         arg.type if is_null and arg.type.kind is not Kind.NULL else column.type for arg, column, is_null in pairs
@@ -128,7 +132,7 @@ def _settled(args: tuple[Expr, ...], query: Query, frame: Frame) -> Query:
 
 
 def _aligned(args: tuple[Expr, ...], query: Query, what: str, frame: Frame) -> tuple[tuple[Expr, ...], Query]:
-    """Both sides of a comparison with a query's rows brought to the same types."""
+    """Both sides of a comparison with a query's rows, converted to the same types."""
     query = _settled(args, query, frame)
     pairs = [comparands(arg, column, what) for arg, column in zip(args, query.columns)]
     types = tuple(

@@ -1,8 +1,8 @@
 """Binds window calls: `function(...) OVER (...)`, named windows, frames; QUALIFY and DISTINCT ON.
 
-A window call may stand in the select list, in QUALIFY and in ORDER BY. Like an aggregate call it is taken out of the
-expression around it and replaced by a column (`context.Windows` collects them); unlike one, it is computed after
-HAVING, so that in a query that groups, its arguments and its window may hold aggregate calls.
+A window call may stand in the select list, in QUALIFY and in ORDER BY. Like an aggregate call, it is extracted from the
+expression around it and replaced by a column (`context.Windows` collects the calls). Unlike one, it is computed after
+HAVING, so in a query that groups, its arguments and its window may contain aggregate calls.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A bound window: `frame` is the syntax node of its frame clause, None where it has none."""
+    """A bound window; `frame` is the syntax node of its frame clause, None if it has none."""
 
     partition: tuple[Expr, ...]
     order: tuple[OrderItem, ...]
@@ -144,7 +144,7 @@ def _called(name: str, call: exp.Anonymous, frame: Frame) -> Expr:
 
 
 def bind_definitions(frame: Frame) -> None:
-    """Bind the WINDOW clause for what may be wrong in it, also in windows that nobody uses."""
+    """Binds the WINDOW clause to report its errors, also those of unused windows."""
     assert frame.windows is not None
     for name, node in frame.windows.definitions.items():
         found = _named(name, node.this, frame, frame.windows)
@@ -166,7 +166,7 @@ def definitions_of(nodes: Sequence[Any], frame: Frame) -> dict[str, Any]:
 
 
 def _definition(node: exp.Window, frame: Frame, windows: Windows) -> _Definition:
-    """What a call's OVER says."""
+    """The window of a call's OVER."""
     alias = node.args.get("alias")
     if alias is not None and not _has_parentheses(node, frame):
         return _named(name_of(alias), alias, frame, windows)
@@ -174,12 +174,12 @@ def _definition(node: exp.Window, frame: Frame, windows: Windows) -> _Definition
 
 
 def _has_parentheses(node: exp.Window, frame: Frame) -> bool:
-    """`OVER (w)` and `OVER w` differ where w has a frame: only the latter takes it over."""
+    """True for `OVER (w)`, which differs from `OVER w` if w has a frame: only the latter inherits it."""
     return bool(node.args.get("partition_by") or node.args.get("order") or node.args.get("spec"))
 
 
 def _named(name: str, place: Any, frame: Frame, windows: Windows) -> _Definition:
-    """A window of the WINDOW clause, which sees only those before it."""
+    """A window of the WINDOW clause; only those before it are visible to it."""
     with frame.context.at(place):
         if name not in windows.definitions:
             raise WindowError(f"there is no window {name}{did_you_mean(name, windows.definitions, 'WINDOW has')}")
@@ -193,7 +193,7 @@ def _named(name: str, place: Any, frame: Frame, windows: Windows) -> _Definition
 
 
 def _own(node: exp.Window, frame: Frame, windows: Windows) -> _Definition:
-    """What stands in a window's parentheses, added to the window that it begins with."""
+    """The contents of a window's parentheses, added to the window that it begins with."""
     inner = replace(frame, windows=None, clause="the definition of a window (OVER)")
     partition = tuple(dict.fromkeys(_key(part, inner) for part in node.args.get("partition_by") or ()))
     order = _order(node.args.get("order"), inner)
@@ -208,7 +208,7 @@ def _own(node: exp.Window, frame: Frame, windows: Windows) -> _Definition:
                 raise WindowError(f"ORDER BY of window {name_of(alias)} cannot be overridden")
             if base.frame is not None:
                 raise WindowError(
-                    f"window {name_of(alias)} has a frame, so it cannot be extended; name it without parentheses"
+                    f"window {name_of(alias)} has a frame, so it cannot be extended; write it without parentheses"
                 )
         partition, order = base.partition, order or base.order
     return _Definition(partition, order, spec)
@@ -235,7 +235,7 @@ def _order(clause: Any, frame: Frame) -> tuple[OrderItem, ...]:
 
 
 def _framed(call: Window, definition: _Definition, frame: Frame) -> Window:
-    """The call over its window."""
+    """The call with its window."""
     call = replace(call, partition=definition.partition, order=definition.order)
     spec = definition.frame
     if spec is None:
@@ -291,7 +291,7 @@ def _shown(bound: str) -> str:
 
 
 def _offset(spec: exp.WindowSpec, side: str, unit: str, frame: Frame) -> Expr | None:
-    """The bound offset of one side: constant, of a whole number for ROWS and GROUPS."""
+    """The bound offset of one side: a constant, for ROWS and GROUPS a whole number."""
     node = spec.args.get(side)
     if not isinstance(node, exp.Expression):
         return None
@@ -316,7 +316,7 @@ def _whole(offset: Expr, unit: str) -> Expr:
 
 
 def _with_range(call: Window) -> Window:
-    """The order key and the values at which the frame of each row begins and ends."""
+    """Adds the order key and the values at which the frame of each row begins and ends."""
     if len(call.order) != 1:
         count = f"there are {len(call.order)}" if call.order else "there is none"
         raise WindowError(f"RANGE with an offset needs exactly one ORDER BY expression; {count}")
@@ -338,7 +338,7 @@ def _with_range(call: Window) -> Window:
 
 
 def _distance(key: Expr, offset: Expr) -> Expr:
-    """The offset as an INTERVAL or a number, as the key has it."""
+    """The offset as an INTERVAL or a number, depending on the key."""
     moment = key.type.kind in (Kind.DATE, Kind.TIMESTAMP)
     if not (key.type.is_numeric or moment):
         raise TypeMismatch(f"RANGE with an offset needs an ORDER BY of numbers, dates or timestamps, not {key.type}")
@@ -357,12 +357,12 @@ def _sum_type(key: DataType, offset: Expr) -> DataType:
         return arithmetic.operate("add", Literal(key, True, None), offset).type
     if key.is_float or offset.type.is_float:
         return DOUBLE
-    # As decimals, which grow by a digit where integers would overflow.
+    # As decimals, which gain a digit where integers would overflow.
     return arithmetic.decimal_result("add", as_decimal(key), as_decimal(offset.type))
 
 
 def _limit(key: Expr, offset: Expr, down: bool) -> Expr:
-    """The key less (`down`) or plus an offset; what their type does not hold lies just beyond its values."""
+    """The key minus (`down`) or plus an offset; results outside their type are saturated just beyond its values."""
     offset = offset if offset.type == INTERVAL else comparand(offset, key.type)
     nullable = key.nullable or offset.nullable
     return Call(key.type, nullable, "limit_before" if down else "limit_after", (key, offset))
@@ -372,7 +372,7 @@ def _limit(key: Expr, offset: Expr, down: bool) -> Expr:
 
 
 def with_outputs(scope: Scope, items: Sequence[Any], node: Any) -> Scope:
-    """The scope in which an expression may name output columns (`items`) too; columns of FROM come first."""
+    """The scope in which an expression may also name output columns (`items`); columns of FROM come first."""
     known = {field.name for field in scope.fields}
     columns = [column for column in node.find_all(exp.Column) if isinstance(column.this, exp.Identifier)]
     wanted = {name_of(column.this) for column in columns} - known
@@ -381,7 +381,7 @@ def with_outputs(scope: Scope, items: Sequence[Any], node: Any) -> Scope:
 
 
 def bind_qualify(node: Any, items: Sequence[Any], frame: Frame) -> Expr | None:
-    """The condition of QUALIFY, where the output columns (`items`) may be named too; columns of FROM come first."""
+    """The condition of QUALIFY, which may also name output columns (`items`); columns of FROM come first."""
     clause = node.args.get("qualify")
     if clause is None:
         return None
@@ -395,7 +395,7 @@ def bind_qualify(node: Any, items: Sequence[Any], frame: Frame) -> Expr | None:
 
 
 def check_distinct_on(distinct: Sequence[Column], order: Sequence[tuple[Column, Any]], context: Context) -> None:
-    """Refuse DISTINCT ON whose expressions are not those that ORDER BY begins with; `order` has their syntax nodes."""
+    """Rejects DISTINCT ON whose expressions are not the first keys of ORDER BY; `order` has their syntax nodes."""
     wanted = {column.id for column in distinct}
     begun: set[int] = set()
     for column, node in order:

@@ -1,9 +1,9 @@
-"""Binds ALTER TABLE: each action becomes a step of the store, tried on the table as the actions before it leave it.
+"""Binds ALTER TABLE: each action becomes a step of the store, checked against the table after the previous actions.
 
     ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN a TO b        AddColumn(a), RenameColumn(a, b)
 
-What the store would refuse, and what a view of the table could not bear, is refused here, at its place in the text;
-what `IF [NOT] EXISTS` finds done is left out.
+Steps that the store would reject, or that would invalidate a view of the table, are rejected here with their position
+in the text. Actions that `IF [NOT] EXISTS` finds already done are omitted.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from .partitions import bind_range_bounds
 
 
 def bind_alter_table(node: Any, context: Context) -> AlterTable:
-    """Bind ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the action that cannot
-    be."""
+    """Binds ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the invalid action."""
     table = find_table(node.this, context)
     others = [other.name for other in context.catalog.tables() if other.name != table.name]
     others += [view.name for view in context.catalog.views()]
@@ -57,7 +56,7 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable:
 
 
 def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
-    """One action; None where there is nothing to do."""
+    """One action as a step; None if there is nothing to do."""
     if isinstance(action, nodes.AddColumn):
         return _add_column(action, table, context)
     if isinstance(action, nodes.DropColumn):
@@ -106,5 +105,5 @@ def _alter_column(action: Any, table: Table, context: Context) -> AlterStep:
 def _bounds(node: Any, table: Table, context: Context) -> RangePartition:
     rule = table.partitions.range_rule
     if rule is None:
-        return RangePartition(None, None)  # any partition is one too many for such a table
+        return RangePartition(None, None)  # overlaps any partition of such a table
     return bind_range_bounds(node, table.schema, table.partitions, context)

@@ -1,7 +1,7 @@
-"""Binds CREATE TABLE into a `TableDefinition`, every rule checked with its place.
+"""Binds CREATE TABLE into a `TableDefinition`, and reports each violated rule with its position.
 
-The primary key's columns must be the table's first columns, in key order: a row's place in the table is its encoded key
-(Kudu's rule).
+The primary key's columns must be the table's first columns, in key order: rows are stored in the order of the encoded
+key (Kudu's rule).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_REPLICAS = 7
 
 
 def find_table(node: Any, context: Context, writes: bool = False) -> Table:
-    """The table that a name means, for a statement that `writes` its rows or for another one that needs a table."""
+    """The table that a name refers to, for a statement that `writes` its rows or for another that needs a table."""
     with context.at(node):
         name = table_name(node)
         if context.catalog.view(name) is not None:
@@ -55,20 +55,20 @@ def find_table(node: Any, context: Context, writes: bool = False) -> Table:
 
 
 def bind_drop_table(node: Any, context: Context) -> DropTable:
-    """Bind DROP TABLE; with CASCADE the views that need it go too, without they forbid it."""
+    """Binds DROP TABLE; with CASCADE, dependent views are dropped too, otherwise they are an error."""
     with context.at(node.this):
         name, exists = table_name(node.this), bool(node.args.get("exists"))
         if context.catalog.view(name) is not None:
             raise StatementError(f"{name} is a view, not a table; DROP VIEW drops it")
         if not any(table.name == name for table in context.catalog.tables()):
             if not exists:
-                context.catalog.table(name)  # which says so
+                context.catalog.table(name)  # raises UnknownTable
             return DropTable(name, exists)
         return DropTable(name, exists, dependents(f"table {name}", name, bool(node.args.get("cascade")), context))
 
 
 def bind_create_table(node: Any, context: Context) -> CreateTable:
-    """Bind CREATE TABLE; `InvalidTableDefinition` points at what cannot be."""
+    """Binds CREATE TABLE; `InvalidTableDefinition` points at the invalid part."""
     name = _new_name(node, context)
     if node.args.get("like") is not None:
         return _create_like(node, name, context)
@@ -82,7 +82,7 @@ def bind_create_table(node: Any, context: Context) -> CreateTable:
 
 
 def _create_like(node: Any, name: str, context: Context) -> CreateTable:
-    """CREATE TABLE LIKE: columns, key, partitions and comment of another table, and none of its rows."""
+    """Binds CREATE TABLE LIKE: columns, key, partitions and comment of another table, without its rows."""
     other = find_table(node.args["like"], context)
     columns = tuple(replace(column, id=-1, initial=None) for column in other.schema.columns)
     schema = Schema(columns, other.schema.key_columns)
@@ -91,7 +91,7 @@ def _create_like(node: Any, name: str, context: Context) -> CreateTable:
 
 
 def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
-    """Bind CREATE TABLE AS: names, types and nullability are the query's; the key's columns move to the front."""
+    """Binds CREATE TABLE AS: names, types and nullability come from the query; key columns move to the front."""
     name = _new_name(node, context)
     for item in node.expressions:
         with context.at(item):
@@ -116,7 +116,7 @@ def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
 
 
 def _new_name(node: Any, context: Context) -> str:
-    """The name of the new table; `DuplicateTable` where it is taken, unless IF NOT EXISTS says that it may be."""
+    """The name of the new table; raises `DuplicateTable` if it is taken, unless with IF NOT EXISTS."""
     with context.at(node.this):
         name = table_name(node.this)
         if not node.args.get("exists"):
@@ -161,8 +161,8 @@ _KEY_ATTRIBUTES = exp.PrimaryKeyColumnConstraint | nodes.NonUniqueKeyConstraint
 def _key_names(
     items: Sequence[Any], definitions: Sequence[Any], context: Context
 ) -> tuple[list[tuple[str, Any]], bool]:
-    """The key's column names with their syntax nodes, from PRIMARY KEY (...) or from the columns' own PRIMARY KEY, and
-    whether it is unique."""
+    """The key's column names with their syntax nodes, from PRIMARY KEY (...) or from a column's PRIMARY KEY, and
+    whether the key is unique."""
     keys: list[tuple[str, Any]] = []
     clauses = [item for item in items if isinstance(item, exp.PrimaryKey | nodes.NonUniqueKey)]
     inline = [item for item in definitions if any(is_key(c) for c in item.args.get("constraints") or [])]
@@ -183,7 +183,7 @@ def _key_names(
 
 
 def is_key(constraint: Any) -> bool:
-    """Does a column attribute make the column the key?"""
+    """True if a column attribute makes the column the key."""
     return isinstance(constraint.args.get("kind"), _KEY_ATTRIBUTES)
 
 
@@ -201,7 +201,7 @@ def _check_key(
         with context.at(part):
             if name not in by_name:
                 raise UnknownColumn(
-                    f"PRIMARY KEY names {name}, which is no column{did_you_mean(name, by_name, 'the table has')}"
+                    f"PRIMARY KEY names {name}, which is not a column{did_you_mean(name, by_name, 'the table has')}"
                 )
             if by_name[name].type.is_float or by_name[name].type.kind is Kind.BOOLEAN:
                 raise InvalidTableDefinition(f"primary key column {name} cannot be of type {by_name[name].type}")
@@ -217,7 +217,7 @@ def _check_key(
 
 
 def bind_column(node: Any, keys: Sequence[str], context: Context) -> ColumnSchema:
-    """Bind a column definition; `keys` are the names of the key's columns."""
+    """Binds a column definition; `keys` are the names of the key's columns."""
     only(node, "this", "kind", "constraints")
     name = name_of(node.this)
     type_ = bind_type(node.args["kind"], context)
@@ -228,7 +228,7 @@ def bind_column(node: Any, keys: Sequence[str], context: Context) -> ColumnSchem
             attribute, value = bind_attribute(constraint.args.get("kind"), name, type_, context)
             if attribute in given and attribute != "key":
                 said = "NULL or NOT NULL" if attribute == "nullable" else attribute.upper()
-                raise InvalidTableDefinition(f"column {name} says {said} twice")
+                raise InvalidTableDefinition(f"column {name} has {said} twice")
             given[attribute] = value
     given.pop("key", None)
     if in_key and given.get("nullable"):
@@ -268,7 +268,7 @@ def bind_attribute(kind: Any, name: str, type_: Any, context: Context) -> tuple[
 def _block_size(node: Any, name: str, context: Context) -> int:
     size = whole_number(node, context)
     with context.at(node):
-        Schema((ColumnSchema(name, STRING, nullable=False, block_size=size),), 1)  # refuses what cannot be
+        Schema((ColumnSchema(name, STRING, nullable=False, block_size=size),), 1)  # raises for an invalid size
     return size
 
 
@@ -326,7 +326,7 @@ def _check_stored_as(node: Any, context: Context) -> None:
 
 
 REPLICAS_PROPERTY = "kudu.num_tablet_replicas"
-"""The one property that means something; all others are Impala's own and say nothing to nyala."""
+"""The one property that nyala reads; all others are Impala's own and are ignored."""
 
 
 def _property_replicas(properties: Sequence[Any], replicas: int | None, context: Context) -> int | None:
@@ -339,7 +339,7 @@ def _property_replicas(properties: Sequence[Any], replicas: int | None, context:
 def _replicas(node: Any, context: Context) -> int:
     count = whole_number(node, context)
     with context.at(node):
-        # An even number outvotes no more failures than the odd one below it.
+        # An even number tolerates no more failures than the odd one below it.
         if count % 2 == 0 or count > MAX_REPLICAS:
             raise InvalidTableDefinition(f"REPLICAS must be 1, 3, 5 or {MAX_REPLICAS}, not {count}")
     return count

@@ -62,7 +62,7 @@ def _key_columns(items: Sequence[Any], schema: Schema, what: str, context: Conte
         with context.at(item):
             if name not in schema:
                 raise UnknownColumn(
-                    f"{what} names {name}, which is no column{did_you_mean(name, schema.names, 'the table has')}"
+                    f"{what} names {name}, which is not a column{did_you_mean(name, schema.names, 'the table has')}"
                 )
             if name not in keys:
                 raise InvalidTableDefinition(
@@ -86,7 +86,7 @@ def _range_rule(node: Any, schema: Schema, hashes: tuple[HashRule, ...], context
             replace(r, hash_rules=_own_rules(p, schema, hashes, context))
             for p, r in zip(node.args["partitions"], found)
         ]
-        # Any order in the text will do; None, the open lower bound, comes first.
+        # Sorted, since the text may have any order; None, the open lower bound, comes first.
         found.sort(key=lambda part: (part.lower is not None, part.lower or ()))
     rule = RangeRule(names, tuple(found))
     with context.at(node):
@@ -97,7 +97,7 @@ def _range_rule(node: Any, schema: Schema, hashes: tuple[HashRule, ...], context
 def _own_rules(
     node: Any, schema: Schema, hashes: tuple[HashRule, ...], context: Context
 ) -> tuple[HashRule, ...] | None:
-    """The hash rules that a range partition has for itself; None where they are the table's."""
+    """The hash rules of a single range partition; None if it uses the table's."""
     if not node.expressions:
         return None
     rules = tuple(_hash_rule(rule, schema, context) for rule in node.expressions)
@@ -108,7 +108,7 @@ def _own_rules(
 
 
 def _split_partitions(node: Any, columns: Sequence[ColumnSchema], context: Context) -> list[RangePartition]:
-    """The partitions of RANGE BOUND, cut at SPLIT ROWS; without bounds, those of all values."""
+    """The partitions of RANGE BOUND, split at SPLIT ROWS; without bounds, those of all values."""
     splits = [(row, _bound(row, columns, context)) for row in node.args.get("splits") or []]
     bounds: list[tuple[Any, Any]] = []
     for part in node.args.get("bounds") or []:
@@ -143,15 +143,15 @@ def _range_partition(node: Any, columns: Sequence[ColumnSchema], context: Contex
 
 
 def bind_range_bounds(node: Any, schema: Schema, partitions: PartitionSchema, context: Context) -> RangePartition:
-    """One range partition: `PARTITION lower <= VALUES < upper` or `PARTITION VALUE = value`, perhaps with hash rules of
-    its own."""
+    """One range partition: `PARTITION lower <= VALUES < upper` or `PARTITION VALUE = value`, optionally with its own
+    hash rules."""
     assert partitions.range_rule is not None
     found = _range_partition(node, [schema.column(name) for name in partitions.range_rule.columns], context)
     return replace(found, hash_rules=_own_rules(node, schema, partitions.hash_rules, context))
 
 
 def value_after(bound: Sequence[Any], types: Sequence[DataType]) -> tuple[Any, ...] | None:
-    """The smallest bound above one (physical values): where `VALUE = bound` ends; None where there is none above.
+    """The smallest bound above another one (physical values), at which `VALUE = bound` ends; None if there is none.
 
     >>> from nyala.model.types import INT, STRING, TINYINT
     >>> value_after((1, "a"), [INT, STRING]), value_after((1, 127), [INT, TINYINT]), value_after((127,), [TINYINT])
@@ -171,7 +171,7 @@ def _following(value: Any, type_: DataType) -> Any:
 
 
 def _limits(type_: DataType) -> tuple[Any, Any]:
-    """The smallest and the largest physical value of a key column's type; of texts, the smallest only."""
+    """The smallest and the largest physical value of a key column's type; for texts the smallest only."""
     if type_.is_text:
         return ("" if type_.kind is Kind.STRING else b""), None
     if type_.is_integer:
@@ -207,7 +207,7 @@ def _bound_value(node: Any, column: ColumnSchema, context: Context) -> Any:
 
 
 def whole_number(node: Any, context: Context) -> int:
-    """A count as it is written."""
+    """A whole number in the text."""
     with context.at(node):
         if not str(node.this).isdigit():
             raise InvalidTableDefinition(f"{node.this} is not a whole number")

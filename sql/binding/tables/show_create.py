@@ -1,7 +1,7 @@
-"""Writes a table as the CREATE TABLE that would make it: SHOW CREATE TABLE.
+"""Writes a table as the CREATE TABLE statement that would create it: SHOW CREATE TABLE.
 
-What is written is read as the same definition: columns, key, partitions, comment. A table that was altered is written
-as it became.
+The output parses to the same definition: columns, key, partitions, comment. An altered table is written in its current
+form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORDS = frozenset(
 
 
 def create_table_text(table: Table) -> str:
-    """CREATE TABLE of a table, a column and a clause per line, without semicolon."""
+    """CREATE TABLE of a table, with a column or clause per line, without semicolon."""
     key = ", ".join(name_text(c.name) for c in table.schema.key if not c.auto_increment)
     unique = "" if table.schema.auto_increment is None else "NON UNIQUE "
     items = [*(_column(column) for column in table.schema.visible_columns), f"{unique}PRIMARY KEY ({key})"]
@@ -84,7 +84,7 @@ def _bound(types: Sequence[DataType], values: Sequence[Any]) -> str:
 
 
 def value_text(type_: DataType, value: Any) -> str:
-    """A physical value, not NULL, as a constant that is read back as the same value of the type."""
+    """A physical value, not NULL, as a constant that parses to the same value of the type."""
     if type_.kind is Kind.BINARY:
         return f"x'{bytes(value).hex()}'"
     if type_.kind is Kind.BOOLEAN:
@@ -99,13 +99,13 @@ def value_text(type_: DataType, value: Any) -> str:
 
 
 def name_text(name: str) -> str:
-    """An identifier, quoted where it would be read as anything else."""
+    """An identifier, quoted if it would be parsed as anything else."""
     plain = _PLAIN_NAME.fullmatch(name) and name not in _WORDS
     return name if plain else quoted_name(name)
 
 
 def quoted_name(name: str) -> str:
-    """An identifier in quotes, as any name may be written."""
+    """An identifier in quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -1,4 +1,4 @@
-"""What SQL's type names mean."""
+"""Resolves SQL's type names."""
 
 from __future__ import annotations
 
@@ -53,10 +53,9 @@ NAMES = (*_NUMBERS, *_OTHERS)
 
 
 def bind_type(node: Any, context: Context) -> DataType:
-    """The type that a type's syntax means.
+    """The type for a type's syntax.
 
-    Raises `TypeMismatch` for an unknown name or a size that cannot be, `NotSupportedError` for a type of other
-    databases.
+    Raises `TypeMismatch` for an unknown name or an invalid size, `NotSupportedError` for a type of other databases.
     """
     with context.at(node):
         kind = node.this

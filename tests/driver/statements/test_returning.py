@@ -103,7 +103,7 @@ def test_a_key_that_the_store_numbers(people: Any) -> None:
     people.execute("CREATE TABLE log (at INT, what STRING, NON UNIQUE PRIMARY KEY (at))")
     assert rows(people, "INSERT INTO log VALUES (1, 'a'), (1, 'a') RETURNING *") == [(1, "a"), (1, "a")]
     assert rows(people, "INSERT IGNORE INTO log VALUES (1, 'a') RETURNING what") == [("a",)]
-    with pytest.raises(StatementError, match="RETURNING of an INSERT does not know it"):
+    with pytest.raises(StatementError, match="RETURNING of an INSERT cannot return it"):
         people.execute("INSERT INTO log VALUES (1, 'a') RETURNING auto_incrementing_id")
     assert rows(people, "DELETE FROM log RETURNING at, auto_incrementing_id") == [(1, 1), (1, 2), (1, 3)]
 
