@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
 from ..storage.maintenance.compaction_policy import CompactionPolicy
+from ..tpch import manifest
+from ..tpch.generate import parquet_file
+from ..tpch.queries import QUERIES
+from ..tpch.schema import LINEITEM, TABLES
 from . import cluster, cluster_queries, driver, load, maintenance, planning, points, storage
 from .files import save_json
+from .lineitem_source import lineitem_source
 
 
-def load_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
-    """Load lineitem `--runs` times with each engine; `source` and `create_table` say what."""
+def load_command(arguments: argparse.Namespace) -> int:
+    """Load lineitem `--runs` times with each engine."""
+    source, create_table = lineitem_source(arguments)
     outcomes = load.compare(
         source, "lineitem", create_table, runs=arguments.runs, threads=arguments.threads, work=arguments.work_dir
     )
@@ -25,8 +30,9 @@ def load_command(arguments: argparse.Namespace, source: Path, create_table: str)
     return 0
 
 
-def storage_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
-    """Measure the storage engine on lineitem; `source` and `create_table` say what."""
+def storage_command(arguments: argparse.Namespace) -> int:
+    """Measure the storage engine on lineitem."""
+    source, create_table = lineitem_source(arguments)
     found = storage.measure(
         source, create_table, runs=arguments.runs, threads=arguments.threads, work=arguments.work_dir
     )
@@ -36,8 +42,9 @@ def storage_command(arguments: argparse.Namespace, source: Path, create_table: s
     return 0
 
 
-def points_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
-    """Measure single rows of lineitem beside SQLite and DuckDB; `source` and `create_table` say what."""
+def points_command(arguments: argparse.Namespace) -> int:
+    """Measure single rows of lineitem beside SQLite and DuckDB."""
+    source, create_table = lineitem_source(arguments)
     found = points.measure(source, create_table, runs=arguments.runs, work=arguments.directory or arguments.work_dir)
     points.show(found, Console(width=140))
     data = {engine: {step: asdict(rate) for step, rate in rates.items()} for engine, rates in found.items()}
@@ -55,21 +62,24 @@ def driver_command(arguments: argparse.Namespace) -> int:
 
 
 def cluster_command(arguments: argparse.Namespace) -> int:
-    """Measure a cluster of three servers beside the embedded store."""
+    """Measure a cluster of three servers beside the embedded store; where one with TPC-H is named, by its queries."""
+    if arguments.directory is not None:
+        return _cluster_queries(arguments)
     found = cluster.measure(runs=arguments.runs, durability=arguments.durability, work=arguments.work_dir)
     cluster.show(found, Console(width=140))
     save_json(asdict(found), arguments.json)
     return 0
 
 
-def cluster_queries_command(
-    arguments: argparse.Namespace, tables: Mapping[str, tuple[str, Path]], queries: Mapping[str, str]
-) -> int:
-    """Run queries on a cluster beside the embedded store that is named."""
+def _cluster_queries(arguments: argparse.Namespace) -> int:
+    loaded = manifest.read(arguments.directory)
+    tables = {
+        spec.name: (spec.create_table(loaded.buckets), parquet_file(Path(loaded.data), spec.name)) for spec in TABLES
+    }
     found = cluster_queries.measure(
         arguments.directory,
         tables,
-        queries,
+        _tpch_queries(),
         runs=arguments.runs,
         threads=arguments.threads,
         work=arguments.work_dir,
@@ -79,14 +89,19 @@ def cluster_queries_command(
     return 0 if all(query.is_equal for query in found.queries) else 1
 
 
-def spark_command(arguments: argparse.Namespace, parquet: Path, create: str) -> int:
+def _tpch_queries() -> dict[str, str]:
+    return {f"q{query.number}": query.text for query in QUERIES}
+
+
+def spark_command(arguments: argparse.Namespace) -> int:
     """Measure Spark over the store that is named beside Spark on Parquet."""
     from . import spark
 
+    loaded = manifest.read(arguments.directory)
     found = spark.measure(
         arguments.directory,
-        parquet,
-        create,
+        parquet_file(Path(loaded.data), LINEITEM.name),
+        LINEITEM.create_table(loaded.buckets),
         runs=arguments.runs,
         threads=arguments.threads,
         work=arguments.work_dir,
@@ -96,9 +111,9 @@ def spark_command(arguments: argparse.Namespace, parquet: Path, create: str) -> 
     return 0
 
 
-def plan_command(arguments: argparse.Namespace, queries: Mapping[str, str]) -> int:
+def plan_command(arguments: argparse.Namespace) -> int:
     """Measure what queries cost before they run, on a store with TPC-H in it."""
-    planned, overheads = planning.measure(arguments.directory, queries, runs=arguments.runs)
+    planned, overheads = planning.measure(arguments.directory, _tpch_queries(), runs=arguments.runs)
     planning.show(planned, overheads, Console(width=140))
     data = {"cold": [asdict(line) for line in planned], "prepared": [asdict(line) for line in overheads]}
     save_json(data, arguments.json)

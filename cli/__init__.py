@@ -1,6 +1,8 @@
-"""The command line: parsers and handlers of all `nyala` commands.
+"""The command line: tables and handlers of all `nyala` commands.
 
-    __main__.main ──► parsers ──► a handler: shell, serve, cluster, tablet, fs, spark, certificates, ...
+    __main__.main ──► commands.all_commands ──► command_line.build_parser ──► a handler: shell, serve, cluster, fs, ...
 
-A handler imports what it runs when it is called, so that `nyala --help` loads no engine.
+A command is a row of a table (`command_line.Command`) that names its handler; the handler's module is imported when its
+command runs, so that `nyala --help` loads no engine. To add a command, add its `Command` to a table of `cli.commands`
+and write the function that it names.
 """

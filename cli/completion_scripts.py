@@ -11,9 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import NotSupportedError
+from .commands.all_commands import nyala_parser
 
 FOLDERS = ("DIR",)
 """Metavars of paths that are folders; other paths are files, or either."""
+
+
+def completion_command(arguments: argparse.Namespace) -> int:
+    """`nyala completion`."""
+    print(completion_script(nyala_parser(), arguments.shell))
+    return 0
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:

@@ -128,6 +128,13 @@ def describe(progress: Progress) -> str:
 # ---- the commands ----------------------------------------------------------------------------------------------------
 
 
+def tpch_etl_command(arguments: argparse.Namespace) -> int:
+    """`nyala spark tpch-etl`."""
+    from ..tpch.etl import etl_pipeline
+
+    return run_pipeline(arguments, etl_pipeline(arguments))
+
+
 def ingest_command(arguments: argparse.Namespace) -> int:
     """`nyala spark ingest`."""
     from ..spark.pipelines.ingest import ingest

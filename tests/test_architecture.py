@@ -28,6 +28,7 @@ STOREYS = (
     ("cluster",),
     ("storage",),
     ("model",),
+    ("command_line",),
     ("errors",),
     ("error_hints",),
 )

@@ -8,10 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nyala
 import pytest
-from nyala.__main__ import Parser, build_parser, main
+from nyala.__main__ import main
+from nyala.cli.commands.all_commands import nyala_parser
+from nyala.command_line import Parser, find_handler
 from nyala.tpch.peers import PEERS
 
 
@@ -20,7 +23,7 @@ def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     return [parser, *(p for step in steps for command in step.choices.values() for p in parsers(command))]
 
 
-ALL = parsers(build_parser())
+ALL = parsers(nyala_parser())
 COMMANDS = [parser for parser in ALL if "run" in parser._defaults]
 
 
@@ -48,7 +51,29 @@ def test_examples_are_commands(parser):
     for example in parser.examples:
         words = shlex.split(example.partition(" > ")[0])
         assert " ".join(words).startswith(parser.prog)
-        assert callable(build_parser().parse_args(words[1:]).run)
+        nyala_parser().parse_args(words[1:])
+
+
+def test_every_handler_is_a_function():
+    for parser in COMMANDS:
+        assert callable(find_handler(parser._defaults["run"])), parser.prog
+
+
+HELP_TEXTS = Path(__file__).parent / "shell" / "golden_help" / "help.txt"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse lays options out differently")
+def test_help_texts_are_those_of_the_golden_script(golden, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(command):
+        with pytest.raises(SystemExit):
+            main(command.split()[1:])
+        return capsys.readouterr().out
+
+    golden(HELP_TEXTS, run)
+    text = HELP_TEXTS.read_text(encoding="utf-8")
+    assert all(f"\n{parser.prog} --help\n---\n" in text for parser in ALL)
 
 
 @pytest.mark.parametrize("parser", COMMANDS, ids=prog)
@@ -90,7 +115,7 @@ def test_wrong_usage_is_2_with_a_guess(line, message, capsys):
     ],
 )
 def test_a_clusters_directory_may_stand_in_front_or_be_an_option(line, values):
-    found = vars(build_parser().parse_args(line.split()))
+    found = vars(nyala_parser().parse_args(line.split()))
     assert {name: found[name] if name != "directory" else str(found[name]) for name in values} == values
 
 
@@ -161,7 +186,7 @@ def test_completion_without_shtab_says_how_to_get_it(monkeypatch, capsys):
 
 
 def test_help_imports_neither_the_store_nor_what_completes():
-    program = "import sys, nyala.__main__ as m; m.build_parser(); print(*sys.modules)"
+    program = "import sys, nyala.__main__ as m; m.nyala_parser(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert {"shtab", "prompt_toolkit", "sqlglot", "numpy", "pyarrow"}.isdisjoint(done.stdout.split())
 

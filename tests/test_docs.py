@@ -23,7 +23,8 @@ from typing import Any
 
 import nyala
 import pytest
-from nyala.__main__ import build_parser, main
+from nyala.__main__ import main
+from nyala.cli.commands.all_commands import nyala_parser
 from nyala.driver.connection import Connection
 from nyala.driver.stores.cluster_url import TLS_OPTIONS
 from nyala.sql.functions.registry import REGISTRY
@@ -276,7 +277,7 @@ def _commands(text: str) -> Iterator[str]:
 
 def _parser_of(words: list[str]) -> argparse.ArgumentParser:
     """The parser of the sub-command that the words begin with."""
-    parser: argparse.ArgumentParser = build_parser()
+    parser: argparse.ArgumentParser = nyala_parser()
     for word in words:
         steps = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
         if not steps or word.startswith(("-", "[")):

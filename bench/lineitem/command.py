@@ -9,11 +9,17 @@ from pathlib import Path
 from rich.console import Console
 
 from ..files import save_json
+from ..lineitem_source import lineitem_source
 from .measuring import measure
 from .report import show
 
 
-def lineitem_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
+def lineitem_command(arguments: argparse.Namespace) -> int:
+    """`nyala bench lineitem`."""
+    return compare_on(arguments, *lineitem_source(arguments))
+
+
+def compare_on(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
     """Measure, print, save; `source` and `create_table` say what. 1 where an answer is wrong or
     missing, or where no engine took part."""
     console = Console(width=140)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 
 from rich.console import Console
 
 from ...tpch.peers.peer import names_among
 from ..files import save_json
+from ..lineitem_source import lineitem_source
 from .engines import ENGINES
 from .measuring import measure
 from .model import Setting
 from .report import show
 
 
-def mixed_command(arguments: argparse.Namespace, source: Path) -> int:
-    """Measure upserts and queries together, on the Parquet file `source` of lineitem.
+def mixed_command(arguments: argparse.Namespace) -> int:
+    """Measure upserts and queries together, on lineitem.
 
     1 where an answer was none of a consistent snapshot.
     """
+    source, _ = lineitem_source(arguments)
     setting = Setting(
         rate=arguments.rate,
         seconds=arguments.seconds,

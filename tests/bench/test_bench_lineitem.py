@@ -10,7 +10,7 @@ import pytest
 from nyala.bench import postgres
 from nyala.bench.lineitem import engines as stores
 from nyala.bench.lineitem import measuring
-from nyala.bench.lineitem.command import lineitem_command
+from nyala.bench.lineitem.command import compare_on
 from nyala.bench.lineitem.measuring import measure
 from nyala.bench.lineitem.model import QUERIES, Job, Measured, Outcome, Timing, difference
 from nyala.bench.lineitem.report import section, show
@@ -156,6 +156,6 @@ def test_the_command_saves_what_the_section_reads(engines, code, source, tmp_pat
     monkeypatch.setattr(postgres, "binaries", _no_server)
     file = tmp_path / "found.json"
     given = argparse.Namespace(engines=engines, runs=1, threads=1, work_dir=tmp_path, json=file)
-    assert lineitem_command(given, source, CREATE) == code
+    assert compare_on(given, source, CREATE) == code
     assert section(json.loads(file.read_text())).name == "lineitem"
     assert "Q1, 1 times" in capsys.readouterr().out

@@ -603,14 +603,14 @@ def test_a_file_that_is_no_result_is_named(tmp_path):
 
 
 def test_command_lines_of_the_suite_are_commands(tmp_path):
-    from nyala.__main__ import build_parser
+    from nyala.cli.commands.all_commands import nyala_parser
 
     for quick in (False, True):
         settings = Settings(0.5, 2, tmp_path, quick)
         runner = Runner(tmp_path, settings, {}, 60.0, print)
         for benchmark in SUITE:
             words = list(benchmark.command(settings))
-            parsed = build_parser().parse_args([*words[1:], "--json", "x.json"])
+            parsed = nyala_parser().parse_args([*words[1:], "--json", "x.json"])
             assert parsed.json == Path("x.json") and callable(parsed.run)
             assert str(tmp_path) not in runner.shown(words)
 

@@ -8,12 +8,13 @@ import json
 from dataclasses import asdict
 
 import pytest
-from nyala.__main__ import build_parser, main
+from nyala.__main__ import main
 from nyala.bench.files import save_json
 from nyala.bench.ycsb import report
 from nyala.bench.ycsb.bindings import BINDINGS
 from nyala.bench.ycsb.model import Distribution, Kind, Latencies, Outcome, Setting
 from nyala.bench.ycsb.runner import Found
+from nyala.cli.commands.all_commands import nyala_parser
 from rich.console import Console
 
 SETTING = Setting(records=230, operations=301, threads=3)
@@ -131,7 +132,7 @@ def test_the_default_bindings_are_all_there_are():
 
 
 def _ycsb_parser():
-    parser = build_parser()
+    parser = nyala_parser()
     for name in ("bench", "ycsb"):
         (subparsers,) = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
         parser = subparsers.choices[name]

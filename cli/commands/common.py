@@ -1,0 +1,27 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+from ...command_line import Argument, argument
+
+_TLS_HELP = (
+    ("ca", "the PEM file with the certificate of the cluster's CA"),
+    ("cert", "the PEM file with {whose} certificate, which that CA has signed"),
+    ("key", "the PEM file with the key of that certificate"),
+)
+
+
+def tls_options(whose: str, about: str) -> tuple[Argument, ...]:
+    """The options of TLS: `whose` certificate is named, and a sentence about all three."""
+    return tuple(
+        argument(f"--tls-{name}", group=("TLS", about), metavar="FILE", help=text.format(whose=whose))
+        for name, text in _TLS_HELP
+    )
+
+
+CLIENT_TLS = tls_options(
+    "the caller's",
+    "all three, of a cluster that has it; by default those that the environment names: "
+    + ", ".join(f"NYALA_TLS_{name.upper()}" for name, _ in _TLS_HELP),
+)
+"""The options of a client of a cluster with TLS."""

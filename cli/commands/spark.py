@@ -1,0 +1,180 @@
+"""The commands of pipelines on Spark: `nyala spark ingest`, `export`, `backup`, `restore` and `tpch-etl`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...command_line import Command, argument
+
+FORMATS = ("parquet", "csv", "json")
+OPERATIONS = ("insert", "insert_ignore", "upsert", "update", "update_ignore", "delete", "delete_ignore")
+_STORE = "a store's directory, or nyala://HOST:PORT"
+_FORMAT = argument("--format", choices=FORMATS, help="of the files (default: as the name ends, else parquet)")
+_REJECTS = (
+    argument("--rejects", type=Path, metavar="FILE", help="where bad rows go with their reasons: .jsonl or .parquet"),
+    argument(
+        "--max-rejects",
+        type=int,
+        metavar="N",
+        help="more bad rows end the command, and nothing is written (default 10,000; 0 without --rejects)",
+    ),
+)
+_COMMON = (
+    argument("--threads", type=int, metavar="N", help="tasks at a time (default: one per processor)"),
+    argument("--json", action="store_true", help="print the result as JSON"),
+)
+
+_INGEST = Command(
+    "ingest",
+    "files into a table",
+    "Write the rows of Parquet, CSV or JSON files into a table. Rows that cannot be go to the file of "
+    "--rejects with the reason; without it, one such row ends the command before anything is written.",
+    handler="cli.spark_command:ingest_command",
+    arguments=(
+        argument("source", metavar="SRC", help="a file, a directory of files, or a pattern such as 'in/*.csv'"),
+        argument("table", metavar="TABLE", help="the table that gets the rows"),
+        argument("--to", default=".", metavar="STORE", help=f"{_STORE} (default: the working directory)"),
+        _FORMAT,
+        argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="an option of Spark's reader, such as sep=';' or header=false (may be repeated)",
+        ),
+        argument(
+            "--map",
+            action="append",
+            default=[],
+            metavar="COLUMN=EXPRESSION",
+            help="what a column of the table gets: a column of the source or an expression of Spark SQL (may "
+            "be repeated; "
+            "columns of the same name find each other)",
+        ),
+        argument("--skip", action="append", default=[], metavar="COLUMN", help="leave out this column of the source"),
+        argument("--create", action="store_true", help="make the table from the source's columns"),
+        argument("--primary-key", metavar="COLUMNS", help="of a table that is made: a,b"),
+        argument(
+            "--distribute-by",
+            metavar="RULES",
+            help="of a table that is made: 'HASH (a) INTO 4 BUCKETS, RANGE (b) (...)'",
+        ),
+        argument("--operation", choices=OPERATIONS, default="insert", help="what a row does (default insert)"),
+        argument("--job", metavar="KEY", help="a name for this work: a job that has been done is not done again"),
+        *_REJECTS,
+        argument(
+            "--sort",
+            action=argparse.BooleanOptionalAction,
+            default=None,
+            help="bring the rows to their tablets' order first (default: where it pays)",
+        ),
+        *_COMMON,
+    ),
+    examples=(
+        "nyala spark ingest readings.csv readings --to weather --rejects bad.jsonl",
+        "nyala spark ingest 'in/*.parquet' readings --to nyala://10.0.0.1:7051 --operation upsert --job 2026-11-22",
+        "nyala spark ingest r.json readings --create --primary-key id --map at='to_timestamp(time)' --skip time",
+    ),
+)
+
+_EXPORT = Command(
+    "export",
+    "a table into files",
+    "Write a table, as it is at one moment, into a directory of files: one or more per tablet, and "
+    "_SUCCESS, which lists them, last.",
+    handler="cli.spark_command:export_command",
+    arguments=(
+        argument("table", metavar="TABLE", help="the table"),
+        argument("destination", metavar="DEST", help="the directory"),
+        argument(
+            "--from", dest="store", default=".", metavar="STORE", help=f"{_STORE} (default: the working directory)"
+        ),
+        _FORMAT,
+        argument("--columns", metavar="COLUMNS", help="these alone, in this order: a,b"),
+        argument("--where", metavar="CONDITION", help="the rows for which this condition of SQL is true"),
+        argument("--as-of", metavar="MOMENT", help="as the table was then, such as '2026-11-22 08:00'"),
+        argument("--overwrite", action="store_true", help="replace what an earlier export left in DEST"),
+        *_COMMON,
+    ),
+    examples=(
+        "nyala spark export readings out --from weather",
+        "nyala spark export readings out.csv --columns city,degrees --where 'degrees >= 30' --format csv",
+    ),
+)
+
+_BACKUP = Command(
+    "backup",
+    "save tables, then what changed",
+    "Save all tables, or those named, as they are at one moment. The first backup in DEST is a full "
+    "one, each later one has what happened since the one before, so that any moment between can be restored.",
+    handler="cli.spark_command:backup_command",
+    arguments=(
+        argument("store", nargs="?", metavar="STORE", help=_STORE),
+        argument("destination", nargs="?", metavar="DEST", help="the directory of the backups"),
+        argument("tables", nargs="*", metavar="TABLE", help="these alone (default: those of the backup before)"),
+        argument("--full", action="store_true", help="save everything anew"),
+        argument("--list", dest="listed", metavar="DEST", help="show the backups that are there, and leave"),
+        argument("--verify", metavar="DEST", help="read all files that are there, compare checksums, and leave"),
+        *_COMMON,
+    ),
+    examples=(
+        "nyala spark backup weather saved",
+        "nyala spark backup nyala://10.0.0.1:7051 /mnt/saved readings stations --full",
+        "nyala spark backup --list saved",
+        "nyala spark backup --verify saved",
+    ),
+)
+
+_RESTORE = Command(
+    "restore",
+    "bring saved tables back",
+    "Make tables from backups, as they were at the last one or at any moment that the backups cover. "
+    "Checksums are compared before anything is made; a table appears when all of its rows are there.",
+    handler="cli.spark_command:restore_command",
+    arguments=(
+        argument("source", metavar="DEST", help="the directory of the backups"),
+        argument("store", metavar="STORE", help=f"{_STORE}; a directory is made"),
+        argument("--at", metavar="MOMENT", help="such as '2026-11-22 08:00' (default: the last backup)"),
+        argument("--tables", metavar="NAMES", help="these alone: a,b"),
+        argument(
+            "--as",
+            dest="renamed",
+            action="append",
+            default=[],
+            metavar="[OLD=]NEW",
+            help="what a restored table is called (may be repeated; OLD= may be left out for one table)",
+        ),
+        *_COMMON,
+    ),
+    examples=(
+        "nyala spark restore saved weather2",
+        "nyala spark restore saved weather --at '2026-11-22 08:00:00' --tables readings --as readings_before",
+    ),
+)
+
+_TPCH_ETL = Command(
+    "tpch-etl",
+    "TPC-H's raw files into tables",
+    "Read the .tbl files of TPC-H's dbgen, whole or split (lineitem.tbl.1, ...), into typed tables.",
+    handler="cli.spark_command:tpch_etl_command",
+    arguments=(
+        argument("raw", type=Path, metavar="RAW_DIR", help="the directory of the .tbl files"),
+        argument("store", metavar="STORE", help=f"{_STORE}; a directory is made"),
+        argument("--sf", type=float, metavar="N", help="their scale factor (default: told by their row counts)"),
+        argument("--buckets", type=int, default=4, metavar="N", help="tablets per large table (default 4)"),
+        argument("--replace", action="store_true", help="drop tables of an earlier load first"),
+        *_REJECTS,
+        *_COMMON,
+    ),
+    examples=("nyala spark tpch-etl dbgen weather", "nyala spark tpch-etl dbgen tpch --rejects bad.jsonl"),
+)
+
+
+SPARK = Command(
+    "spark",
+    "pipelines on Spark: ingest, export, backup, restore",
+    "Pipelines that run as Spark jobs: files into tables and out of them, backups. Needs: pip install 'nyala[spark]'.",
+    examples=("nyala spark ingest readings.parquet readings --to weather", "nyala spark backup weather saved"),
+    commands=(_INGEST, _EXPORT, _BACKUP, _RESTORE, _TPCH_ETL),
+)
