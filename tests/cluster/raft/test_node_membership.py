@@ -92,7 +92,7 @@ def test_a_change_may_name_what_it_replaces() -> None:
     group.elect()
     change(group, "ABCD", 0)
     group.settle()
-    with pytest.raises(ConfigurationRefused, match="entry 2, not 0"):
+    with pytest.raises(ConfigurationRefused, match="log index 2, not 0"):
         change(group, "ABCDE", 0)
     change(group, "ABCDE", 2)
 
