@@ -4,8 +4,7 @@ To a client it is a cluster of one master and one tablet server, whose tablets h
 
     server          the life of the server
     catalog         the methods of a master
-    service         the methods of a tablet server
-    tablets         the store's tablets as replicas that always lead
+    tablets         the store's tablets as replicas that always lead, served by `tserver.tablet_service`
     call_results    exactly once: results of calls, kept for retries
     joint_writes    batches of clients over several tablets, each all or nothing
     loads           bulk loads of clients

@@ -15,13 +15,15 @@ import msgspec
 
 from ...errors import ClusterError
 from ...model.clock import HybridClock
+from ...model.store import WriteResult
 from ...storage.log.wal import LogTicket
 from ..consensus.log.tracked import CallHeader
 from ..decoders import msgpack_decoder
-from ..tablets.exactly_once import Results
+from ..tablets.exactly_once import Results, decode_result, encode_result
 from ..wire.messages.methods import Call, Reply
 
 R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {kind: msgpack_decoder(kind) for kind in Reply.__subclasses__()}
 """Of the results that are kept."""
@@ -50,6 +52,21 @@ class Calls:
         Waits for the same call that is on its way (`DeadlineExceeded`). What `work` raises is not kept: it must have
         done nothing then. `ClusterError` for a call that was meant for another owner.
         """
+        reply: R = self._once(call, deadline, _encode, _decoders[kind].decode, work)
+        return reply
+
+    def write_once(self, call: Call | None, deadline: float, work: Callable[[], WriteResult]) -> WriteResult:
+        """`once` for a call that writes into one tablet."""
+        return self._once(call, deadline, encode_result, decode_result, work)
+
+    def _once(
+        self,
+        call: Call | None,
+        deadline: float,
+        encode: Callable[[T], bytes],
+        decode: Callable[[bytes], T],
+        work: Callable[[], T],
+    ) -> T:
         if call is None:
             return work()
         if call.cluster not in ("", self._cluster):
@@ -59,13 +76,12 @@ class Calls:
             )
         known = self._results.begin(call, _never, deadline)
         if known is not None:
-            found: R = _decoders[kind].decode(known)
-            return found
+            return decode(known)
         try:
-            reply = work()
-            header = CallHeader(call.client, call.sequence, call.first_incomplete, _encode(reply))
+            result = work()
+            header = CallHeader(call.client, call.sequence, call.first_incomplete, encode(result))
             self._results.note(header, next(self._numbers), self._clock.now())
-            return reply
+            return result
         finally:
             self._results.end(call)
 

@@ -23,13 +23,14 @@ from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from ...model.vectors.vector import Array
 from ...storage.database import Database
+from ..tablets.layout import check_version
 from ..tserver.replies import write_reply
 from ..wire.messages.joint_methods import DropStaged, StageRows, TableWritten, WriteTable
 from ..wire.messages.methods import Done, Reply, Request, WriteReply
 from ..wire.rows.write_rows import write_from_request
 from ..wire.server import CallContext
 from .call_results import Calls
-from .tablets import OwnedTablets, check_version
+from .tablets import OwnedTablets
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 IDLE_SECONDS = 900.0

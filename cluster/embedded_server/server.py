@@ -1,7 +1,7 @@
 """Serving an embedded store to other processes, in the cluster's own protocol.
 
     clients ──► RpcServer ──┬── OwnerCatalog ──┐
-                            ├── OwnerService ──┼── Calls ──► Database
+                            ├── TabletService ─┼── Calls ──► Database
                             ├── OwnedWrites ───┤
                             ├── OwnedLoads ────┤
                             └── ScanService ───┘
@@ -28,17 +28,15 @@ from ..raft.messages import Peer
 from ..tserver.options import TabletServerOptions
 from ..tserver.scans.fragments import Fragments
 from ..tserver.scans.scan_service import ScanService
+from ..tserver.tablet_service import TabletService
 from ..wire.messages.methods import (
     OWNER,
-    CloseScanner,
     GetStatus,
-    KeepAlive,
     Reply,
     Request,
     ScanEnd,
     ScanTablet,
     ServerStatus,
-    StartScan,
 )
 from ..wire.process.forking import note_process
 from ..wire.server import CallContext, RpcServer
@@ -47,7 +45,6 @@ from .catalog import Handler, OwnerCatalog
 from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
 from .owner_record import OwnerRecord, place_of
-from .service import OwnerService
 from .tablets import OwnedTablets
 
 LOOPBACK = "127.0.0.1:0"
@@ -106,7 +103,8 @@ class OwnerServer:
         self._rpc = RpcServer(bind, store.clock, id=self.id)
         self.peer = Peer(self.id, self._rpc.address)
         defaults = TabletServerOptions(directory="")
-        tablets, calls = OwnedTablets(store), Calls(self.id, store.clock)
+        calls = Calls(self.id, store.clock)
+        tablets = OwnedTablets(store, calls)
         self._loads = OwnedLoads(store, calls)
         self._writes = OwnedWrites(store, tablets, calls)
         self._scans = ScanService(
@@ -118,12 +116,9 @@ class OwnerServer:
         )
         handlers: dict[type[Request], Handler] = {
             **OwnerCatalog(store, self.id, calls, lambda: self.peer).handlers(),
-            **OwnerService(store, tablets, calls).handlers(),
+            **TabletService(tablets.get, self._scans).handlers(),
             **self._writes.handlers(),
             **self._loads.handlers(),
-            StartScan: self._scans.start,
-            CloseScanner: self._scans.close_scanner,
-            KeepAlive: self._scans.keep_alive,
             GetStatus: lambda request, context: self.status(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}

@@ -9,14 +9,14 @@ there: from then on its files stay until he lets go.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ReplicaUnavailable, StaleSchema, UnknownTable
+from ...errors import ReplicaUnavailable, UnknownTable
 from ...model.schema import Table
-from ...model.store import AnalyzeResult, CompactionResult, Timestamp
+from ...model.store import AnalyzeResult, CompactionResult, Op, Timestamp, WriteBatch, WriteResult
 from ...storage.database import Database
 from ...storage.maintenance.table_compaction import compact_tablets
 from ...storage.maintenance.tablet_flush import flush
@@ -27,17 +27,19 @@ from ...storage.tables.catalog import Catalog
 from ...storage.tables.table_store import TableStore
 from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import Tablet, TabletView
-from ..tablets.checksum import checksum
 from ..tablets.facts import data_bytes, tablet_facts
+from ..tablets.layout import check_version
 from ..tablets.reads import follow
-from ..wire.messages.methods import ChecksumReply, TabletFacts
+from ..wire.messages.methods import Call, TabletFacts
+from .call_results import Calls
 
 
 class OwnedTablets:
     """All tablets of a store by id. Safe for several threads."""
 
-    def __init__(self, store: Database):
+    def __init__(self, store: Database, calls: Calls):
         self.store = store
+        self.calls = calls
         self._places: tuple[Catalog, dict[str, Table], dict[str, Table]] | None = None
         self._statistics: dict[str, StatisticsCache] = {}
         self._statistics_lock = threading.Lock()
@@ -85,7 +87,7 @@ class OwnedTablets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnedTablet:
-    """A tablet for as long as one request needs it. What it offers is what servers need of a `Replica`."""
+    """A tablet for as long as one request needs it. Implements `tablets.served_tablet.ServedTablet`."""
 
     tablets: OwnedTablets
     table_store: TableStore
@@ -96,20 +98,48 @@ class OwnedTablet:
         """The table as it is now."""
         return self.table_store.table
 
-    def check_version(self, version: int) -> Table:
-        """The table; raises `StaleSchema` if the caller has another version of it."""
-        return check_version(self.table, version)
-
-    # ---- reading -------------------------------------------------------------------------------------------------
-
     @property
     def leader_address(self) -> str:
-        """As `Replica.leader_address`; nobody needs it, since there is one replica."""
+        """See `ServedTablet`: there is one replica."""
         return ""
 
     def met(self, error: Exception) -> Exception:
-        """See `tserver.scans.scan_service.Scannable`: there is no other replica to read."""
+        """See `ServedTablet`: there is no other replica to read."""
         return error
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        batch: WriteBatch,
+        call: Call | None,
+        *,
+        deadline: float,
+        schema_version: int | None = None,
+        check_only: bool = False,
+    ) -> WriteResult:
+        """See `ServedTablet`. The store finds each row's tablet by itself: the one that the client found by the same
+        version of the table."""
+        if check_only:
+            table = check_version(self.table, schema_version)
+            return self.table_store.write(batch, check_only=True, table=table)
+        store = self.tablets.store
+        return self.tablets.calls.write_once(
+            call, deadline, lambda: store.write(check_version(self.table, schema_version), batch)
+        )
+
+    def write_row(
+        self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None
+    ) -> WriteResult:
+        """See `ServedTablet`."""
+        store = self.tablets.store
+        return self.tablets.calls.write_once(
+            call,
+            deadline,
+            lambda: store.write_row(check_version(self.table, schema_version), op, row, physical=True),
+        )
+
+    # ---- reading -------------------------------------------------------------------------------------------------
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
         """The rows at a time, once all writes up to then are decided; None: the latest. Raises `HistoryGone`,
@@ -120,17 +150,22 @@ class OwnedTablet:
             self._wait(snapshot, deadline)
         view = self.tablet.view(snapshot)
         self._check_there()
-        if schema_version is not None:
-            check_version(view.table, schema_version)
+        check_version(view.table, schema_version)
         return view
 
     def read_row(
-        self, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None, deadline: float, version: int
+        self,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        snapshot: Timestamp | None,
+        *,
+        deadline: float,
+        schema_version: int | None = None,
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
         """The row with a primary key, physical values in and out, and the time at which that was so (None: the latest);
         raises as `view`."""
         while True:
-            table = self.check_version(version)
+            table = check_version(self.table, schema_version)
             codec = self.table_store.rows.writer.codec
             chosen = codec.projection(tuple(columns))
             values = codec.physical_key(key)
@@ -147,10 +182,6 @@ class OwnedTablet:
                 self.tablet.check_history(snapshot)
             row = find_row(pin.state, codec.key, values, chosen, timestamp)
             return None if row is None else codec.physical(columns, row), timestamp
-
-    def checksum(self, snapshot: Timestamp, deadline: float, watch: Callable[[int], None]) -> ChecksumReply:
-        """Rows and their sum at a time; raises as `view`, and what `watch` raises, called before each row group."""
-        return checksum(self.view(snapshot, deadline=deadline), watch)
 
     def _wait(self, snapshot: Timestamp, deadline: float) -> None:
         follow(self.tablets.store.clock, snapshot, self.table.name)
@@ -190,10 +221,3 @@ class OwnedTablet:
     def analyze(self, check: Callable[[], None]) -> AnalyzeResult:
         """`Store.analyze_table` for this tablet."""
         return self.table_store.analyze(check, [self.tablet])
-
-
-def check_version(table: Table, version: int) -> Table:
-    """The table; raises `StaleSchema` if the caller has another version of it."""
-    if table.version != version:
-        raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller has version {version}")
-    return table

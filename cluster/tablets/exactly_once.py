@@ -84,6 +84,18 @@ def decode_result(data: bytes) -> WriteResult:
     return WriteResult(content.applied, refused, Timestamp(content.timestamp))
 
 
+def check_call(call: Call | None) -> None:
+    """Raise `ProtocolError` for a call whose numbers a log entry cannot have."""
+    if call is None:
+        return
+    try:
+        is_named = len(bytes.fromhex(call.client)) == 16
+    except ValueError:
+        is_named = False
+    if not is_named or not 0 < call.sequence < 2**63 or not 0 <= call.first_incomplete <= call.sequence:
+        raise ProtocolError(f"{call} is no call: a UUID in hex, a number from 1, and one up to that are expected")
+
+
 @dataclass(slots=True, eq=False)
 class _Result:
     """The result in entry `index`; if it has a ticket, valid only once that is durable."""

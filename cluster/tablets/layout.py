@@ -36,6 +36,13 @@ def decode_description(body: bytes | memoryview) -> Tablet:
         raise ProtocolError(f"{len(body)} bytes do not describe a tablet: {error}") from error
 
 
+def check_version(table: Table, version: int | None) -> Table:
+    """The table; raises `StaleSchema` if the caller has another version of it. None: any version will do."""
+    if version is not None and version != table.version:
+        raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller has version {version}")
+    return table
+
+
 def schema_behind(body: bytes) -> pa.Schema:
     """Returns the schema of rows in the log after an ALTER entry with this body."""
     return log_schema(table_from_plain(decode_description(body).table).schema)
@@ -75,10 +82,7 @@ class ReplicaLayout:
 
     def check_version(self, version: int | None) -> None:
         """Raises `StaleSchema` if the caller has the table in another version."""
-        if version is not None and version != self.table.version:
-            raise StaleSchema(
-                f"table {self.table.name} is at version {self.table.version} here; the caller has version {version}"
-            )
+        check_version(self.table, version)
 
     def check_rows(self, rows: pa.RecordBatch) -> None:
         """Raises `StaleSchema` if a row does not belong to the tablet."""

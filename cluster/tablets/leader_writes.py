@@ -33,7 +33,7 @@ from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
 from ..consensus.log.tracked import CallHeader
 from ..wire.messages.methods import Call
-from .exactly_once import Results, decode_result, encode_result
+from .exactly_once import Results, check_call, decode_result, encode_result
 from .layout import ReplicaLayout
 from .replica_log import ReplicaLog
 
@@ -104,6 +104,7 @@ class LeaderWrites:
     # ---- exactly once --------------------------------------------------------------------------------------------
 
     def _once(self, call: Call | None, deadline: float, write: Callable[[], WriteResult]) -> WriteResult:
+        check_call(call)
         self._consensus.check_serving()
         if call is None:
             return write()
@@ -218,6 +219,7 @@ class LeaderWrites:
         self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None, later: Later, done: Done
     ) -> bool:
         """Does the part of `write_row` before its wait; see `Replica.start_row`."""
+        check_call(call)
         self._consensus.check_serving()
         if call is not None and not self._results.begin_at_once(call):
             return False

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ...errors import DataError, StaleSchema
+from ...errors import DataError
 from ...model.clock import HybridClock, format_timestamp
 from ...model.store import Timestamp
 from ...storage.single_rows.row_read import find_row
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..consensus.consensus import Consensus
-from .layout import ReplicaLayout
+from .layout import ReplicaLayout, check_version
 
 
 class Serving(Protocol):
@@ -103,10 +103,7 @@ class ReplicaReads:
         else:
             self._wait(snapshot, deadline)
         view = self._tablet.view(snapshot)
-        if version is not None and view.table.version != version:
-            raise StaleSchema(
-                f"table {view.table.name} is at version {view.table.version} here; the caller has version {version}"
-            )
+        check_version(view.table, version)
         return view
 
     def _latest(self, deadline: float) -> Timestamp:

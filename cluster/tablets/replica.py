@@ -59,8 +59,7 @@ from ..consensus.log.tracked import as_log_entry
 from ..disk_errors import is_full
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire.messages import methods
-from ..wire.messages.methods import Call, ChecksumReply, TabletFacts, TabletReport
-from .checksum import checksum
+from ..wire.messages.methods import Call, TabletFacts, TabletReport
 from .exactly_once import Results, SavedResults
 from .facts import data_bytes, tablet_facts
 from .health import ReplicaHealth, ReplicaListener
@@ -504,14 +503,6 @@ class Replica(ReplicaHealth):
         with self.watched:
             for view, pieces, _ in tokens:
                 yield from scan_view(view, pieces, spec, counters or ScanCounters())
-
-    def checksum(
-        self, snapshot: Timestamp, *, deadline: float, watch: Callable[[int], None] | None = None
-    ) -> ChecksumReply:
-        """Rows and their sum at a time, the same at all replicas; raises as `view`, and what `watch` raises, which is
-        called before each row group."""
-        with self.watched:
-            return checksum(self.view(snapshot, deadline=deadline), watch)
 
     # ---- facts ---------------------------------------------------------------------------------------------------
 

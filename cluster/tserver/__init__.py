@@ -12,7 +12,7 @@ before it serves requests. `tablet_manager` opens them a few at a time; `heartbe
 
 The life of a write:
 
-1. `service.Service.write` looks the replica up (`TabletManager.get`) and reserves memory
+1. `tablet_service.TabletService.write` looks the replica up (`TabletManager.get`) and reserves memory
    (`maintenance.Maintenance.admit`).
 2. `tablets.replica.Replica.write` does the rest: it returns when a majority has the rows.
 

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ...errors import ProtocolError
 from ...model.codec.values import value_to_plain
-from ...model.store import AnalyzeResult, CompactionResult, Op, WriteResult
+from ...model.store import Op, WriteResult
 from ..wire.messages import methods
-
-
-class Workable(Protocol):
-    """A tablet that `work_on` can work on."""
-
-    def flush(self) -> int: ...
-
-    def compact(self, check: Callable[[], None]) -> CompactionResult: ...
-
-    def analyze(self, check: Callable[[], None]) -> AnalyzeResult: ...
 
 
 def op_of(request: methods.WriteRow) -> Op:
@@ -41,20 +29,3 @@ def row_reply(row: tuple[Any, ...] | None, timestamp: int) -> methods.RowReply:
     return methods.RowReply(
         row=None if row is None else tuple([value_to_plain(value) for value in row]), timestamp=timestamp
     )
-
-
-def key_samples_reply(keys: Iterable[Sequence[Any]]) -> methods.KeySamplesReply:
-    """Returns the reply with keys of physical values."""
-    return methods.KeySamplesReply(keys=tuple(tuple(value_to_plain(v) for v in key) for key in keys))
-
-
-def work_on(tablet: Workable, work: str, check: Callable[[], None]) -> methods.WorkReply:
-    """Does the work of a `WorkOnTablet`; `check` is called before each step. Raises `ProtocolError` for unknown
-    work."""
-    if work == "flush":
-        return methods.WorkReply(numbers={"rows": tablet.flush()})
-    if work == "compact":
-        return methods.WorkReply(numbers=dataclasses.asdict(tablet.compact(check)))
-    if work == "analyze":
-        return methods.WorkReply(numbers=dataclasses.asdict(tablet.analyze(check)))
-    raise ProtocolError(f"unknown work {work!r}: expected flush, compact or analyze")

@@ -13,15 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from ....errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
 from ....model.codec.values import key_from_plain
 from ....model.store import Timestamp
 from ....model.vectors.vector import Batch
 from ....storage.columns.column_file import ROW_GROUP_ROWS
-from ....storage.tablet.tablet import Tablet, TabletView
+from ....storage.tablet.tablet import TabletView
 from ...tablets.damage import Watched
+from ...tablets.served_tablet import ServedTablet
 from ...wire.messages import plain
 from ...wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ...wire.messages.value_count import check_value_count
@@ -43,20 +43,6 @@ _CLOSE_SECONDS = 10.0
 """Seconds for which a stopping server waits for threads that read a tablet."""
 
 
-class Scannable(Protocol):
-    """A `Replica`, as far as scans need it."""
-
-    @property
-    def tablet(self) -> Tablet: ...
-
-    @property
-    def leader_address(self) -> str: ...
-
-    def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView: ...
-
-    def met(self, error: Exception) -> Exception: ...
-
-
 class ScanService:
     """All scans of a server.
 
@@ -76,7 +62,7 @@ class ScanService:
 
     def __init__(
         self,
-        replica: Callable[[str], Scannable],
+        replica: Callable[[str], ServedTablet],
         fragments: Fragments | None,
         *,
         threads: int,
@@ -145,7 +131,7 @@ class ScanService:
 
     def _view(
         self,
-        replica: Scannable,
+        replica: ServedTablet,
         ticket: ScanTablet,
         snapshot: Timestamp | None,
         context: CallContext,
@@ -193,7 +179,7 @@ class ScanService:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _watched(batches: Iterator[Batch], replica: Scannable) -> Iterator[Batch]:
+def _watched(batches: Iterator[Batch], replica: ServedTablet) -> Iterator[Batch]:
     """Yields the same batches; an error of a damaged file becomes one after which the client reads another replica."""
     with Watched(replica.met):
         yield from batches

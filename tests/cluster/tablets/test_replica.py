@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from cluster_tablets_support import TABLE, Group, batch, describe, rows_at, soon, until
 from nyala.cluster.raft.messages import Peer, PeerRole
+from nyala.cluster.tablets.checksum import checksum
 from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import (
     ClusterError,
@@ -90,7 +91,7 @@ def agree(group: Group, keys: list[int]) -> None:
     now = group.leader().clock.now()
     for server in group.running:
         assert keys_at(server, now) == keys
-    assert len({server.replica.checksum(now, deadline=soon()) for server in group.running}) == 1
+    assert len({checksum(server.replica.view(now, deadline=soon())) for server in group.running}) == 1
 
 
 # ---- writes ------------------------------------------------------------------------------------------------------
@@ -109,8 +110,8 @@ def test_what_is_written_at_the_leader_is_everywhere_at_the_same_time() -> None:
             assert rows_at(server.replica, second) == [
                 (k, f"w{k}" if k < 50 else f"v{k}", int(k < 50)) for k in range(90)
             ]
-        assert len({server.replica.checksum(second, deadline=soon()) for server in group.servers}) == 1
-        assert group.servers[0].replica.checksum(second, deadline=soon()).rows == 90
+        assert len({checksum(server.replica.view(second, deadline=soon())) for server in group.servers}) == 1
+        assert checksum(group.servers[0].replica.view(second, deadline=soon())).rows == 90
 
 
 def test_rows_are_refused_one_by_one_or_all_together() -> None:

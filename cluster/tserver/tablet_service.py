@@ -1,0 +1,152 @@
+"""The methods that serve tablets: rows, facts, maintenance and scans, alike for replicas and for an embedded store.
+
+Nothing is decided here: a request goes to the `ServedTablet` that it names. Values come and go as `model.codec.values`
+has them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from ...errors import ProtocolError, ReplicaUnavailable
+from ...model.codec.values import key_from_plain, row_from_plain, value_to_plain
+from ...model.store import Timestamp
+from ...storage.deltas.single_deltas import ROW_BYTES
+from ...storage.rowsets.memrowset import INDEX_BYTES
+from ..tablets.checksum import checksum
+from ..tablets.damage import Watched
+from ..tablets.served_tablet import ServedTablet
+from ..wire.messages import methods
+from ..wire.messages.methods import Reply, Request
+from ..wire.rows.write_rows import write_from_request
+from ..wire.server import CallContext
+from .replies import op_of, row_reply, write_reply
+from .scans.scan_service import ScanService
+
+Handler: TypeAlias = Callable[[Any, CallContext], Reply]
+Tablet = TypeVar("Tablet", bound=ServedTablet)
+
+
+class TabletService(Generic[Tablet]):
+    """The handlers of a server's tablets.
+
+    Parameters
+    ----------
+    served : callable
+        The tablet of an id; `ReplicaUnavailable` where the server does not serve it.
+    scans : ScanService
+    admit, written : callable
+        Called before and after each write with the tablet and about how many bytes of memory it takes; `admit` may
+        refuse it.
+    """
+
+    def __init__(
+        self,
+        served: Callable[[str], Tablet],
+        scans: ScanService,
+        *,
+        admit: Callable[[Tablet, int], None] = lambda tablet, size: None,
+        written: Callable[[Tablet, int], None] = lambda tablet, size: None,
+    ):
+        self._served = served
+        self._scans = scans
+        self._admit = admit
+        self._written = written
+
+    def handlers(self) -> dict[type[Request], Handler]:
+        """By class of request."""
+        return {
+            methods.Write: self.write,
+            methods.WriteRow: self.write_row,
+            methods.ReadRow: self.read_row,
+            methods.StartScan: self._scans.start,
+            methods.CloseScanner: self._scans.close_scanner,
+            methods.KeepAlive: self._scans.keep_alive,
+            methods.DescribeTablets: self.describe_tablets,
+            methods.KeySamples: self.key_samples,
+            methods.WorkOnTablet: self.work_on_tablet,
+            methods.ChecksumTablet: self.checksum_tablet,
+        }
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def write(self, request: methods.Write, context: CallContext) -> methods.WriteReply:
+        """Write a batch, at the leader."""
+        tablet = self._served(request.tablet_id)
+        batch = write_from_request(request)
+        size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
+        if not request.check_only:
+            self._admit(tablet, size)
+        result = tablet.write(
+            batch,
+            request.call,
+            deadline=context.deadline,
+            schema_version=request.schema_version,
+            check_only=request.check_only,
+        )
+        if not request.check_only:
+            self._written(tablet, size)
+        return write_reply(result)
+
+    def write_row(self, request: methods.WriteRow, context: CallContext) -> methods.WriteReply:
+        """Write one row, at the leader."""
+        tablet = self._served(request.tablet_id)
+        op = op_of(request)
+        self._admit(tablet, ROW_BYTES)
+        result = tablet.write_row(
+            op,
+            row_from_plain(request.row),
+            request.call,
+            deadline=context.deadline,
+            schema_version=request.schema_version,
+        )
+        self._written(tablet, ROW_BYTES)
+        return write_reply(result)
+
+    def read_row(self, request: methods.ReadRow, context: CallContext) -> methods.RowReply:
+        """Read one row by its key."""
+        row, timestamp = self._served(request.tablet_id).read_row(
+            key_from_plain(request.key),
+            request.columns,
+            None if request.snapshot is None else Timestamp(request.snapshot),
+            deadline=context.deadline,
+            schema_version=request.schema_version,
+        )
+        return row_reply(row, timestamp)
+
+    # ---- tablets -------------------------------------------------------------------------------------------------
+
+    def describe_tablets(self, request: methods.DescribeTablets, context: CallContext) -> methods.TabletFactsReply:
+        """Facts about those that are served here."""
+        found = []
+        for tablet_id in request.tablet_ids:
+            try:
+                found.append(self._served(tablet_id).facts())
+            except ReplicaUnavailable:  # moved or dropped since the client looked
+                continue
+        return methods.TabletFactsReply(tablets=tuple(found))
+
+    def key_samples(self, request: methods.KeySamples, context: CallContext) -> methods.KeySamplesReply:
+        """Keys at which a tablet may be cut."""
+        keys = self._served(request.tablet_id).key_samples()
+        return methods.KeySamplesReply(keys=tuple(tuple(value_to_plain(v) for v in key) for key in keys))
+
+    def work_on_tablet(self, request: methods.WorkOnTablet, context: CallContext) -> methods.WorkReply:
+        """Flush, compact or analyze a tablet now; `ProtocolError` for any other work."""
+        tablet = self._served(request.tablet_id)
+        if request.work == "flush":
+            return methods.WorkReply(numbers={"rows": tablet.flush()})
+        if request.work == "compact":
+            return methods.WorkReply(numbers=dataclasses.asdict(tablet.compact(context.check)))
+        if request.work == "analyze":
+            return methods.WorkReply(numbers=dataclasses.asdict(tablet.analyze(context.check)))
+        raise ProtocolError(f"unknown work {request.work!r}: expected flush, compact or analyze")
+
+    def checksum_tablet(self, request: methods.ChecksumTablet, context: CallContext) -> methods.ChecksumReply:
+        """Number and sum of a tablet's rows as of a timestamp."""
+        tablet = self._served(request.tablet_id)
+        view = tablet.view(Timestamp(request.snapshot), deadline=context.deadline)
+        with Watched(tablet.met):
+            return checksum(view, lambda rows: context.check())
