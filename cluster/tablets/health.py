@@ -3,22 +3,63 @@
 A replica that failed because its files are damaged serves nothing, but still takes part in the consensus: its log is
 intact, and a majority may need its vote until it is replaced. A damaged replica with the only vote stays RUNNING, with
 an error.
+
+    | state | event | next state |
+    |---|---|---|
+    | RUNNING | a file proves to be damaged, and others have votes | FAILED |
+    | RUNNING | a file proves to be damaged, and no other has a vote | DAMAGED |
+    | RUNNING | the disk or the consensus fails | FAILED |
+    | DAMAGED | damage is met again, and no other has a vote | DAMAGED |
+    | DAMAGED | damage is met again, and others have votes by now | FAILED |
+    | DAMAGED | the disk or the consensus fails | FAILED |
+    | FAILED | its leadership is handed over | STEPPED_DOWN |
+    | STEPPED_DOWN | it leads again, and its leadership is handed over | STEPPED_DOWN |
+
+Reports call the first two RUNNING and the others FAILED.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from ...errors import OperationalError, ReplicaUnavailable
+from ...model.state_table import StateTable
 from ...storage.tablet.tablet import Tablet
 from ..consensus.consensus import Consensus
 from ..disk_errors import is_damage, is_full
 from ..raft.messages import Peer
 from .damage import Watched, damage_of
+
+
+class Health(Enum):
+    """Whether a replica works; the table is on the module's page."""
+
+    RUNNING = "running"
+    DAMAGED = "damaged"
+    FAILED = "failed"
+    STEPPED_DOWN = "stepped down"
+
+
+_H = Health
+STATES = StateTable(
+    _H.RUNNING,
+    {
+        (_H.RUNNING, "a file proves to be damaged, and others have votes"): _H.FAILED,
+        (_H.RUNNING, "a file proves to be damaged, and no other has a vote"): _H.DAMAGED,
+        (_H.RUNNING, "the disk or the consensus fails"): _H.FAILED,
+        (_H.DAMAGED, "damage is met again, and no other has a vote"): _H.DAMAGED,
+        (_H.DAMAGED, "damage is met again, and others have votes by now"): _H.FAILED,
+        (_H.DAMAGED, "the disk or the consensus fails"): _H.FAILED,
+        (_H.FAILED, "its leadership is handed over"): _H.STEPPED_DOWN,
+        (_H.STEPPED_DOWN, "it leads again, and its leadership is handed over"): _H.STEPPED_DOWN,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +86,8 @@ class ReplicaHealth:
 
     Attributes
     ----------
-    state, error : str
-        "RUNNING", or "FAILED" and the reason.
+    error : str
+        Reason of the damage or failure; "" without one.
     disk_full : str
         Names the full disk of the replica's files; "" while it has space.
     watched : Watched
@@ -58,11 +99,21 @@ class ReplicaHealth:
 
     def __init__(self, directory: str):
         self.directory = directory
-        self.state = "RUNNING"
+        self._health = STATES.first
+        self._health_lock = threading.Lock()
+        """Guards `_health` and `error`: several threads may find damage."""
         self.error = ""
         self.disk_full = ""
         self.watched = Watched(self.met)
-        self._stepped_down = False
+
+    def _to_health(self, health: Health) -> None:
+        """Needs `_health_lock`."""
+        self._health = STATES.checked(self._health, health)
+
+    @property
+    def state(self) -> str:
+        """ "RUNNING" or "FAILED", as reports have it."""
+        return "RUNNING" if self._health in (Health.RUNNING, Health.DAMAGED) else "FAILED"
 
     @property
     def tablet_id(self) -> str:
@@ -93,7 +144,7 @@ class ReplicaHealth:
         if not is_damage(error, self.directory):
             return error
         if self.state == "RUNNING":
-            if not self.error and not damage_of(self.tablet, str(error)):
+            if self._health is Health.RUNNING and not damage_of(self.tablet, str(error)):
                 return error
             self._damaged(self.error or f"{type(error).__name__}: {error}")
         if self.state == "RUNNING":
@@ -101,11 +152,16 @@ class ReplicaHealth:
         return ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
 
     def _damaged(self, why: str) -> None:
-        self.error = why
-        if len(self.consensus.committed_configuration.voters) > 1:
-            self.state = "FAILED"
+        others_vote = len(self.consensus.committed_configuration.voters) > 1
+        self._note_failure(why, Health.FAILED if others_vote else Health.DAMAGED)
         self._told()
         self.step_down_if_damaged()
+
+    def _note_failure(self, why: str, health: Health = Health.FAILED) -> None:
+        with self._health_lock:
+            self.error = why
+            if self.state == "RUNNING":
+                self._to_health(health)
 
     def step_down_if_damaged(self) -> None:
         """Transfers leadership away from a damaged replica; to be called again while this one leads."""
@@ -115,7 +171,8 @@ class ReplicaHealth:
         if status.role == "LEADER":
             others = [peer.id for peer in status.configuration.voters if peer.id != status.leader]
             # First the most up-to-date one; if that did not help (it may be damaged as well), a random one.
-            target = random.choice(others) if others and self._stepped_down else None
-            self._stepped_down = True
+            with self._health_lock:
+                target = random.choice(others) if others and self._health is Health.STEPPED_DOWN else None
+                self._to_health(Health.STEPPED_DOWN)
             with suppress(OperationalError):
                 self.consensus.transfer(target)

@@ -9,6 +9,15 @@ Opening does not replay the log: entries above the metadata's `replay_index` are
 are committed, like those that come later. Until the replica has applied as much as its files have something of, it is
 not flushed or compacted: its `flush_lock` is held (`tablet_apply` says why).
 
+    | state | event | next state |
+    |---|---|---|
+    | OPENING | it is open, and its files have something of entries that are not applied | CATCHING_UP |
+    | OPENING | it is open, and all that its files have something of is applied | CURRENT |
+    | OPENING | it cannot be opened | UNOPENED |
+    | CATCHING_UP | the last of these entries is applied | CURRENT |
+
+Whether it works is another matter (`health`).
+
 An alteration of the table goes through the log. From when it was proposed, the leader takes no write until it is
 applied (or void): entries behind it are of the new schema. All replicas go over to it at the same entry.
 
@@ -21,11 +30,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from enum import Enum
 from typing import Any
 
 from ...errors import DeadlineExceeded, DiskError, OperationalError, ReplicaUnavailable, StoreClosed
 from ...model.clock import HybridClock
 from ...model.schema import Table
+from ...model.state_table import StateTable
 from ...model.store import (
     AnalyzeResult,
     CompactionResult,
@@ -72,6 +83,27 @@ from .superblock import ReplicaState, Superblock
 _ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))
 
 
+class Stage(Enum):
+    """How far the opening of a replica is; the table is on the module's page."""
+
+    OPENING = "opening"
+    CATCHING_UP = "catching up"
+    CURRENT = "current"
+    UNOPENED = "unopened"
+
+
+_S = Stage
+STATES = StateTable(
+    _S.OPENING,
+    {
+        (_S.OPENING, "it is open, and its files have something of entries that are not applied"): _S.CATCHING_UP,
+        (_S.OPENING, "it is open, and all that its files have something of is applied"): _S.CURRENT,
+        (_S.OPENING, "it cannot be opened"): _S.UNOPENED,
+        (_S.CATCHING_UP, "the last of these entries is applied"): _S.CURRENT,
+    },
+)
+
+
 class Replica(ReplicaHealth):
     """See the module's page. Safe for several threads. Implements `consensus.interfaces.ReplicatedState`.
 
@@ -116,8 +148,9 @@ class Replica(ReplicaHealth):
         """The ALTER entry that this replica proposed last; guarded by `write_lock`."""
         self._alter_lock = threading.Lock()
         """One alteration at a time is proposed."""
-        self._is_open = threading.Event()
-        """The tablet is there: the consensus may tell what happens before `open` has put it there."""
+        self._stage = STATES.first
+        self._left_opening = threading.Event()
+        """Set once the stage is no longer OPENING: the consensus may tell what happens before the tablet is there."""
         self._results_lock = threading.Lock()
         """Guards the file."""
 
@@ -175,11 +208,15 @@ class Replica(ReplicaHealth):
             )
             replica._begin(tablet, log, known_index)
         except BaseException:
-            replica.state = "FAILED"
-            replica._is_open.set()  # who waits for the tablet need not any more
+            replica._note_failure("")
+            replica._to(Stage.UNOPENED)
             replica.consensus.close()
             raise
         return replica
+
+    def _to(self, stage: Stage) -> None:
+        self._stage = STATES.checked(self._stage, stage)
+        self._left_opening.set()
 
     def _begin(self, tablet: Tablet, log: ReplicaLog, known_index: int) -> None:
         """Go to work."""
@@ -187,15 +224,14 @@ class Replica(ReplicaHealth):
         tablet.before_forgetting = self._keep_results
         self._log = log
         self._known_index = known_index
-        self._is_behind = known_index > tablet.metadata.replay_index
-        """Has less been applied than the files have something of? `flush_lock` is held then."""
-        if self._is_behind:
+        is_behind = known_index > tablet.metadata.replay_index
+        if is_behind:
             tablet.flush_lock.acquire()
         self._applier = TabletApplier(tablet, known_index)
         self._writes = LeaderWrites(tablet, log, self.consensus, self.results, self._clock, self)
         self._reads = ReplicaReads(tablet, self.consensus, self._clock, self)
         self._statistics = StatisticsCache(self.table, Analysis.read(self.fs, self.directory))
-        self._is_open.set()
+        self._to(Stage.CATCHING_UP if is_behind else Stage.CURRENT)
 
     def close(self) -> None:
         """End the replica's part in the consensus and close all files. Reads must have ended."""
@@ -221,14 +257,14 @@ class Replica(ReplicaHealth):
     # ---- told by the consensus -----------------------------------------------------------------------------------
 
     def _wait_open(self) -> None:
-        self._is_open.wait()
-        if not hasattr(self, "tablet"):
+        self._left_opening.wait()
+        if self._stage is Stage.UNOPENED:
             raise StoreClosed(f"the replica of tablet {self.tablet_id} could not be opened")
 
     def apply(self, entries: Sequence[Entry]) -> None:
         """See `ReplicatedState`."""
         self._wait_open()
-        if not self._is_behind and not self.disk_full:
+        if self._stage is Stage.CURRENT and not self.disk_full:
             self._flush_overfull()
         all_entries, entries = entries, [entry for entry in entries if entry.index > self._applied_to]
         start = 0
@@ -241,8 +277,8 @@ class Replica(ReplicaHealth):
         self._apply_rows(entries[start:])
         entries = all_entries
         self._clock.update(Timestamp(max(entry.timestamp for entry in entries)))
-        if self._is_behind and entries[-1].index >= self._known_index:
-            self._is_behind = False
+        if self._stage is Stage.CATCHING_UP and entries[-1].index >= self._known_index:
+            self._to(Stage.CURRENT)
             self.tablet.flush_lock.release()
         if any(entry.kind == EntryKind.CONFIGURATION for entry in entries):
             self._listener.on_change(self)
@@ -280,7 +316,7 @@ class Replica(ReplicaHealth):
         layout = ReplicaLayout.of(decode_description(entry.body))
         is_known = entry.index <= self.schema_index  # the superblock had it when the replica was opened
         with ExitStack() as locks:
-            if not self._is_behind:
+            if self._stage is Stage.CURRENT:
                 locks.enter_context(quiet(tablet))
             for stored in () if is_known else tablet.state.rowsets:
                 stored.deleted.load()  # may read: `set_table` must not
@@ -315,14 +351,13 @@ class Replica(ReplicaHealth):
 
     def safe_timestamp(self) -> int:
         """See `ReplicatedState`."""
-        return self.tablet.mvcc.passed_now() if self._is_open.is_set() else 0
+        return self.tablet.mvcc.passed_now() if self._stage in (Stage.CATCHING_UP, Stage.CURRENT) else 0
 
     def failed(self, error: Exception) -> None:
         """See `ReplicatedState`; also called by whoever finds that the replica's disk has failed."""
         self._wait_open()
         self._log.stop()
-        self.error = f"{type(error).__name__}: {error}"
-        self.state = "FAILED"
+        self._note_failure(f"{type(error).__name__}: {error}")
         self._listener.on_change(self)
 
     def _told(self) -> None:
@@ -551,7 +586,7 @@ class Replica(ReplicaHealth):
     def check_workable(self) -> None:
         """Raise `ReplicaUnavailable` where the replica cannot be flushed, compacted or copied."""
         self._check_running()
-        if self._is_behind:
+        if self._stage is Stage.CATCHING_UP:
             raise ReplicaUnavailable(
                 f"the replica of tablet {self.tablet_id} has just been opened: it waits for log entries up to "
                 f"{self._known_index} to be confirmed"

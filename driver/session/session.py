@@ -6,6 +6,19 @@
 A session holds no transaction, so several threads may use one; each statement they start is an `Execution` of its own,
 under the settings that hold when it starts. A session of a `moment` reads as of that time, and its statements change
 nothing.
+
+A session has no transaction, but it knows what was changed since the last `commit`:
+
+    | state | event | next state |
+    |---|---|---|
+    | NOTHING | a table is changed | TABLES |
+    | NOTHING | rows are written | ROWS |
+    | NOTHING | commit | NOTHING |
+    | TABLES | a table is changed | TABLES |
+    | TABLES | rows are written | ROWS |
+    | TABLES | commit | NOTHING |
+    | ROWS | a table is changed, or rows are written | ROWS |
+    | ROWS | commit | NOTHING |
 """
 
 from __future__ import annotations
@@ -17,6 +30,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -34,6 +48,7 @@ from ...errors import (
 from ...executor import ExecutionContext, LocalFiles
 from ...executor.run.progress import Handler, Progress
 from ...model.clock import format_timestamp
+from ...model.state_table import StateTable
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within
 from ...planner import Plan, PlannerOptions, plan_query
@@ -72,6 +87,30 @@ RERUNS: Final = 3
 """How often a query is run again whose scans were interrupted."""
 T = TypeVar("T")
 Stopper = TypeVar("Stopper", Halt, threading.Event)
+
+
+class Uncommitted(Enum):
+    """What was changed since the last `commit`; the table is on the module's page."""
+
+    NOTHING = "nothing"
+    TABLES = "tables"
+    ROWS = "rows"
+
+
+_U = Uncommitted
+STATES = StateTable(
+    _U.NOTHING,
+    {
+        (_U.NOTHING, "a table is changed"): _U.TABLES,
+        (_U.NOTHING, "rows are written"): _U.ROWS,
+        (_U.NOTHING, "commit"): _U.NOTHING,
+        (_U.TABLES, "a table is changed"): _U.TABLES,
+        (_U.TABLES, "rows are written"): _U.ROWS,
+        (_U.TABLES, "commit"): _U.NOTHING,
+        (_U.ROWS, "a table is changed, or rows are written"): _U.ROWS,
+        (_U.ROWS, "commit"): _U.NOTHING,
+    },
+)
 
 
 class Session:
@@ -121,10 +160,7 @@ class Session:
         """Of a cluster: read each tablet as it is when its leader is asked, at no common time."""
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
-        self.is_uncommitted = False
-        """True if anything, tables included, was changed since the last `commit`."""
-        self.has_uncommitted_rows = False
-        """True if rows were written since the last `commit`."""
+        self._uncommitted = STATES.first
         self._has_servers = store.runs_fragments
         """True if statements may wait for servers, and so have a deadline."""
         self._lock = threading.Lock()
@@ -132,6 +168,20 @@ class Session:
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
         self._engines: dict[str, engines.Engine] = {}
+
+    def _to(self, uncommitted: Uncommitted) -> None:
+        """Needs the lock."""
+        self._uncommitted = STATES.checked(self._uncommitted, uncommitted)
+
+    @property
+    def is_uncommitted(self) -> bool:
+        """True if anything, tables included, was changed since the last `commit`."""
+        return self._uncommitted is not Uncommitted.NOTHING
+
+    @property
+    def has_uncommitted_rows(self) -> bool:
+        """True if rows were written since the last `commit`."""
+        return self._uncommitted is Uncommitted.ROWS
 
     def as_of(self, moment: Timestamp) -> Session:
         """A session of its own, with the settings of this one as they are now, which reads as of `moment`."""
@@ -332,12 +382,12 @@ class Session:
         with self._lock:
             if self.last_write is None or at > self.last_write:
                 self.last_write = at
-            self.is_uncommitted = True
-            self.has_uncommitted_rows |= rows
+            self._to(Uncommitted.ROWS if rows or self.has_uncommitted_rows else Uncommitted.TABLES)
 
     def commit(self) -> None:
         """Forget that there were writes: the caller knows that they stay."""
-        self.is_uncommitted = self.has_uncommitted_rows = False
+        with self._lock:
+            self._to(Uncommitted.NOTHING)
 
     def _plan(self, statement: bound.Statement, check: Callable[[], None]) -> Plan | None:
         options = self._planner_options()

@@ -13,6 +13,34 @@ A scan that is not surely large begins with a call, which costs a third of a str
     | later, in key order | another replica goes on behind the last key |
     | later, in no order | `ServerUnavailable`: replicas keep rows in orders of their own |
 
+The scan at the server, which holds something for it from ASKED to READING and while RESUMING:
+
+    | state | event | next state |
+    |---|---|---|
+    | NEW | the call that begins it is sent before anything reads it | ASKED |
+    | NEW | a replica is chosen and called | STARTING |
+    | NEW | no replica is found | NEW |
+    | NEW | no replica is found, and rows have come out | BROKEN |
+    | NEW | it is left | ENDED |
+    | ASKED | the reply is waited for | STARTING |
+    | ASKED | it is left | ENDED |
+    | STARTING | the reply comes, or a stream begins | READING |
+    | STARTING | an error | NEW |
+    | STARTING | an error, and rows have come out | BROKEN |
+    | STARTING | it is left | ENDED |
+    | READING | the batches of the reply are through, and there are more | STARTED |
+    | READING | the last batch | ENDED |
+    | READING | an error | NEW |
+    | READING | an error, and rows have come out | BROKEN |
+    | READING | it is left | ENDED |
+    | STARTED | a stream goes on | READING |
+    | STARTED | it is left | ENDED |
+    | BROKEN | the same server is called to go on | RESUMING |
+    | BROKEN | it is left | ENDED |
+    | RESUMING | a batch, or the end | READING |
+    | RESUMING | an error | NEW |
+    | RESUMING | it is left | ENDED |
+
 Most tokens end before anything is given out. What is given out of the others is right all the same; a statement of
 which no row has come out yet is run again by the driver.
 """
@@ -24,6 +52,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -31,6 +60,7 @@ import msgspec
 from ....errors import DeadlineExceeded, Error, ServerUnavailable
 from ....model.codec.values import key_to_plain
 from ....model.keys.keys import Keys
+from ....model.state_table import StateTable
 from ....model.store import ScanCounters, ScanToken
 from ....model.vectors.sizes import batch_bytes
 from ....model.vectors.vector import Batch
@@ -50,6 +80,52 @@ STREAM_SECONDS = 24 * 3600.0
 """A stream may take long; `StreamWatch` sees to it that its server is alive."""
 _FORGET_SECONDS = 5.0
 """For so long a server is told that a scan is not wanted; later it finds out by itself."""
+
+
+class ScanState(Enum):
+    """State of the scan of one token; the table is on the module's page."""
+
+    NEW = "new"
+    ASKED = "asked"
+    STARTING = "starting"
+    READING = "reading"
+    STARTED = "started"
+    BROKEN = "broken"
+    RESUMING = "resuming"
+    ENDED = "ended"
+
+
+_S = ScanState
+STATES = StateTable(
+    _S.NEW,
+    {
+        (_S.NEW, "the call that begins it is sent before anything reads it"): _S.ASKED,
+        (_S.NEW, "a replica is chosen and called"): _S.STARTING,
+        (_S.NEW, "no replica is found"): _S.NEW,
+        (_S.NEW, "no replica is found, and rows have come out"): _S.BROKEN,
+        (_S.NEW, "it is left"): _S.ENDED,
+        (_S.ASKED, "the reply is waited for"): _S.STARTING,
+        (_S.ASKED, "it is left"): _S.ENDED,
+        (_S.STARTING, "the reply comes, or a stream begins"): _S.READING,
+        (_S.STARTING, "an error"): _S.NEW,
+        (_S.STARTING, "an error, and rows have come out"): _S.BROKEN,
+        (_S.STARTING, "it is left"): _S.ENDED,
+        (_S.READING, "the batches of the reply are through, and there are more"): _S.STARTED,
+        (_S.READING, "the last batch"): _S.ENDED,
+        (_S.READING, "an error"): _S.NEW,
+        (_S.READING, "an error, and rows have come out"): _S.BROKEN,
+        (_S.READING, "it is left"): _S.ENDED,
+        (_S.STARTED, "a stream goes on"): _S.READING,
+        (_S.STARTED, "it is left"): _S.ENDED,
+        (_S.BROKEN, "the same server is called to go on"): _S.RESUMING,
+        (_S.BROKEN, "it is left"): _S.ENDED,
+        (_S.RESUMING, "a batch, or the end"): _S.READING,
+        (_S.RESUMING, "an error"): _S.NEW,
+        (_S.RESUMING, "it is left"): _S.ENDED,
+    },
+)
+_HELD = frozenset((_S.ASKED, _S.STARTING, _S.READING, _S.STARTED, _S.RESUMING))
+"""States in which a server may hold something ready for the scan."""
 
 
 class TokenScan:
@@ -75,20 +151,16 @@ class TokenScan:
         self._sent = _sent_spec(token)
         self._known = catalog.known(token.table)
         self._route = calls.reading(self._known, token.tablet_id, token.spec.snapshot)
+        self._state = STATES.first
         self._stream: ScanStream | StartedScan | None = None
+        """While READING or RESUMING."""
         self._starts_by_call = self._sent.may_be_small(token.rows)
         self._asked: tuple[str, StartScan, Any] | None = None
-        """The call that begins the scan, once it is sent, and to which address, until its answer is waited for."""
+        """While ASKED: the call, and to which address it was sent."""
         self._ticket: ScanTablet | None = None
         """Of the scan at the server that is asked."""
-        self._is_held = False
-        """May that server hold something ready for it?"""
         self._received = 0
         """Batches of this scanner that came by a call, and by streams which broke."""
-        self._is_started = False
-        """Has the server begun the scan, so that a stream goes on with it?"""
-        self._is_resuming = False
-        """Has the server that the last stream broke of been asked to go on, without a batch since?"""
         self._rows_out = 0
         self._passed = 0
         self._after_key: tuple[Any, ...] | None = None
@@ -98,6 +170,9 @@ class TokenScan:
         """Since the last batch; None while all goes well."""
         self._waiting = current_waiting() or WaitingTime()
         """Of the statement, whichever of its threads reads the scan."""
+
+    def _to(self, state: ScanState) -> None:
+        self._state = STATES.checked(self._state, state)
 
     def can_be_asked(self) -> bool:
         """Is a call to begin the scan, and is it known to whom? It may have to ask a master for that."""
@@ -118,7 +193,8 @@ class TokenScan:
             ticket = self._new_ticket()
             request, timeout = StartScan(ticket=ticket), self._new_attempts().timeout()
             begun = self._shared.channels.get(address).begin(request, timeout)
-            self._ticket, self._asked, self._is_held = ticket, (address, request, begun), True
+            self._to(ScanState.ASKED)
+            self._ticket, self._asked = ticket, (address, request, begun)
 
     def give_up(self) -> None:
         """Nobody will read it, though it was asked for."""
@@ -187,18 +263,20 @@ class TokenScan:
                 batch = self._streamed(stream)
             if batch is not None or stream.end is not None:
                 # An answer that says "not yet" is no progress: a tablet without a leader would be asked for ever.
-                self._attempts, self._is_resuming = None, False
+                self._attempts = None
+                if self._state is ScanState.RESUMING:
+                    self._to(ScanState.READING)
             if batch is not None:
                 self._pass(batch.length)
                 return batch
             self._stream = None
             if stream.end is not None:
-                self._is_held = False
+                self._to(ScanState.ENDED)
                 self._calls.answered(self._token.tablet_id, self._route.address, stream.end.leader)
                 self._count(stream.end)
                 return None
+            self._to(ScanState.STARTED)
             self._received += stream.batches
-            self._is_started = True
 
     def _streamed(self, stream: ScanStream) -> Batch | None:
         began = time.monotonic()
@@ -211,22 +289,26 @@ class TokenScan:
 
     def _open(self) -> ScanStream | StartedScan:
         """Begin, or go on where the call that began it stopped, or the last stream broke."""
-        ticket, begins, asked = self._ticket, False, self._asked
-        if asked is not None:
-            self._asked, self._received = None, 0
-            self._stream = self._started(*asked)
-            return self._stream
-        if ticket is None or not (self._is_resuming or self._is_started):
+        if self._state is ScanState.NEW:
             self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
-            ticket, begins = self._new_ticket(), True
-            self._ticket, self._received = ticket, 0
-        ticket = msgspec.structs.replace(ticket, resume_batch=self._received)
-        self._is_held = True
-        if begins and self._starts_by_call:
-            self._stream = self._start(ticket)
+            self._ticket, self._received = self._new_ticket(), 0
+            self._to(ScanState.STARTING)
+            self._stream = self._start(self._ticket) if self._starts_by_call else self._streaming(self._ticket)
+            self._to(ScanState.READING)
+        elif self._state is ScanState.ASKED:
+            assert self._asked is not None
+            self._to(ScanState.STARTING)
+            self._received = 0
+            self._stream = self._started(*self._asked)
+            self._to(ScanState.READING)
         else:
-            self._stream = self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
+            assert self._ticket is not None
+            self._to(ScanState.RESUMING if self._state is ScanState.BROKEN else ScanState.READING)
+            self._stream = self._streaming(msgspec.structs.replace(self._ticket, resume_batch=self._received))
         return self._stream
+
+    def _streaming(self, ticket: ScanTablet) -> ScanStream:
+        return self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
 
     def _new_ticket(self) -> ScanTablet:
         """For what has not come out yet, by a name of its own."""
@@ -278,16 +360,16 @@ class TokenScan:
         if self._stream is not None:
             self._received += self._stream.batches
         self._drop_stream()
-        self._is_held = False
         if said is Verdict.OUT:
+            self._to(ScanState.ENDED)
             raise error
         attempts = self._trying()
         # A stream that nobody read for long is given up before the scan is: that goes on by another stream.
-        if is_out and not self._is_resuming and said is not Verdict.SCHEMA:
+        if is_out and self._state is not ScanState.RESUMING and said is not Verdict.SCHEMA:
+            self._to(ScanState.BROKEN)
             attempts.failed(error)
-            self._is_resuming = True
             return
-        self._is_resuming = self._is_started = False
+        self._to(ScanState.NEW)
         if is_out and not self._sent.is_resumable:
             raise ServerUnavailable(
                 f"a scan of table {self._token.table.name} was interrupted after {self._rows_out} rows and cannot "
@@ -339,11 +421,14 @@ class TokenScan:
     def _end(self) -> None:
         """Where the scan is left before its end, the server need not hold anything ready."""
         self._drop_stream()
-        if self._is_held:
+        if self._state in _HELD:
             self._forget()
+        if self._state is not ScanState.ENDED:
+            self._to(ScanState.ENDED)
 
     def _forget(self) -> None:
-        address, scanner, asked = self._route.address, self._scanner, self._asked
+        address, scanner = self._route.address, self._scanner
+        asked = self._asked if self._state is ScanState.ASKED else None
 
         def forget() -> None:
             with contextlib.suppress(Error):

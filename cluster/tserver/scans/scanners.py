@@ -14,6 +14,19 @@ A scan has one stream at a time: a new one takes it over from the one before, wh
 The first batches may go out by a call instead (`Scanners.start`), as if a stream had begun and broken off after them. A
 scan that ends with that is forgotten at once: nothing of it was given out by its client without its end.
 
+    | state | event | next state |
+    |---|---|---|
+    | WAITING | a stream begins | READ |
+    | READ | another stream takes over | READ |
+    | READ | its stream is gone | WAITING |
+    | READ | the last batch has been made | FINISHED |
+    | WAITING | the last batch has been made, for a stream that is gone | FINISHED |
+    | WAITING | it is forgotten | CLOSED |
+    | READ | it is forgotten | CLOSED |
+    | FINISHED | it is forgotten | CLOSED |
+
+Streams of a FINISHED scan repeat what is kept; those of a CLOSED one end with an error.
+
 Calls and streams overtake each other on their way, so a scan may be closed before it is begun. It is not begun then:
 the ids that clients closed last are remembered, each is one scan's for ever.
 """
@@ -25,8 +38,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from enum import Enum
 
 from ....errors import Cancelled, ProtocolError, ScannerExpired, ServerOverloaded
+from ....model.state_table import StateTable
 from ....model.store import ScanCounters
 from ....model.vectors.vector import Batch
 from ...wire.messages.methods import ScanEnd
@@ -45,6 +60,31 @@ MOST_SCANS = 1000
 """More scans at once are refused."""
 CLOSED_SCANS = 4096
 """So many ids of scans that clients have closed are remembered: for as long as a message may be on its way."""
+
+
+class ScannerState(Enum):
+    """State of a scan at its server; the table is on the module's page."""
+
+    WAITING = "waiting"
+    READ = "read"
+    FINISHED = "finished"
+    CLOSED = "closed"
+
+
+_S = ScannerState
+STATES = StateTable(
+    _S.WAITING,
+    {
+        (_S.WAITING, "a stream begins"): _S.READ,
+        (_S.READ, "another stream takes over"): _S.READ,
+        (_S.READ, "its stream is gone"): _S.WAITING,
+        (_S.READ, "the last batch has been made"): _S.FINISHED,
+        (_S.WAITING, "the last batch has been made, for a stream that is gone"): _S.FINISHED,
+        (_S.WAITING, "it is forgotten"): _S.CLOSED,
+        (_S.READ, "it is forgotten"): _S.CLOSED,
+        (_S.FINISHED, "it is forgotten"): _S.CLOSED,
+    },
+)
 
 
 class Scanner:
@@ -70,11 +110,14 @@ class Scanner:
         """The number of the first batch that is kept."""
         self._stream = 0
         """Counts the streams; the last one is attached."""
-        self._attached = False
+        self._state = STATES.first
         self._used = time.monotonic()
-        self._is_closed = False
-        self.end: ScanEnd | None = None
-        """Set when the last batch has gone out."""
+        self._end: ScanEnd | None = None
+        """Of a FINISHED scan."""
+
+    def _to(self, state: ScannerState) -> None:
+        """Needs `_mutex`."""
+        self._state = STATES.checked(self._state, state)
 
     # ---- streams -------------------------------------------------------------------------------------------------
 
@@ -110,7 +153,8 @@ class Scanner:
             self._check(number)
             self._forget_to(number)
             self._stream += 1
-            self._attached = True
+            if self._state in (ScannerState.WAITING, ScannerState.READ):
+                self._to(ScannerState.READ)
             self._used = time.monotonic()
             return self._stream
 
@@ -137,15 +181,17 @@ class Scanner:
                 self._check(number)
                 if number < self._first + len(self._kept):
                     return self._kept[number - self._first][0]
-                if self.end is not None:
-                    return self.end
+                if self._end is not None:
+                    return self._end
             made = self.production.next(is_cancelled, until)
             with self._mutex:
                 self._used = time.monotonic()
                 if made is None:
-                    self.end = self._ended()
-                    return self.end
-                if self._is_closed:  # while it was made: nobody would take it off the budget again
+                    self._end = self._ended()
+                    if self._state is not ScannerState.CLOSED:
+                        self._to(ScannerState.FINISHED)
+                    return self._end
+                if self._state is ScannerState.CLOSED:  # while it was made: nobody would take it off the budget again
                     raise ScannerExpired(f"scan {self.id} was closed")
                 self._keep(*made)
                 return made[0]
@@ -191,18 +237,17 @@ class Scanner:
 
     def _detach(self, stream: int) -> None:
         with self._mutex:
-            if stream != self._stream:
+            if stream != self._stream or self._state is not ScannerState.READ:
                 return
-            self._attached = False
-        if self.end is None:
-            self.production.pause()
+            self._to(ScannerState.WAITING)
+        self.production.pause()
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
     @property
     def is_attached(self) -> bool:
         """Is there a stream of it?"""
-        return self._attached
+        return self._state is ScannerState.READ
 
     def idle_seconds(self, now: float) -> float:
         """Since its last batch was asked for."""
@@ -216,7 +261,8 @@ class Scanner:
     def close(self) -> None:
         """Forget it; a stream of it ends with an error."""
         with self._mutex:
-            self._is_closed = True
+            if self._state is not ScannerState.CLOSED:
+                self._to(ScannerState.CLOSED)
             self._stream += 1
             self._forget_to(self._first + len(self._kept))
         self.production.stop()
