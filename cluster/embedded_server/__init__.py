@@ -1,4 +1,4 @@
-"""The owner of a store answers the cluster's protocol for it, so that other processes reach the store, too.
+"""The embedded server: serves the store of one process by the cluster's protocol, so that other processes reach it too.
 
 To a client it is a cluster of one master and one tablet server, whose tablets have one replica:
 
@@ -10,4 +10,7 @@ To a client it is a cluster of one master and one tablet server, whose tablets h
     loads           bulk loads of clients
     owner_record    DIR/owner, by which other processes find the server
     process         `nyala serve`: a process that does nothing else
+
+The life of a request: `wire.server.RpcServer` decodes it; `call_results.Calls` returns the recorded result of a retry;
+`catalog`, `service`, `joint_writes` or `loads` calls the store as any other thread of the process would.
 """

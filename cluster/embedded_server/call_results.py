@@ -1,8 +1,9 @@
-"""Each call of a client is done once, however often it is sent: what it was answered is kept, in memory.
+"""Exactly-once table of the embedded server: each call is executed once, however often it is sent; its result is kept
+in memory.
 
-An owner that is started again knows nothing of what the one before it was asked. So a call names the cluster that its
-client believes to talk to (`Call.cluster`), and each owner is a cluster of its own: a call that was meant for another
-one is refused, for nobody can tell whether that one did it.
+A restarted server has no results of the previous one. So a call names the cluster that its client means
+(`Call.cluster`), and each server is a cluster of its own. A call for another one is refused, since its outcome there is
+unknown.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {kind: msgpack_decoder(kind) for kind in Reply.__subclasses__()}
-"""Of the results that are kept."""
+"""Bytes of results that are kept."""
 
 
 class Calls:
-    """What the calls of all clients were answered. Safe for several threads.
+    """The results of all clients' calls. Thread-safe.
 
     Parameters
     ----------
     cluster : str
-        The owner's id, as a cluster.
+        The server's id, as a cluster.
     clock : HybridClock
         The store's.
     """
@@ -47,10 +48,10 @@ class Calls:
         self._numbers = itertools.count(1)
 
     def once(self, call: Call | None, deadline: float, kind: type[R], work: Callable[[], R]) -> R:
-        """The reply of a call: what `work` answers where it is new, else what the same call was answered before.
+        """Returns the reply of a call: the result of `work` if the call is new, else the recorded one.
 
-        Waits for the same call that is on its way (`DeadlineExceeded`). What `work` raises is not kept: it must have
-        done nothing then. `ClusterError` for a call that was meant for another owner.
+        Waits for an execution in progress (`DeadlineExceeded`). An error of `work` is not recorded: it must have done
+        nothing then. Raises `ClusterError` for a call to another server.
         """
         reply: R = self._once(call, deadline, _encode, _decoders[kind].decode, work)
         return reply
@@ -71,8 +72,9 @@ class Calls:
             return work()
         if call.cluster not in ("", self._cluster):
             raise ClusterError(
-                "another process has opened the store since: whether the one before it did this call is not known; "
-                "look, and do it again where it was not"
+                "another process has opened the store since: it is not known whether the previous one executed this "
+                "call; "
+                "check, and repeat it if it was not executed"
             )
         known = self._results.begin(call, _never, deadline)
         if known is not None:

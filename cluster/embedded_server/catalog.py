@@ -1,7 +1,7 @@
-"""What a client asks masters for, answered from the store's own catalog: tables, views, DDL, locations.
+"""The methods of masters, served from the store's own catalog: tables, views, DDL, locations.
 
-A client tells catalogs apart by their versions alone. So that two owners of a store never give the same number to
-different catalogs, an owner counts from the microsecond in which it began.
+A client distinguishes catalogs by their versions alone. So that two servers of a store never use the same number for
+different catalogs, each counts from the microsecond of its start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .call_results import Calls
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 _TERM = 1
-"""There is one leader for ever."""
+"""The leader never changes."""
 
 
 class OwnerCatalog:
@@ -31,9 +31,9 @@ class OwnerCatalog:
     Parameters
     ----------
     cluster : str
-        The owner's id, as a cluster.
+        The server's id, as a cluster.
     peer : callable
-        The owner, as the only server.
+        Returns the embedded server as a peer, the only one.
     """
 
     def __init__(self, store: Database, cluster: str, calls: Calls, peer: Callable[[], Peer]):
@@ -43,10 +43,10 @@ class OwnerCatalog:
         self._peer = peer
         self._first_version = wall_microseconds()
         self._names: dict[str, str] = {}
-        """Of all tables that clients were told of, by id."""
+        """Of all tables that were sent to clients, by id."""
 
     def handlers(self) -> dict[type[Request], Handler]:
-        """By class of request."""
+        """Returns the handlers by class of request."""
         return {
             methods.GetCatalog: self.catalog,
             methods.CreateTable: self.create_table,
@@ -62,7 +62,7 @@ class OwnerCatalog:
     # ---- questions -----------------------------------------------------------------------------------------------
 
     def catalog(self, request: methods.GetCatalog, context: CallContext) -> methods.CatalogReply:
-        """All tables and views."""
+        """Returns all tables and views."""
         catalog = self._store.catalog
         version = self._first_version + catalog.version
         if request.known_version == version:
@@ -77,7 +77,7 @@ class OwnerCatalog:
         )
 
     def locate(self, request: methods.LocateTablets, context: CallContext) -> methods.LocationsReply:
-        """All tablets are here; those that there are not are left out."""
+        """Locates tablets, all of them here; those that do not exist are left out."""
         entries = self._store.catalog.entries.values()
         if request.table_id is None:
             known = {id for entry in entries for id in entry.tablet_ids}
@@ -95,7 +95,7 @@ class OwnerCatalog:
         )
 
     def servers(self, request: methods.ListServers, context: CallContext) -> methods.ServersReply:
-        """The owner is the only server, and the only master."""
+        """Lists this server as the only tablet server, and the only master."""
         peer = self._peer()
         tablets = sum(len(entry.tablet_ids) for entry in self._store.catalog.entries.values())
         server = methods.NamedServer(
@@ -104,7 +104,7 @@ class OwnerCatalog:
         return methods.ServersReply(tservers=(server,), masters=((peer.address, True),))
 
     def report(self, request: methods.ReportTablets, context: CallContext) -> methods.TabletReports:
-        """The tablets, as replicas that lead."""
+        """Returns the tablets as replicas that lead."""
         wanted = request.tablet_ids
         reports = []
         for table in self._store.tables():
@@ -133,7 +133,7 @@ class OwnerCatalog:
     # ---- DDL -----------------------------------------------------------------------------------------------------
 
     def create_table(self, request: methods.CreateTable, context: CallContext) -> methods.TableReply:
-        """A new table; how many replicas were asked for says nothing here."""
+        """Creates a table; a requested number of replicas is ignored."""
         definition = definition_from_plain(request.definition)
         return self._calls.once(
             request.call,
@@ -143,7 +143,7 @@ class OwnerCatalog:
         )
 
     def alter_table(self, request: methods.AlterTable, context: CallContext) -> methods.TableReply:
-        """A table in another version."""
+        """Alters a table to another version."""
         steps = [step_from_plain(step) for step in request.steps]
         return self._calls.once(
             request.call,
@@ -153,7 +153,7 @@ class OwnerCatalog:
         )
 
     def _table_reply(self, table: Table) -> methods.TableReply:
-        """A table that was made or altered; as it is now, if somebody was faster."""
+        """Returns the reply with a table that was created or altered, in its latest version."""
         catalog = self._store.catalog
         found = next((entry for entry in catalog.entries.values() if entry.table.id == table.id), None)
         if found is None:
@@ -161,16 +161,16 @@ class OwnerCatalog:
         return methods.TableReply(table=entry_to_plain(found), version=self._first_version + catalog.version)
 
     def drop_table(self, request: methods.DropTable, context: CallContext) -> Done:
-        """A table away, and views."""
+        """Drops a table, and views."""
         return self._done(request.call, context, lambda: self._store.drop_table(request.name, request.views))
 
     def create_view(self, request: methods.CreateView, context: CallContext) -> Done:
-        """A new view."""
+        """Creates a view."""
         view = view_from_plain(request.view)
         return self._done(request.call, context, lambda: self._store.create_view(view, request.replace))
 
     def drop_views(self, request: methods.DropViews, context: CallContext) -> Done:
-        """Views away."""
+        """Drops views."""
         return self._done(request.call, context, lambda: self._store.drop_views(request.names))
 
     def _done(self, call: methods.Call, context: CallContext, work: Callable[[], None]) -> Done:

@@ -1,11 +1,11 @@
-"""Writes of clients to a whole table: one batch of the store, all or nothing over however many tablets.
+"""Writes of clients to a whole table: one batch of the store, all or nothing over any number of tablets.
 
     WriteTable                                        a batch of one message
-    StageRows 1, 2, 3, ... ─► WriteTable              a larger one: written when all of it is here, as one batch
-                          └─► DropStaged              none of it, nor after `IDLE_SECONDS` without a message
+    StageRows 1, 2, 3, ... ─► WriteTable              a larger one: written once complete, as one batch
+                          └─► DropStaged              nothing of it, nor after `IDLE_SECONDS` without a message
 
-The store writes such a batch as one of its own process's, with a COMMIT where it changes several tablets
-(`storage.log.commit_log`). What is staged is the process's: an owner that is started again knows nothing of it.
+The store writes such a batch like one of its own process, with a COMMIT if it changes several tablets
+(`storage.log.commit_log`). Staged pieces are in memory: a restarted server does not have them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .tablets import OwnedTablets
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 IDLE_SECONDS = 900.0
-"""Staged pieces are dropped when nothing was heard of their client for so long."""
+"""Seconds without a message of the client after which its staged pieces are dropped."""
 ERROR_BYTES = 1 << 20
-"""Of the errors of refused rows in one reply, in characters; a character may take four bytes."""
+"""Most characters of the errors of refused rows in one reply; a character may take four bytes."""
 ERROR_OVERHEAD = 40
-"""Of one error: its class and its row's number."""
+"""Characters of one error: its class and its row's number."""
 STAGED_SHARE = 0.5
-"""Of the store's memory limit, for the staged pieces of all clients: the rows need it once more when they are
+"""Share of the store's memory limit for the staged pieces of all clients: the rows need it once more when they are
 written."""
 
 
@@ -55,7 +55,7 @@ class _Staged:
 
 
 class OwnedWrites:
-    """Batches of clients, on their way or staged. Safe for several threads."""
+    """Batches of clients, in progress or staged. Thread-safe."""
 
     def __init__(self, store: Database, tablets: OwnedTablets, calls: Calls):
         self._store = store
@@ -66,7 +66,7 @@ class OwnedWrites:
         self._size = 0
 
     def handlers(self) -> dict[type[Request], Handler]:
-        """By class of request."""
+        """Returns the handlers by class of request."""
         return {StageRows: self.stage, WriteTable: self.write, DropStaged: self.drop}
 
     @property
@@ -77,10 +77,10 @@ class OwnedWrites:
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def stage(self, request: StageRows, context: CallContext) -> Done:
-        """Keep a piece; one that comes again is kept once.
+        """Keeps a piece; a repeated one is kept once.
 
-        Raises `LimitExceeded` where the batch is too large, `MemoryLimitExceeded` where there is no room for it now,
-        `OperationalError` where the pieces before it are gone.
+        Raises `LimitExceeded` if the batch is too large, `MemoryLimitExceeded` if there is no room for it now,
+        `OperationalError` if earlier pieces were dropped.
         """
         piece = write_from_request(request.piece)
         size = piece.rows.nbytes
@@ -99,22 +99,22 @@ class OwnedWrites:
         return Done()
 
     def _check_room(self, staged: _Staged, size: int) -> None:
-        """Needs the lock."""
+        """Checks the room for a piece. Needs the lock."""
         limit = int(STAGED_SHARE * self._store.memory_status().limit)
         if staged.size + size > limit:
             raise LimitExceeded(
                 f"a batch of more than {staged.size:,} bytes is too large: the process that has opened the directory "
-                f"keeps at most {limit:,} bytes of batches that are on their way; write fewer rows at a time, use COPY "
+                f"keeps at most {limit:,} bytes of unfinished batches; write fewer rows at a time, use COPY "
                 "or load, or raise its memory limit"
             )
         if self._size + size > limit:
             raise MemoryLimitExceeded(
                 f"there is no room for a batch of more than {staged.size + size:,} bytes: {self._size:,} of {limit:,} "
-                "bytes are taken by batches that are on their way"
+                "bytes are taken by unfinished batches"
             )
 
     def write(self, request: WriteTable, context: CallContext) -> TableWritten:
-        """Write a batch, or say what of it would be refused (`check_only`)."""
+        """Writes a batch, or reports what would be refused (`check_only`)."""
         if request.piece.check_only:
             return _page(self._check(request), request.errors_from)
         reply = self._calls.once(request.call, context.deadline, WriteReply, lambda: self._write(request))
@@ -131,7 +131,7 @@ class OwnedWrites:
         return reply
 
     def _table(self, request: WriteTable) -> Table:
-        """The table; `StaleSchema` where it was altered or dropped since the client looked at the catalog."""
+        """Returns the table; raises `StaleSchema` if it was altered or dropped since the client read the catalog."""
         table = self._tablets.table(request.table_id)
         if table is None:
             raise StaleSchema(f"table {request.table_id} has been dropped")
@@ -152,14 +152,14 @@ class OwnedWrites:
         return _joined(pieces)
 
     def drop(self, request: DropStaged, context: CallContext) -> Done:
-        """Forget what is staged of a batch."""
+        """Drops the staged pieces of a batch."""
         self._drop(request.batch_id)
         return Done()
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Drop the pieces of clients that are gone."""
+        """Drops the pieces of absent clients."""
         limit = time.monotonic() - IDLE_SECONDS
         with self._lock:
             old = [id for id, staged in self._staged.items() if staged.used < limit]
@@ -173,7 +173,7 @@ class OwnedWrites:
                 self._size -= staged.size
 
     def _get(self, id: str) -> _Staged:
-        """Needs the lock."""
+        """Returns the staged batch of an id. Needs the lock."""
         staged = self._staged.get(id)
         if staged is None:
             raise OperationalError(
@@ -184,7 +184,7 @@ class OwnedWrites:
 
 
 def _page(reply: WriteReply, start: int) -> TableWritten:
-    """A reply with as many of its errors, from number `start` on, as one message holds."""
+    """Returns a reply with as many errors, from number `start` on, as fit into one message."""
     stop, size = start, 0
     while stop < len(reply.errors) and size < ERROR_BYTES:
         size += ERROR_OVERHEAD + len(reply.errors[stop].message)
@@ -198,7 +198,7 @@ def _page(reply: WriteReply, start: int) -> TableWritten:
 
 
 def _joined(pieces: Sequence[WriteBatch]) -> WriteBatch:
-    """The pieces as one batch, in their order; `ProtocolError` where they are not of one."""
+    """Returns the pieces as one batch, in their order; raises `ProtocolError` if their columns differ."""
     last = pieces[-1]
     if any(piece.rows.schema != last.rows.schema or piece.isset.keys() != last.isset.keys() for piece in pieces):
         raise ProtocolError("the pieces of a batch have different columns")

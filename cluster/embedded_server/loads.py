@@ -1,10 +1,10 @@
-"""Bulk loads of clients, done by the store's own loader: rows become DiskRowSets at once, past log and MemRowSet.
+"""Bulk loads of clients, by the store's own loader: rows become DiskRowSets directly, without log and MemRowSet.
 
     StartLoad ─► LoadRows 1, 2, 3, ... ─► FinishLoad        all rows, at one timestamp
                                       └─► AbandonLoad       none, nor after `IDLE_SECONDS` without a message
 
-The client names a load, and numbers its messages: what comes twice is done once. What a load has collected is the
-process's: an owner that is started again knows nothing of it, and its files are removed when the store opens.
+The client names a load, and numbers its messages: a repeated one is processed once. The rows of an unfinished load are
+the process's: a restarted server does not have them, and their files are removed when the store opens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .call_results import Calls
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 IDLE_SECONDS = 900.0
-"""A load is given up when nothing was heard of its client for so long."""
+"""Seconds without a message of the client after which a load is abandoned."""
 
 
 class _Load:
@@ -35,14 +35,14 @@ class _Load:
         self.lock = threading.Lock()
         self.loader = loader
         self.taken = 0
-        """The number of the last message whose rows were taken."""
+        """The number of the last message whose rows were accepted."""
         self.failure: Error | None = None
         self.is_over = False
         self.used = time.monotonic()
 
 
 class OwnedLoads:
-    """The loads that are under way. Safe for several threads."""
+    """The loads in progress. Thread-safe."""
 
     def __init__(self, store: Database, calls: Calls):
         self._store = store
@@ -51,7 +51,7 @@ class OwnedLoads:
         self._loads: dict[str, _Load] = {}
 
     def handlers(self) -> dict[type[Request], Handler]:
-        """By class of request."""
+        """Returns the handlers by class of request."""
         return {
             StartLoad: self.start,
             LoadRows: self.load,
@@ -61,13 +61,13 @@ class OwnedLoads:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of loads in progress."""
         return len(self._loads)
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def start(self, request: StartLoad, context: CallContext) -> Done:
-        """A new load, under its client's name for it."""
+        """Starts a load, under its client's name for it."""
         entries = self._store.catalog.entries.values()
         table = next((entry.table for entry in entries if entry.table.id == request.table_id), None)
         if table is None:
@@ -78,7 +78,7 @@ class OwnedLoads:
         return Done()
 
     def load(self, request: LoadRows, context: CallContext) -> Done:
-        """Rows for it. What the loader raises ends the load, and is raised again for what still comes."""
+        """Loads rows. An error of the loader ends the load, and is raised again for later rows."""
         load = self._get(request.load_id)
         with load.lock:
             self._check(load, request.load_id)
@@ -95,7 +95,7 @@ class OwnedLoads:
         return Done()
 
     def finish(self, request: FinishLoad, context: CallContext) -> WriteReply:
-        """All rows are there when it returns, or none where it raises."""
+        """Finishes a load: all rows are visible when it returns, none if it raises."""
         return self._calls.once(request.call, context.deadline, WriteReply, lambda: self._finish(request))
 
     def _finish(self, request: FinishLoad) -> WriteReply:
@@ -112,7 +112,7 @@ class OwnedLoads:
         return WriteReply(applied=rows, timestamp=self._store.clock.now() if timestamp is None else timestamp)
 
     def abandon(self, request: AbandonLoad, context: CallContext) -> Done:
-        """Give it up, if it is under way."""
+        """Abandons a load, if it is in progress."""
         with self._lock:
             load = self._loads.get(request.load_id)
         if load is not None:
@@ -123,12 +123,12 @@ class OwnedLoads:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Give up the loads of clients that are gone."""
+        """Abandons the loads of absent clients."""
         limit = time.monotonic() - IDLE_SECONDS
         with self._lock:
             old = [(id, load) for id, load in self._loads.items() if load.used < limit]
         for id, load in old:
-            if load.lock.acquire(blocking=False):  # else it is being used
+            if load.lock.acquire(blocking=False):  # else it is in use
                 try:
                     if load.used < limit:
                         self._end(id, load)
@@ -136,7 +136,7 @@ class OwnedLoads:
                     load.lock.release()
 
     def close(self) -> None:
-        """Give up all loads."""
+        """Abandons all loads."""
         with self._lock:
             loads = list(self._loads.items())
         for id, load in loads:
@@ -144,7 +144,7 @@ class OwnedLoads:
                 self._end(id, load)
 
     def _end(self, id: str, load: _Load) -> None:
-        """Needs the load's lock."""
+        """Ends a load. Needs the load's lock."""
         load.is_over = True
         with self._lock:
             self._loads.pop(id, None)

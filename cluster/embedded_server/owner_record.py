@@ -1,11 +1,11 @@
-"""DIR/owner: which process serves the store in a directory, and where.
+"""DIR/owner: the process that serves the store in a directory, and its address.
 
-    {"address": "127.0.0.1:40123", "id": "9f...", "pid": 4711, "place": "66306:1182", "idle_exit": 60.0}
+{"address": "127.0.0.1:40123", "id": "9f...", "pid": 4711, "place": "66306:1182", "idle_exit": 60.0}
 
-The file is replaced as a whole, and says nothing by itself: a process that was killed leaves it. So whoever reads it
-asks at the address whether the owner with this id is there. `place` is the directory itself (device and inode): a copy
-of the directory has another one, and nobody serves it. No address: the process has the store, and does not serve it yet
-(it is being opened) or any more (it is being closed); it is worth waiting for.
+The file is replaced as a whole. A killed process leaves it behind, so it is not reliable by itself: its reader calls
+the address to check that the server with this id runs there. `place` is the directory itself (device and inode): a copy
+of the directory has another one, and no server. No address: the process has the store, and does not serve it yet (it is
+being opened) or any more (it is being closed); the reader should wait for it.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ ANSWER_SECONDS = 5.0
 
 
 class OwnerRecord(Struct, frozen=True, kw_only=True):
-    """What the file says."""
+    """The content of the file."""
 
     address: str
     id: str
     pid: int
     place: str
     idle_exit: float | None = None
-    """The owner ends when it was not called for so many seconds; None: not by itself."""
+    """Seconds without a call after which the server ends; None: never."""
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """URL for clients."""
         return f"nyala://{self.address}"
 
     def write(self, directory: str) -> None:
-        """Replace the file."""
+        """Replaces the file."""
         path = Path(directory) / NAME
         temporary = path.with_name(f"{NAME}.tmp")
         temporary.write_bytes(msgspec.json.encode(self))
         temporary.replace(path)
 
     def remove(self, directory: str) -> None:
-        """Remove the file, where it is of this owner."""
+        """Removes the file if it belongs to this server."""
         found = _read(directory)
         if found is not None and found.id == self.id:
             (Path(directory) / NAME).unlink(missing_ok=True)
 
     def has_store(self, directory: str) -> bool:
-        """Is the process alive, and the last one that has locked the store?"""
+        """True if the process is alive, and the last one that has locked the store."""
         try:
             holder = (Path(directory) / "LOCK").read_text(errors="replace").strip()
         except FileNotFoundError:
@@ -66,18 +66,18 @@ class OwnerRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Is there a process with its id?"""
+        """True if a process with its id exists."""
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
-        except PermissionError:  # another user's
+        except PermissionError:  # another user's process
             return True
         return True
 
     def answers(self, directory: str) -> bool:
-        """Is the owner there, at its address? One that takes too long for its answer is, if its process has the store.
-        `InterfaceError` in a process that was forked from one that uses gRPC."""
+        """True if the server responds at its address; also if its response is late, and its process has the store.
+        Raises `InterfaceError` in a process that was forked from one that uses gRPC."""
         note_process()
         channel = Channel(self.address, ClientClock())
         try:
@@ -94,13 +94,13 @@ _decoder = json_decoder(OwnerRecord)
 
 
 def place_of(directory: str) -> str:
-    """What tells a directory from its copies."""
+    """Returns the identity of a directory, which its copies do not share."""
     found = Path(directory).stat()
     return f"{found.st_dev}:{found.st_ino}"
 
 
 def find_owner(directory: str) -> OwnerRecord | None:
-    """The process that serves a directory, or is about to (no address); None where none does."""
+    """Returns the record of the process that serves a directory, or is about to (no address); None if there is none."""
     while True:
         found = _read(directory)
         if found is None or found.place != place_of(directory):
@@ -109,7 +109,7 @@ def find_owner(directory: str) -> OwnerRecord | None:
             return found if found.has_store(directory) else None
         if found.answers(directory):
             return found
-        if _read(directory) == found:  # it has not said in the meantime that it is closing
+        if _read(directory) == found:  # it has not announced meanwhile that it is closing
             return None
 
 

@@ -1,9 +1,9 @@
-"""A process that has a store open for others, and does nothing else: `nyala serve`.
+"""A process that only serves a store to others: `nyala serve`.
 
-    store locked ─► "starting" in DIR/owner ─► store opened ─► answering, as DIR/owner says ─► idle, or SIGTERM
-    ─► nothing new, what runs ends ─► store closed ─► DIR/owner gone
+    store locked ─► "starting" in DIR/owner ─► store opened ─► serving, with its address in DIR/owner ─► idle or SIGTERM
+    ─► no new calls, running ones end ─► store closed ─► DIR/owner removed
 
-Rows that were acknowledged are durable before: nothing is lost where the process is killed.
+Acknowledged rows are durable before that: nothing is lost if the process is killed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .server import LOOPBACK, OwnerServer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerOptions:
-    """What an owner process is started with.
+    """Options of a serving process.
 
     Parameters
     ----------
     directory : str
-        The store's; made if it is not there.
+        The store's; created if it does not exist.
     bind : str
-        "host:port" to listen at; port 0 takes any that is free.
+        "host:port" to listen at; port 0 takes any free one.
     idle_exit : float, optional
-        It ends when it was not called for so many seconds.
+        Seconds without a call after which it ends.
     durability : {"fsync", "os"}
     history_seconds : int, optional
     memory_limit_bytes : int, optional
-        As `Database` has them.
+        As in `Database`.
     """
 
     directory: str
@@ -50,7 +50,7 @@ class OwnerOptions:
 
 
 class OwnerProcess:
-    """The store and its server. Opening raises what `Database` and `OwnerServer` raise."""
+    """The store and its server. Construction raises as `Database` and `OwnerServer`."""
 
     def __init__(self, options: OwnerOptions, fragments: Fragments | None):
         directory = os.path.realpath(options.directory)
@@ -84,19 +84,19 @@ class OwnerProcess:
 
     @property
     def address(self) -> str:
-        """ "host:port" where it listens."""
+        """ "host:port" at which it listens."""
         return self._server.address
 
     def start(self) -> None:
-        """Answer calls."""
+        """Serves calls."""
         self._server.start()
 
     def drain(self) -> None:
-        """Let what runs come to its end."""
+        """Lets running calls end."""
         self._server.drain()
 
     def stop(self) -> None:
-        """End, and close the store."""
+        """Stops, and closes the store."""
         try:
             self._server.close(0.0)
         finally:
@@ -105,7 +105,7 @@ class OwnerProcess:
 
 
 class _AnnouncingFileSystem(OsFileSystem):
-    """Says in DIR/owner that a process has taken the store, before it opens it, which may take long."""
+    """Announces in DIR/owner that a process has locked the store, before opening it, which may take long."""
 
     def __init__(self, directory: str):
         self._directory = directory
@@ -118,7 +118,7 @@ class _AnnouncingFileSystem(OsFileSystem):
         return lock
 
     def take_back(self) -> None:
-        """The store could not be opened."""
+        """Withdraws the announcement of a store that could not be opened."""
         if self._record is not None:
             self._record.remove(self._directory)
 
@@ -130,6 +130,6 @@ def _end_process() -> None:
 def run(
     options: OwnerOptions, *, fragments: Fragments | None = None, ready: Callable[[str], None] | None = None
 ) -> int:
-    """Serve a directory until SIGTERM, or until nobody has called for long enough; the exit status. `ready` is told the
-    address. `wire.process.server_process.run_server` says more."""
+    """Serves a directory until SIGTERM, or until no call has arrived for long enough; returns the exit status. `ready`
+    is called with the address. `wire.process.server_process.run_server` explains the rest."""
     return run_server(lambda: OwnerProcess(options, fragments), name="owner", ready=ready)

@@ -1,4 +1,4 @@
-"""Serving an embedded store to other processes, in the cluster's own protocol.
+"""Serving an embedded store to other processes, by the cluster's own protocol.
 
     clients ──► RpcServer ──┬── OwnerCatalog ──┐
                             ├── TabletService ─┼── Calls ──► Database
@@ -6,8 +6,8 @@
                             ├── OwnedLoads ────┤
                             └── ScanService ───┘
 
-The store's owner goes on using it as before: nothing of this is in its way. Times agree since the server's clock is the
-store's own, and sees the times of all callers: what a client has been told of, its next scan sees.
+The process that owns the store continues to use it as before, unhindered. The server's clock is the store's own, and
+follows the timestamps of all callers: a client's next scan sees everything that was acknowledged to it.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ from .tablets import OwnedTablets
 
 LOOPBACK = "127.0.0.1:0"
 DRAIN_SECONDS = 5.0
-"""An owner that closes its store lets calls and scans go on for so long."""
+"""Seconds for which a server that closes lets running calls and scans continue."""
 
 
 class OwnerServer:
-    """Serves a store from `start` to `close`; the store is its owner's to close, afterwards. It is to be closed by the
-    process that made it.
+    """Serves a store from `start` to `close`; the owner then closes the store. Must be closed by the process that made
+    it.
 
     Parameters
     ----------
     store : Database
     directory : str, optional
-        Where the store is: DIR/owner tells other processes. None: nobody is told, as for a store in memory.
+        The store's directory: DIR/owner announces the server there. None: not announced, as for a store in memory.
     fragments : Fragments, optional
-        Evaluates what scans bring along; None: scans with fragments are refused.
+        Evaluates the fragments of scans; None: scans with fragments are refused.
     bind : str
-        "host:port" to listen at; there is no authentication, so others than this machine's users should not get there.
+        "host:port" to listen at; there is no authentication, so only this machine's users should have access.
     idle_exit : float, optional
-        For DIR/owner: after how many idle seconds `on_idle` ends the server.
+        For DIR/owner: idle seconds after which `on_idle` ends the server.
     on_idle : callable, optional
-        Called every second from when nobody has called for `idle_exit` seconds.
+        Called every second once no call has arrived for `idle_exit` seconds.
 
     Raises
     ------
@@ -126,30 +126,30 @@ class OwnerServer:
 
     @property
     def address(self) -> str:
-        """ "host:port" where it listens."""
+        """ "host:port" at which it listens."""
         return self._rpc.address
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """URL for clients."""
         return f"nyala://{self.address}"
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Answer, and say so in DIR/owner."""
+        """Serves calls, and announces that in DIR/owner."""
         self._rpc.start()
         self._rounds = Rounds("nyala-owner", self._keep_house)
         self._tell(self.address)
 
     def drain(self, grace: float = DRAIN_SECONDS) -> None:
-        """Take on nothing new, and let what runs come to its end, for `grace` seconds at most."""
+        """Accepts no new calls, and lets running ones end, for `grace` seconds at most."""
         self._tell("")
         self._rpc.drain(grace)
 
     def close(self, grace: float = DRAIN_SECONDS) -> None:
-        """Drain, then end what still runs. DIR/owner says that the process still has the store, until `forget`. Closing
-        again does nothing."""
+        """Drains, then ends running calls. Until `forget`, DIR/owner records that the process still has the store.
+        Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -162,7 +162,7 @@ class OwnerServer:
             self.drain(grace)
 
     def forget(self) -> None:
-        """Remove DIR/owner: the store is closed."""
+        """Removes DIR/owner: the store is closed."""
         if self._directory is not None:
             self._record("").remove(self._directory)
 
@@ -185,8 +185,8 @@ class OwnerServer:
     # ---- calls ---------------------------------------------------------------------------------------------------
 
     def idle_seconds(self) -> float:
-        """Since the last call or batch of a scan; 0 while there is one, a bulk load, or a batch of which
-        not all is here."""
+        """Seconds since the last call or batch of a scan; 0 during one, during a bulk load, and while a batch is
+        incomplete."""
         under_way = self._rpc.under_way
         if under_way["calls"] or under_way["scans"] or self._loads.count or self._writes.count:
             self._used = time.monotonic()
@@ -204,7 +204,7 @@ class OwnerServer:
         return self._scans.scan(ticket, context)
 
     def status(self) -> ServerStatus:
-        """The server about itself."""
+        """Returns the server's status."""
         catalog = self._store.catalog
         tablets = sum(len(entry.tablet_ids) for entry in catalog.entries.values())
         return ServerStatus(

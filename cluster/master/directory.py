@@ -1,16 +1,16 @@
-"""The tablet directory: what tablet servers have told about themselves and their replicas. All of it is in memory only;
-a master that begins to lead asks every server for a full report.
+"""The tablet directory: reports of tablet servers about themselves and their replicas. It is in memory only; a master
+that begins to lead requests a full report from every server.
 
 Tablet servers are authoritative about replicas, the master observes (Kudu paper, section 3.4). Reports of one tablet by
-several servers are put in order by Raft's own numbers:
+several servers are ordered by Raft's own numbers:
 
     configuration    the one with the highest log index wins; only committed ones count, since another one may yet be
-                     cut off the log, and the master deletes replicas by it
-    leader           told by the report with the highest term
+                     truncated, and the master deletes replicas by it
+    leader           from the report with the highest term
 
 A server's reports are numbered. A full one begins anew, incremental ones add to it. Each incremental report has
-everything that changed since the last one that was answered, so that gaps do no harm; an old one of the same process
-that comes late is passed over.
+everything that changed since the last one that was answered, so that gaps do no harm. A late one of the same process is
+ignored.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NEVER = float("-inf")
 class Server:
     """A tablet server.
 
-    `last_heard` is by the monotonic clock; before the first heartbeat it is when the master began to lead, so that
-    nobody is taken for dead who had no time to report. `session` and `sequence` are those of the newest report.
-    `has_reported`: a full report of this process is there.
+    `last_heard` is by the monotonic clock. Before the first heartbeat it is when the master began to lead, so that no
+    server counts as dead before it had time to report. `session` and `sequence` are those of the newest report.
+    `has_reported`: a full report of this process has arrived.
     """
 
     id: str
@@ -46,20 +46,20 @@ class Server:
 
     @property
     def is_replaced(self) -> bool:
-        """Another server runs at its address: its directory was lost, and it does not come back there."""
+        """Another server runs at its address: its directory was lost, and it does not return there."""
         return self.last_heard == _NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A tablet as its replicas tell. Replaced as a whole, so that a reader may keep it.
+    """A tablet as its replicas report it. Replaced as a whole, so that a reader may keep it.
 
     Attributes
     ----------
     configuration : Configuration
         The newest that is known to be committed.
     leader : str
-        The id of its server in `term`, "" where it is not known.
+        The id of its server in `term`; "" if it is not known.
     reports : mapping of str to TabletReport
         The newest of each server, by its id.
     """
@@ -71,18 +71,18 @@ class Observed:
 
     @property
     def is_serving(self) -> bool:
-        """Does it have a leader that serves?"""
+        """True if it has a leader that serves."""
         report = self.reports.get(self.leader)
         return report is not None and report.term == self.term and is_leader(report) and report.is_serving
 
     @property
     def schema_version(self) -> int:
-        """The version of its table that its leader has; -1 where nobody leads."""
+        """The version of its table at its leader; -1 without a leader."""
         report = self.reports.get(self.leader)
         return report.schema_version if report is not None and is_leader(report) else -1
 
     def reported(self, server: str, report: TabletReport) -> Observed:
-        """With one more report."""
+        """Returns a copy with one more report."""
         reports = {**self.reports, server: report}
         leader, term = self._leader(server, report)
         configuration = self.configuration
@@ -99,28 +99,28 @@ class Observed:
         return self.leader, self.term
 
     def removed(self, server: str) -> Observed:
-        """Without a server's replica."""
+        """Returns a copy without a server's replica."""
         reports = {other: report for other, report in self.reports.items() if other != server}
         return replace(self, reports=reports, leader="" if self.leader == server else self.leader)
 
 
 def is_leader(report: TabletReport) -> bool:
-    """Does the replica say that it leads?"""
+    """True if the replica reports that it leads."""
     return report.role == RaftRole.LEADER
 
 
 def is_committed(report: TabletReport) -> bool:
-    """Is the configuration in a report sure to stay?"""
+    """True if the configuration in a report is certain to stay."""
     return bool(report.configuration.peers) and report.commit_index >= report.configuration.index
 
 
 class TabletDirectory:
-    """All servers and tablets. Not safe for several threads: the catalog manager's lock guards it.
+    """All servers and tablets. Not thread-safe: the catalog manager's lock guards it.
 
     Parameters
     ----------
     tablets : iterable of TabletRecord
-        What the catalog knows of configurations.
+        The catalog's tablets with their configurations.
     now : float
         Seconds by the monotonic clock, as in all its methods.
     """
@@ -129,13 +129,13 @@ class TabletDirectory:
         self.servers: dict[str, Server] = {}
         self.tablets: dict[str, Observed] = {}
         self.version = 0
-        """Counts changes of what is observed; a heartbeat without news is none."""
+        """Counts changes of the observed state; a heartbeat without news does not count."""
         self._began = now
         for tablet in tablets:
             self.add(tablet, now)
 
     def add(self, tablet: TabletRecord, now: float) -> None:
-        """A tablet is in the catalog from now on."""
+        """Adds a tablet of the catalog."""
         self.version += 1
         for peer in tablet.configuration.peers:
             if peer.id not in self.servers:
@@ -148,12 +148,12 @@ class TabletDirectory:
         self.tablets[tablet.id] = observed
 
     def drop(self, tablet_id: str) -> None:
-        """A tablet is not in the catalog any more; reports of replicas stay with their servers."""
+        """Removes a tablet that is no longer in the catalog; reports of replicas stay with their servers."""
         self.version += 1
         self.tablets.pop(tablet_id, None)
 
     def note_configuration(self, tablet_id: str, configuration: Configuration) -> None:
-        """A tablet's leader has committed this one."""
+        """Records a configuration that a tablet's leader has committed."""
         observed = self.tablets.get(tablet_id)
         if observed is not None and configuration.index > observed.configuration.index:
             self.version += 1
@@ -162,11 +162,11 @@ class TabletDirectory:
     # ---- heartbeats ------------------------------------------------------------------------------------------------
 
     def heartbeat(self, beat: Heartbeat, now: float) -> bool:
-        """Take a heartbeat; False where a full report is wanted instead of what it brought."""
+        """Processes a heartbeat; False if a full report is needed instead of its content."""
         server = self._server(beat.server, now)
         is_known = server.has_reported and beat.session == server.session
         if beat.is_full and is_known and beat.session and beat.sequence < server.sequence:
-            return True  # its sender has given it up, and sent a newer one
+            return True  # its sender has abandoned it, and sent a newer one
         if not beat.is_full and (not is_known or beat.sequence < server.sequence):
             return False
         is_repeated = not beat.is_full and beat.sequence == server.sequence
@@ -184,7 +184,7 @@ class TabletDirectory:
         return True
 
     def take(self, server_id: str, reports: Iterable[TabletReport]) -> None:
-        """Take the reports of a known server's replicas."""
+        """Adds the reports of a known server's replicas."""
         server = self.servers[server_id]
         for report in reports:
             is_news = server.reports.get(report.tablet_id) != report
@@ -197,19 +197,21 @@ class TabletDirectory:
                 self.tablets[report.tablet_id] = observed.reported(server.id, report)
 
     def known(self, server_id: str, tablet_id: str) -> TabletReport | None:
-        """The newest report of a replica; None where there is none."""
+        """Returns the newest report of a replica; None if there is none."""
         server = self.servers.get(server_id)
         return None if server is None else server.reports.get(tablet_id)
 
     def take_answer(self, server_id: str, before: TabletReport | None, report: TabletReport) -> None:
-        """Take a report that was asked for when `before` was the newest (`known`). Where a heartbeat has brought
-        another since, nobody knows which is older, and the heartbeat's stays: what changes after it, the next one
-        brings."""
+        """Adds a report that was requested while `before` was the newest (`known`).
+
+        If a heartbeat has brought another one since, their order is unknown, and the heartbeat's stays: the next
+        heartbeat brings any later change.
+        """
         if server_id in self.servers and self.known(server_id, report.tablet_id) is before:
             self.take(server_id, [report])
 
     def pass_over(self, seconds: float) -> None:
-        """So long this process stood still: nobody's silence counts."""
+        """Discounts a pause of this process of this many seconds: it is no server's silence."""
         for server in self.servers.values():
             server.last_heard += seconds
 
@@ -227,7 +229,8 @@ class TabletDirectory:
         server.address = address
         for other in self.servers.values():
             if other is not server and other.address == address:
-                # Who had the address before does not listen there any more: what is sent there would reach another.
+                # The previous server of the address does not listen there any more: messages to it would reach another
+                # one.
                 other.last_heard = _NEVER
                 other.has_reported = False
                 self.version += 1
@@ -240,8 +243,8 @@ class TabletDirectory:
                 self.tablets[tablet_id] = observed.removed(server.id)
 
     def forget_gone(self, leaving: Container[str], now: float, dead_after: float) -> list[Server]:
-        """Forget the servers that will not come back, as another one has their address, or they are dead and are to
-        leave, once no tablet's configuration names them; which they were."""
+        """Drops the servers that will not return, once no tablet's configuration names them, and returns them. Their
+        address belongs to another server, or they are dead and leaving."""
         named = {peer.id for observed in self.tablets.values() for peer in observed.configuration.peers}
         gone = [
             server
@@ -259,12 +262,12 @@ class TabletDirectory:
     # ---- questions -------------------------------------------------------------------------------------------------
 
     def live(self, now: float, dead_after: float) -> list[Server]:
-        """Servers that have reported, and were heard of within `dead_after` seconds."""
+        """Returns servers that have reported, and were heard from within `dead_after` seconds."""
         return [s for s in self.servers.values() if s.has_reported and now - s.last_heard < dead_after]
 
     def silent(self, now: float, dead_after: float) -> list[Server]:
-        """The others: dead, or without a report yet. Not those whose address another one has: they will not come
-        back."""
+        """Returns the others: dead, or without a report yet. Servers whose address another one has are left out: they
+        will not return."""
         return [
             s
             for s in self.servers.values()
@@ -272,11 +275,12 @@ class TabletDirectory:
         ]
 
     def late(self, now: float, dead_after: float) -> list[Server]:
-        """Of the silent ones, those that may yet report: they have not been silent for long enough to be dead."""
+        """Returns those of the silent servers that may yet report: they have not been silent for long enough to be
+        dead."""
         return [s for s in self.servers.values() if not s.has_reported and now - s.last_heard < dead_after]
 
     def is_warm(self, now: float, seconds: float) -> bool:
-        """Had every server the time to report? Either all that are known have, and `seconds` have passed so that others
-        could, or three times as many have passed."""
+        """True if every server had time to report: all known ones have, and `seconds` have passed so that others could,
+        or three times as many have passed."""
         waited = now - self._began
         return waited >= 3 * seconds or (waited >= seconds and all(s.has_reported for s in self.servers.values()))

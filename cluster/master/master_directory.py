@@ -1,12 +1,12 @@
-"""The directory of a master: whose it is, and its replica of the system tablet.
+"""The directory of a master: its identity, and its replica of the system tablet.
 
     DIR/LOCK           held by the process that has the master running
-        FORMAT         "nyala server, format 1", made last
+        FORMAT         "nyala server, format 1", written last
         instance       {id, kind, masters}
         tablets/<id of the system tablet>/
 
-The masters of a cluster are those that it was begun with: a directory that was begun with others is refused, since
-their votes would be counted by other numbers.
+The set of masters is fixed at creation. A directory that was created with others is refused, since their votes would be
+counted against other majorities.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KIND = "master"
 VERSION = 1
 _INSTANCE_MAGIC = b"nyalaINS"
 _FIRST_FILES = ("LOCK", "tablets", "instance", "instance.tmp", "FORMAT.tmp")
-"""What a crash may leave of a directory that was being made."""
+"""Files that a crash may leave of a directory under construction."""
 
 
 class MasterDirectory:
@@ -33,11 +33,11 @@ class MasterDirectory:
     ----------
     fs : FileSystem
     path : str
-        Made where it is not there, or empty.
+        Initialised if it does not exist, or is empty.
     id : str
         The master's.
     masters : sequence of str
-        The addresses of all masters; empty where it is alone.
+        The addresses of all masters; empty for a single one.
     create : callable
         Makes the durable files of the system tablet, given the directory of tablets.
 
@@ -65,11 +65,11 @@ class MasterDirectory:
             raise
 
     def tablet(self, tablet_id: str) -> str:
-        """The directory of a tablet."""
+        """Returns the directory of a tablet."""
         return f"{self.path}/tablets/{tablet_id}"
 
     def release(self) -> None:
-        """Let other processes have it."""
+        """Unlocks the directory."""
         self._lock.release()
 
     def _begin(self, create: Callable[[str], None]) -> None:
@@ -77,10 +77,10 @@ class MasterDirectory:
         strangers = [name for name in fs.list(self.path) if name not in _FIRST_FILES]
         if strangers:
             raise OperationalError(
-                f"{self.path} is no directory of a nyala master and not empty (it holds {listed(strangers, 5)}); "
-                "give an empty or a new directory"
+                f"{self.path} is not a directory of a nyala master and not empty (it holds {listed(strangers, 5)}); "
+                "specify an empty or a new directory"
             )
-        # Nobody has heard of a master that has no FORMAT: what a crash left of it is made again.
+        # A master without FORMAT has never served: the remains of a crash are created again.
         fs.remove_tree(tablets)
         fs.make_directory(tablets)
         create(tablets)
@@ -98,6 +98,6 @@ class MasterDirectory:
             before = ", ".join(instance["masters"]) or "this one alone"
             now = ", ".join(self._masters) or "this one alone"
             raise OperationalError(
-                f"{self.path} was begun with other masters ({before}) than it is started with ({now}), or by another "
+                f"{self.path} was created with other masters ({before}) than it is started with ({now}), or by another "
                 "of them; start it as before"
             )

@@ -1,4 +1,4 @@
-"""How a master is run."""
+"""Options of a master."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class MasterOptions:
     Parameters
     ----------
     directory : str
-        Where its files are; made where it is not there.
+        Of its files; created if it does not exist.
     bind : str
         "host:port" to listen at; port 0 takes a free one.
     advertise : str
-        The address that others know it by; "" for the one that it listens at.
+        The address under which others reach it; "" for the bound one.
     masters : tuple of str
         The addresses of all masters, this one's among them; none: it is the only one.
     dead_after : float
-        Seconds of silence after which a tablet server counts as dead, and its replicas are made anew elsewhere.
+        Seconds of silence after which a tablet server counts as dead, and its replicas are created elsewhere.
     default_replicas : int
-        Of tables that do not say how many replicas they want.
+        Of tables that do not specify a number of replicas.
     creation_timeout : float
-        Seconds after which a new tablet that nobody serves is placed elsewhere.
+        Seconds after which a new tablet that no server serves is placed elsewhere.
     surplus_grace : float
-        Seconds that a replica too many stays, so that whoever moves one can choose which of them goes.
+        Seconds for which a surplus replica stays, so that the mover of a replica can choose which one to remove.
     warm_up : float
         Seconds that servers have to report after a master begins to lead, before new tables are placed.
     durability : str
@@ -38,7 +38,7 @@ class MasterOptions:
     allow_faults : bool
         Obey `SetFaults`: for tests.
     tls : TlsFiles, optional
-        The master's certificate, its key and its CA; None: nothing is encrypted, and nobody is asked who they are.
+        The master's certificate, its key and its CA; None: no encryption, and no authentication.
     """
 
     directory: str

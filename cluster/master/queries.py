@@ -1,4 +1,4 @@
-"""What the leading master answers from memory: catalog, locations, servers, heartbeats."""
+"""Replies of the leading master from memory: catalog, locations, servers, heartbeats."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Queries:
         self._address = address
 
     def heartbeat(self, request: Heartbeat, context: CallContext) -> HeartbeatReply:
-        """`Heartbeat`; a master that does not lead says who does."""
+        """Handles `Heartbeat`; a master that does not lead returns the leader's address."""
         manager = self._manager
         try:
-            # One that was deposed and does not know it must not make servers believe that they have reported.
+            # A deposed master that has not noticed it must not accept servers' reports.
             manager.rows.check_leader()
             with manager.changed:
                 state, directory = manager.leading()
@@ -62,8 +62,8 @@ class Queries:
         return HeartbeatReply(is_leader=True, leader=self._address, wants_full_report=not taken, cluster_id=cluster_id)
 
     def catalog(self, request: GetCatalog, context: CallContext) -> CatalogReply:
-        """`GetCatalog`."""
-        state, _ = self._manager.asked()
+        """Handles `GetCatalog`."""
+        state, _ = self._manager.confirmed()
         assert state.cluster is not None
         version, cluster_id = state.catalog.version, state.cluster.id
         if request.known_version == version:
@@ -73,7 +73,7 @@ class Queries:
         return CatalogReply(version=version, cluster_id=cluster_id, tables=tuple(tables), views=tuple(views))
 
     def locate(self, request: LocateTablets, context: CallContext) -> LocationsReply:
-        """`LocateTablets`: in the order of partitions, or of the ids; tablets that are not there are left out."""
+        """Handles `LocateTablets`: in the order of partitions, or of the ids, without tablets that do not exist."""
         self._manager.rows.check_leader()
         with self._manager.changed:
             state, directory = self._manager.leading()
@@ -88,7 +88,7 @@ class Queries:
             return LocationsReply(tablets=tuple(_location(t, directory) for t in tablet_ids if t in state.tablets))
 
     def servers(self, request: ListServers, context: CallContext) -> ServersReply:
-        """`ListServers`."""
+        """Handles `ListServers`."""
         self._manager.rows.check_leader()
         with self._manager.changed:
             state, directory = self._manager.leading()
@@ -108,7 +108,7 @@ def _location(tablet_id: str, directory: TabletDirectory) -> TabletLocation:
 
 
 def _addressed(configuration: Configuration, directory: TabletDirectory) -> tuple[Peer, ...]:
-    """The peers where they listen now, which may be elsewhere than when they became peers."""
+    """Returns the peers with their present addresses, which may differ from those in the configuration."""
     return tuple(
         Peer(peer.id, directory.servers[peer.id].address if peer.id in directory.servers else peer.address, peer.role)
         for peer in configuration.peers

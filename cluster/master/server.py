@@ -5,7 +5,7 @@
                 └── Exchange    │
     Coordinator ────────────────┘── Channels ── tablet servers
 
-All masters run all of it; those that do not lead answer `NotTheLeader` with the address of the one that does.
+All masters run all of it; those that do not lead reply `NotTheLeader` with the leader's address.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _log = logging.getLogger("nyala.cluster.master")
 
 
 class MasterServer:
-    """A master. It listens from the beginning (`address`), and answers from `start` on.
+    """A master. It listens from its construction (`address`), and serves requests from `start` on.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class MasterServer:
         if found is None:
             others = ", ".join(peer.address for peer in self._peers)
             raise InterfaceError(
-                f"the masters are said to be {others}, and this one, at {self.address}, is none of them"
+                f"the masters are configured as {others}, and this one, at {self.address}, is none of them"
             )
         return found
 
@@ -198,24 +198,24 @@ class MasterServer:
     # ---- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take part in elections, and answer."""
+        """Takes part in elections, and serves requests."""
         self._rounds = Rounds("nyala-master-maintenance", self._maintain)
         self._rpc.start()
         assert self._coordinator is not None
         self._coordinator.start()
 
     def drain(self, grace: float = 5.0) -> bool:
-        """Hand over leadership, turn away new calls, and let those that run end; did they all?"""
+        """Transfers leadership, refuses new calls, and lets running ones end; True if all did."""
         replica = self._tablet.replica
         if len(self._peers) > 1 and replica is not None and self._tablet.serving_term is not None:
             try:
                 replica.consensus.transfer()
             except ClusterError as error:
-                _log.info("leadership is not handed over", extra={"fields": {"error": str(error)}})
+                _log.info("leadership is not transferred", extra={"fields": {"error": str(error)}})
         return self._rpc.drain(grace)
 
     def stop(self) -> None:
-        """End; what was acknowledged is durable. Stopping again does nothing."""
+        """Stops; acknowledged changes are durable. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -225,7 +225,7 @@ class MasterServer:
             stack.callback(self._host.close)
             stack.callback(self._tablet.close)
             stack.callback(self._rpc.stop)
-            # Before the port: it would wait for the peers' streams.
+            # Before the port, which would wait for the peers' streams.
             stack.callback(self._transport.close)
             stack.callback(self._copies.close)
             for running in (self._rounds, self._coordinator):
@@ -238,7 +238,7 @@ class MasterServer:
         self._host.receive(batch)
 
     def _changed(self, replica: Replica) -> None:
-        """This master's part in the system tablet's consensus has changed: it may have begun to lead."""
+        """Called when this master's part in the system tablet's consensus has changed: it may have begun to lead."""
         if self._coordinator is not None:
             self._coordinator.wake()
 
@@ -248,7 +248,7 @@ class MasterServer:
             replica.consensus.note_space(is_full)
 
     def _leave_to_others(self) -> None:
-        """A master whose disk is full hands leadership over, if enough others have space to change the catalog."""
+        """Transfers leadership from a master with a full disk, if enough others have space to change the catalog."""
         replica = self._tablet.replica
         if len(self._peers) == 1 or replica is None or self._tablet.serving_term is None:
             return
@@ -260,7 +260,7 @@ class MasterServer:
         self._space.look()
         if self._space.full:
             self._leave_to_others()
-            return  # what is left of the disk is for the log
+            return  # the rest of the disk's space is for the log
         with self._tablet.work_lock:
             tablets = self._tablet.maintainable()
             if self.options.durability == "os":
@@ -273,13 +273,13 @@ class MasterServer:
             remove_retired(tablets)
 
     def _report(self, request: ReportTablets, context: CallContext) -> TabletReports:
-        """`ReportTablets`: of the system tablet."""
+        """Handles `ReportTablets`: of the system tablet."""
         replica = self._tablet.replica
         is_asked = request.tablet_ids is None or TABLET_ID in request.tablet_ids
         return TabletReports(tablets=(replica.report(),) if is_asked and replica is not None else ())
 
     def _status(self, request: GetStatus, context: CallContext) -> ServerStatus:
-        """`GetStatus`."""
+        """Handles `GetStatus`."""
         details: dict[str, Any] = {"masters": [peer.address for peer in self._peers], **expiry(self._tls)}
         if self._space.full:
             details["full"] = self._space.full
@@ -313,6 +313,6 @@ class MasterServer:
 def run(
     options: MasterOptions, *, name: str = "master", address_file: str | None = None, log_file: str | None = None
 ) -> int:
-    """Run a master in this process until it is told to stop; the exit status. `wire.process.server_process.run_server`
-    says more of `name`, `address_file` and `log_file`."""
+    """Runs a master in this process until it is stopped; returns the exit status.
+    `wire.process.server_process.run_server` explains `name`, `address_file` and `log_file`."""
     return run_server(lambda: MasterServer(options), name=name, address_file=address_file, log_file=log_file)

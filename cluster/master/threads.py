@@ -1,4 +1,4 @@
-"""Threads that wait for other servers' answers: they end with the process, whatever they still wait for."""
+"""Threads that wait for other servers' responses: they end with the process, whatever they are waiting for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _log = logging.getLogger("nyala.cluster.master")
 
 
 class Callers:
-    """A fixed number of threads that do jobs in the order in which they came.
+    """A fixed number of threads that run jobs in the order of submission.
 
-    Unlike an executor's, they hold up nobody who wants to end: a call to a server that stands still may last for long,
-    and what it was for is done again by whoever leads then.
+    Unlike an executor's threads, they do not delay the end of the process. A call to an unresponsive server may take
+    long, and the next leader repeats its work.
     """
 
     def __init__(self, name: str, count: int):
@@ -30,15 +30,15 @@ class Callers:
 
     @property
     def is_closed(self) -> bool:
-        """Should jobs that are under way come to their end?"""
+        """True if running jobs should end."""
         return self._is_closed
 
     def submit(self, job: Job) -> None:
-        """Have a thread do this; returns at once."""
+        """Submits a job; returns at once."""
         self._jobs.put(job)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Begin no job any more, and wait so long for those that are under way."""
+        """Starts no more jobs, and waits `seconds` for the running ones."""
         self._is_closed = True
         for _ in self._threads:
             self._jobs.put(lambda: None)

@@ -1,5 +1,4 @@
-"""A look at the cluster at one moment, from which all decisions are taken: what the catalog wants, and what there
-is."""
+"""A view of the cluster at one moment, on which all decisions are based: the desired state and the reported one."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from ..directory import Observed, TabletDirectory
 from .placement import Loads
 
 RUNNING, FAILED, TOMBSTONED = "RUNNING", "FAILED", "TOMBSTONED"
-"""States of replicas (`TabletReport.state`) that decisions look at."""
+"""States of replicas (`TabletReport.state`) that decisions depend on."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """A tablet server. `is_alive`: it was heard of lately, or has not had the time to report. `has_reported`: all its
-    replicas are known."""
+    """A tablet server. `is_alive`: heard from recently, or within its time to report. `has_reported`: all its replicas
+    are known."""
 
     id: str
     address: str
@@ -30,14 +29,14 @@ class ServerView:
 
     @property
     def takes_replicas(self) -> bool:
-        """May replicas be put there?"""
+        """True if replicas may be placed there."""
         return self.is_alive and self.has_reported and not self.is_leaving
 
 
 @dataclass(frozen=True, slots=True)
 class TabletView:
-    """A tablet. `replicas`: how many it should have; `schema_version`: which version of its table. `may_shrink`: a
-    replica too many has been there for long enough that nobody is in the middle of moving it."""
+    """A tablet. `replicas`: the desired number; `schema_version`: the version of its table. `may_shrink`: a surplus
+    replica has existed for so long that no move of it can be in progress."""
 
     id: str
     table_id: str
@@ -52,7 +51,7 @@ class TabletView:
         return self.observed.configuration
 
     def report(self, server: str) -> TabletReport | None:
-        """What a server says of its replica; None where it has none."""
+        """Returns a server's report of its replica; None if it has none."""
         return self.observed.reports.get(server)
 
 
@@ -66,8 +65,8 @@ class ReplicaAt:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Servers and tablets by id. `dropped`: replicas of tablets that are no more; `unsettled`: replicas whose report
-    has a configuration that was not committed yet, and leaders whose report has an old one."""
+    """Servers and tablets by id. `dropped`: replicas of dropped tablets; `unsettled`: replicas that reported an
+    uncommitted configuration, and leaders that reported an old one."""
 
     servers: Mapping[str, ServerView]
     tablets: Mapping[str, TabletView]
@@ -75,20 +74,20 @@ class ClusterView:
     unsettled: tuple[ReplicaAt, ...] = ()
 
     def address(self, server: str) -> str:
-        """Where a server listens."""
+        """Returns a server's address."""
         return self.servers[server].address
 
     def loads(self) -> Loads:
-        """What servers carry by their tablets' configurations."""
+        """Returns the servers' loads by their tablets' configurations."""
         return loads_of((tablet.table_id, tablet.observed) for tablet in self.tablets.values())
 
     def takers(self) -> dict[str, str]:
-        """The addresses, by id, of the servers that take replicas."""
+        """The addresses, by id, of the servers that accept replicas."""
         return {server.id: server.address for server in self.servers.values() if server.takes_replicas}
 
 
 def loads_of(tablets: Iterable[tuple[str, Observed]]) -> Loads:
-    """What servers carry by the configurations of tablets: (table id, tablet) each."""
+    """Returns the servers' loads by the configurations of tablets: (table id, tablet) each."""
     loads = Loads()
     for table_id, observed in tablets:
         for peer in observed.configuration.peers:
@@ -100,22 +99,23 @@ def loads_of(tablets: Iterable[tuple[str, Observed]]) -> Loads:
 
 @dataclass(slots=True)
 class Surplus:
-    """Since when tablets have had more replicas than they should, to tell a move that goes on from one that was given
-    up. `own` are tablets that got a replica by the master's own order: nobody else moves them."""
+    """Times since which tablets have had surplus replicas, to distinguish a move in progress from an abandoned one.
+    `own` are tablets to which the master's own order added a replica: no other component moves them."""
 
     grace: float
     since: dict[str, float] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
 
     def moved(self, tablet_id: str, is_added: bool) -> None:
-        """The master itself has added a replica, or removed one."""
+        """Records that the master itself has added or removed a replica."""
         (self.own.add if is_added else self.own.discard)(tablet_id)
 
     def look(self, tablets: Iterable[tuple[str, Configuration, int]], now: float) -> frozenset[str]:
-        """The tablets that may lose a replica: (id, its configuration, how many replicas it should have) each."""
+        """Returns the tablets that may lose a replica, from (id, its configuration, desired number of replicas)
+        each."""
         larger = [(id_, len(found.voters) > wanted) for id_, found, wanted in tablets if len(found.peers) > wanted]
         self.own &= {id_ for id_, _ in larger}
-        # From when the replica has a vote: as long as it copies, nobody is to choose.
+        # From when the replica has a vote: no choice is made while it copies.
         self.since = {id_: self.since.get(id_, now) for id_, has_votes in larger if has_votes}
         return frozenset(
             tablet for tablet, since in self.since.items() if now - since >= self.grace or tablet in self.own
@@ -125,7 +125,8 @@ class Surplus:
 def view_cluster(
     state: CatalogState, directory: TabletDirectory, surplus: Surplus, now: float, dead_after: float
 ) -> ClusterView:
-    """What is there at `now` (monotonic seconds); servers that were silent for `dead_after` seconds count as dead."""
+    """Returns the view at `now` (monotonic seconds); servers that were silent for `dead_after` seconds count as
+    dead."""
     servers = {
         s.id: ServerView(s.id, s.address, now - s.last_heard < dead_after, s.id in state.leaving, s.has_reported)
         for s in directory.servers.values()
@@ -159,8 +160,8 @@ def _tablets(state: CatalogState, directory: TabletDirectory, surplus: Surplus, 
 def _dropped(
     state: CatalogState, directory: TabletDirectory, servers: Mapping[str, ServerView]
 ) -> tuple[ReplicaAt, ...]:
-    """Replicas to delete. A tablet of a dropped range partition stays until the others have their table's new
-    version."""
+    """Returns the replicas to delete. A tablet of a dropped range partition stays until the others have their table's
+    new version."""
     found: list[ReplicaAt] = []
     for server in directory.servers.values():
         if not servers[server.id].is_alive:
@@ -178,7 +179,7 @@ def _is_changing(state: CatalogState, report: TabletReport) -> bool:
 
 
 def _unsettled(directory: TabletDirectory, servers: Mapping[str, ServerView]) -> tuple[ReplicaAt, ...]:
-    """Replicas that are asked for a report, since their last one leaves open what the configuration is."""
+    """Returns the replicas whose last report leaves their configuration open; a new report is requested from them."""
     return tuple(
         ReplicaAt(tablet_id, server)
         for tablet_id, observed in directory.tablets.items()
@@ -190,7 +191,7 @@ def _unsettled(directory: TabletDirectory, servers: Mapping[str, ServerView]) ->
 
 
 def healthy_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Collection[str]:
-    """The servers of voters that work: alive, with a running replica."""
+    """Returns the servers of working voters: alive, with a running replica."""
     healthy: list[str] = []
     for peer in tablet.configuration.peers:
         server, report = servers.get(peer.id), tablet.report(peer.id)
@@ -201,7 +202,7 @@ def healthy_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Col
 
 
 def voting_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Collection[str]:
-    """The servers of voters that take part in the consensus: alive, with a replica that votes, damaged or not."""
+    """Returns the servers of voters that take part in the consensus: alive, with a voting replica, damaged or not."""
     voting: list[str] = []
     for peer in tablet.configuration.voters:
         server, report = servers.get(peer.id), tablet.report(peer.id)

@@ -1,13 +1,13 @@
-"""The cluster coordinator: a thread that brings the cluster to what the catalog says, round after round.
+"""The cluster coordinator: a thread that brings the cluster to the state of the catalog, round by round.
 
-    every half second, and at once when something has changed:
-      1. load, where this master has begun to lead
-      2. write down what reports have shown            (`catalog.catalog_changes.settled`)
-      3. place anew what could not be created          (`catalog.catalog_changes.replaced`)
-      4. look, decide, give orders                     (`balance.cluster_view`, `balance.repair.decide`,
+    every half second, and at once after a change:
+      1. load, if this master has begun to lead
+      2. record what reports have shown                (`catalog.catalog_changes.settled`)
+      3. replace tablets that could not be created     (`catalog.catalog_changes.replaced`)
+      4. view, decide, send orders                     (`balance.cluster_view`, `balance.repair.decide`,
          `balance.order_book`)
 
-Everything in it may be done twice or be cut off anywhere: the next round, of this master or another, sees what is left.
+Every step may be repeated or interrupted anywhere: the next round, of this master or another, continues from there.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from .repair import Limits, decide, is_braked
 
 ROUND_SECONDS = 0.5
 LEAST_SECONDS = 0.02
-"""Between the beginnings of two rounds."""
+"""Seconds between the beginnings of two rounds."""
 _WRITE_SECONDS = 10.0
 _ORDER_SECONDS = 10.0
 _SLOW_ORDER_SECONDS = 60.0
-"""For orders that write files."""
+"""Timeout of orders that write files."""
 _THREADS = 16
 _PAUSE_SECONDS = 10.0
-"""A round that comes so late tells that the process stood still."""
+"""Seconds of delay from which a round shows that the process was paused."""
 _KEEP_CALLS_SECONDS = 3600.0
 _HOUSEKEEPING_SECONDS = 60.0
 _log = logging.getLogger("nyala.cluster.master")
 
 
 class Coordinator:
-    """See the module's page.
+    """The cluster coordinator; see the module's page.
 
     Parameters
     ----------
@@ -66,33 +66,33 @@ class Coordinator:
         self._options = options
         self._rng = rng
         self._lock = threading.Lock()
-        """Guards `_book` and `_surplus`; taken before `CatalogManager.changed`."""
+        """Guards `_book` and `_surplus`; acquired before `CatalogManager.changed`."""
         self._book = OrderBook(rng)
         self._surplus = Surplus(options.surplus_grace)
         self._creating: dict[str, float] = {}
-        """Since when tablets wait for their first leader."""
+        """Times since which tablets wait for their first leader."""
         self._seen: object = None
-        """What the last round saw that left nothing to do."""
+        """The state in which the last round found nothing to do."""
         self._wrote = 0.0
         self._kept_house = 0.0
         self._last_round = manager.monotonic()
         self.is_braked = False
-        """So many replicas do not work that none is replaced (`balance.repair.Limits`)."""
+        """True while so large a share of replicas is bad that none is replaced (`balance.repair.Limits`)."""
         self._stopped = False
         self._callers = Callers("master-order", _THREADS)
         self._thread = threading.Thread(target=self._run, name="nyala-master-coordinator", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Begin a round at once."""
+        """Starts a round at once."""
         with self._manager.changed:
             self._manager.notify()
 
     def stop(self) -> None:
-        """End after the round that runs; orders on their way are hardly waited for."""
+        """Stops after the running round; waits only briefly for orders in progress."""
         self._stopped = True
         self.wake()
         if self._thread.is_alive():
@@ -111,7 +111,7 @@ class Coordinator:
             except Error as error:
                 _log.warning("a round failed", extra={"fields": {"error": str(error)}})
             except Exception:
-                # Without rounds nothing would be repaired any more: whatever went wrong, the next one is tried.
+                # Without rounds nothing would be repaired any more: whatever the error, the next one is tried.
                 _log.exception("a round failed")
             with self._manager.changed:
                 if not self._stopped and self._manager.news == news:
@@ -119,7 +119,7 @@ class Coordinator:
             time.sleep(max(0.0, LEAST_SECONDS - (time.monotonic() - began)))
 
     def round(self) -> None:
-        """One round; raises where another master leads, or a write failed."""
+        """Runs one round; raises if another master leads, or a write failed."""
         self._allow_for_pauses()
         if self._manager.load():
             with self._lock:
@@ -140,7 +140,7 @@ class Coordinator:
         orders = decide(view, Limits(), self._rng)
         self._note_brake(is_braked(view, Limits()))
         if orders:
-            # One that was deposed and does not know it must not delete what its successor has made.
+            # A deposed master that has not noticed it must not delete replicas that its successor has created.
             self._manager.rows.check_leader()
         self._give(view, orders)
         is_settled = is_written and not (orders or self._creating or self._surplus.since or len(self._book))
@@ -156,12 +156,10 @@ class Coordinator:
     def _note_brake(self, is_braked: bool) -> None:
         if is_braked != self.is_braked:
             self.is_braked = is_braked
-            _log.warning(
-                "too many replicas do not work: none is replaced" if is_braked else "replicas are replaced again"
-            )
+            _log.warning("too many replicas are bad: none is replaced" if is_braked else "replicas are replaced again")
 
     def _allow_for_pauses(self) -> None:
-        """Where this process stood still (or its machine), the servers that it did not hear of have not been silent."""
+        """After a pause of this process (or its machine), does not count the pause as silence of the servers."""
         now = self._manager.monotonic()
         pause, self._last_round = now - self._last_round, now
         if pause > _PAUSE_SECONDS:
@@ -170,7 +168,7 @@ class Coordinator:
                     self._manager.leading()[1].pass_over(pause)
 
     def _look(self) -> object:
-        """What a round goes by. Where it led to nothing, the same will do so again."""
+        """Returns the inputs of a round. If they led to no work, equal ones will not either."""
         with self._manager.changed:
             state, directory = self._manager.leading()
             now, dead_after = self._manager.monotonic(), self._options.dead_after
@@ -184,7 +182,7 @@ class Coordinator:
             return view_cluster(state, directory, self._surplus, manager.monotonic(), self._options.dead_after)
 
     def _write_down(self) -> bool:
-        """Write down what reports have shown; False where some of it can wait for more."""
+        """Records what reports have shown; False if some of it can wait for more."""
         now = time.monotonic()
         with self._manager.changed:
             state, directory = self._manager.leading()
@@ -213,9 +211,9 @@ class Coordinator:
         for tablet in waiting:
             if now - self._creating[tablet.id] >= self._options.creation_timeout:
                 stuck.setdefault(tablet.table_id, []).append(tablet.id)
-                self._creating[tablet.id] = now  # where that cannot be done now, it is tried again so much later
+                self._creating[tablet.id] = now  # if that fails now, it is retried after the same time
         for table_id, tablet_ids in stuck.items():
-            _log.warning("tablets are placed anew", extra={"fields": {"table": table_id, "tablets": tablet_ids}})
+            _log.warning("tablets are placed again", extra={"fields": {"table": table_id, "tablets": tablet_ids}})
             self._ddl.replace_tablets(table_id, tablet_ids)
 
     def _keep_house(self) -> None:
@@ -239,7 +237,7 @@ class Coordinator:
             self._callers.submit(partial(self._carry_out, book, order, view.address(order.server)))
 
     def _carry_out(self, book: OrderBook, order: Order, address: str) -> None:
-        """Give one order to its server, in a thread of the pool."""
+        """Sends one order to its server, on a pool thread."""
         failure: Exception | None = None
         try:
             self._send(order, address)
@@ -268,14 +266,14 @@ class Coordinator:
             tablet = state.tablets.get(order.tablet_id)
             told = None if tablet is None else state.tables[tablet.table_id].tablets[order.tablet_id]
         if told is None and isinstance(order, CreateReplica | AlterReplicas):
-            return  # dropped meanwhile
+            return  # dropped in the meantime
         is_slow = isinstance(order, CreateReplica | AlterReplicas)
         seconds = _SLOW_ORDER_SECONDS if is_slow else _ORDER_SECONDS
         channel = self._channels.get(address)
         if not isinstance(order, AskReport):
             self._note(order, channel.call(request_of(order, told), timeout=seconds))
         if is_slow or isinstance(order, AskReport):
-            # Somebody waits for it: sooner than by the next heartbeat.
+            # A caller waits for it: sooner than the next heartbeat.
             self._ask(order, channel)
 
     def _ask(self, order: Order, channel: Channel) -> None:
@@ -289,7 +287,7 @@ class Coordinator:
                 directory.take_answer(order.server, before, report)
 
     def _note(self, order: Order, reply: Reply) -> None:
-        """Take note of what an answer tells; reports tell the rest."""
+        """Records the content of a response; reports bring the rest."""
         manager = self._manager
         if isinstance(order, AddReplica | RemoveReplica):
             with self._lock:

@@ -1,4 +1,4 @@
-"""Which orders are due: each is given until it is not wanted any more, with growing pauses after failures."""
+"""Due orders: each is sent until it is no longer needed, with growing pauses after failures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from .orders import Order, OrderKey
 
 FIRST_PAUSE, LAST_PAUSE = 0.2, 15.0
-"""Seconds until an order that failed is given again; each further failure doubles them."""
+"""Seconds until a failed order is sent again; each further failure doubles them."""
 REPORT_PAUSE = 1.0
-"""Seconds that reports have to show that an order was carried out."""
+"""Seconds within which reports must show that an order was executed."""
 PER_SERVER = 4
-"""Orders on their way to one server: one that does not answer holds up no other."""
+"""Most orders in progress at one server: an unresponsive server does not delay others."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Given:
 
 
 class OrderBook:
-    """Orders by their keys. Not safe for several threads: the coordinator's lock guards it. Times are monotonic."""
+    """Orders by their keys. Not thread-safe: the coordinator's lock guards it. Times are monotonic."""
 
     def __init__(self, rng: random.Random):
         self._rng = rng
@@ -37,7 +37,8 @@ class OrderBook:
         return len(self._given)
 
     def take(self, orders: Iterable[Order], now: float) -> list[Order]:
-        """Of all orders that are wanted now: those to give now, as given. Others than these are forgotten."""
+        """Returns, of all orders that are needed now, those to send now, and marks them as sent. Other orders are
+        dropped."""
         wanted: dict[OrderKey, Order] = {}
         for order in orders:
             wanted.setdefault(order.key, order)
@@ -50,7 +51,7 @@ class OrderBook:
         if given is not None and given.is_on_its_way:
             return False
         if given is None or type(given.order) is not type(order):
-            # Another step of the same work: the pauses were for the one before.
+            # Another step of the same work: the pauses belonged to the previous one.
             given = self._given[key] = _Given(order)
         if now < given.due or self._on_their_way[order.server] >= PER_SERVER:
             return False
@@ -60,14 +61,14 @@ class OrderBook:
         return True
 
     def carried_out(self, order: Order, now: float) -> int:
-        """The server says that it is done: no failures any more."""
+        """Records success: resets the failures."""
         given = self._ended(order)
         given.failures = 0
         given.due = now + REPORT_PAUSE
         return 0
 
     def failed(self, order: Order, now: float) -> int:
-        """It was not; how often now, in a row."""
+        """Records a failure; returns the number of consecutive ones."""
         given = self._ended(order)
         pause = min(LAST_PAUSE, FIRST_PAUSE * 2 ** min(given.failures, 20))
         given.failures += 1

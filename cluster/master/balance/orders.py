@@ -1,5 +1,5 @@
-"""What the master tells tablet servers to do. Orders are idempotent, and given again until reports show that they were
-carried out. Each has a key: of all orders with one key, one is on its way at a time."""
+"""Orders from the master to tablet servers. Orders are idempotent, and sent again until reports show that they were
+executed. Each has a key: of all orders with one key, one is in progress at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OrderKey: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What all orders have: a tablet, and the server that is told."""
+    """Common part of all orders: a tablet, and the receiving server."""
 
     kind: ClassVar[str]
     tablet_id: str
@@ -36,7 +36,7 @@ class _Order:
 
 @dataclass(frozen=True, slots=True)
 class CreateReplica(_Order):
-    """Make an empty replica of a new tablet."""
+    """Create an empty replica of a new tablet."""
 
     kind = "create"
     configuration: Configuration
@@ -44,7 +44,7 @@ class CreateReplica(_Order):
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicas(_Order):
-    """Bring a tablet to its table's version; to the leader."""
+    """Bring a tablet to its table's version; sent to the leader."""
 
     kind = "alter"
     version: int
@@ -52,8 +52,8 @@ class AlterReplicas(_Order):
 
 @dataclass(frozen=True, slots=True)
 class DeleteReplica(_Order):
-    """Delete a replica: of a tablet that is no more (`configuration_index` None), or one that the configuration of this
-    index does not name."""
+    """Delete a replica: of a dropped tablet (`configuration_index` None), or one that is not in the configuration of
+    this index."""
 
     kind = "delete"
     configuration_index: int | None = None
@@ -61,14 +61,14 @@ class DeleteReplica(_Order):
 
 @dataclass(frozen=True, slots=True)
 class AskReport(_Order):
-    """Report a replica again: its configuration was not committed when it was reported."""
+    """Report a replica again: its configuration was uncommitted at the last report."""
 
     kind = "report"
 
 
 @dataclass(frozen=True, slots=True)
 class _Change(_Order):
-    """To the leader; a tablet's configuration and leader are changed by one order at a time."""
+    """Sent to the leader; one order at a time changes a tablet's configuration and leader."""
 
     kind = "change"
 
@@ -79,7 +79,7 @@ class _Change(_Order):
 
 @dataclass(frozen=True, slots=True)
 class AddReplica(_Change):
-    """Take a server into the configuration of this index. It copies the data, then it gets a vote."""
+    """Add a server to the configuration of this index. It copies the data, then it gets a vote."""
 
     peer: Peer
     configuration_index: int
@@ -87,7 +87,7 @@ class AddReplica(_Change):
 
 @dataclass(frozen=True, slots=True)
 class RemoveReplica(_Change):
-    """Take a server out of the configuration of this index; to the leader, which is another."""
+    """Remove a server from the configuration of this index; sent to the leader, which is another server."""
 
     peer: Peer
     configuration_index: int
@@ -95,7 +95,7 @@ class RemoveReplica(_Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveLeader(_Change):
-    """Hand leadership to another server."""
+    """Transfer leadership to another server."""
 
     target: str
 
@@ -104,8 +104,7 @@ Order: TypeAlias = CreateReplica | AlterReplicas | DeleteReplica | AddReplica | 
 
 
 def request_of(order: Order, tablet: Tablet | None) -> Request:
-    """The request that carries an order; `tablet` is what the catalog says of the tablet, for those that make or alter
-    one."""
+    """Returns the request of an order; `tablet` is the tablet of the catalog, for orders that create or alter one."""
     match order:
         case CreateReplica():
             assert tablet is not None

@@ -1,9 +1,9 @@
-"""On which servers the replicas of tablets go.
+"""Placement: the servers for the replicas of tablets.
 
-Each replica goes where the table has fewest yet; among several such servers, to the better of two that are drawn at
-random: the one with fewer replicas in all ("power of two choices": it evens out nearly as well as looking at all of
+Each replica goes to a server with the fewest replicas of the table. Among several such servers two are drawn at random,
+and the one with fewer replicas in all is taken ("power of two choices": it balances nearly as well as comparing all of
 them, and a server that has just joined does not get every new tablet at once). The first peer of a configuration starts
-the first election, so it is the server that leads least.
+the first election, so it is the server that leads the fewest tablets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...raft.messages import Configuration, Peer, PeerRole
 
 @dataclass(slots=True)
 class Loads:
-    """What servers carry, by id; counted on as replicas are placed. `of_table` and `leaders_of_table` are by (table id,
+    """Loads of servers by id, updated as replicas are placed. `of_table` and `leaders_of_table` are by (table id,
     server id)."""
 
     replicas: Counter[str] = field(default_factory=Counter)
@@ -28,42 +28,42 @@ class Loads:
     leaders_of_table: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, table_id: str, server: str, count: int = 1) -> None:
-        """Count a replica (with -1: one less)."""
+        """Counts a replica (with -1: one less)."""
         self.replicas[server] += count
         self.of_table[table_id, server] += count
 
     def lead(self, table_id: str, server: str, count: int = 1) -> None:
-        """Count a leader."""
+        """Counts a leader."""
         self.leaders[server] += count
         self.leaders_of_table[table_id, server] += count
 
 
 @dataclass(frozen=True, slots=True)
 class Takers:
-    """Who there is to take replicas.
+    """Servers that may receive replicas.
 
     Attributes
     ----------
     live : int
-        Servers that can.
+        Number of servers that can.
     silent : tuple of str
-        The addresses of those that belong to the cluster and cannot now: dead, or not heard of yet.
+        The addresses of servers in the cluster that cannot now: dead, or not heard from yet.
     """
 
     live: int
     silent: tuple[str, ...] = ()
 
 
-def replication_factor(asked: int | None, servers: Takers, default: int) -> int:
-    """How many replicas the tablets of a table get.
+def replication_factor(requested: int | None, servers: Takers, default: int) -> int:
+    """Returns the number of replicas of a table's tablets.
 
-    A default counts silent servers too: a table that was made with less than its cluster has, because some were down
-    at that moment, would keep so few for good.
+    A default counts silent servers too: otherwise a table that was created while some servers were down would keep too
+    few replicas for good.
 
     Parameters
     ----------
-    asked : int, optional
-        What the statement says; None: `default`, or the greatest odd number that the servers allow.
+    requested : int, optional
+        From the statement; None: `default`, or the greatest odd number that the servers allow.
 
     Raises
     ------
@@ -72,27 +72,27 @@ def replication_factor(asked: int | None, servers: Takers, default: int) -> int:
     """
     known = servers.live + len(servers.silent)
     if not known:
-        raise ClusterError("no tablet server is there to take tablets; start one, or look why they do not report")
-    wanted = _odd(min(default, known)) if asked is None else asked
+        raise ClusterError("no tablet server is available for tablets; start one, or check why they do not report")
+    wanted = _odd(min(default, known)) if requested is None else requested
     if wanted <= servers.live:
         return wanted
     least = "at least 1 tablet server" if wanted == 1 else f"at least {wanted} tablet servers"
     alive = f"{servers.live} {'is' if servers.live == 1 else 'are'} alive"
-    dead = f" and {', '.join(servers.silent)} {'is' if len(servers.silent) == 1 else 'are'} dead or not heard of yet"
+    dead = f" and {', '.join(servers.silent)} {'is' if len(servers.silent) == 1 else 'are'} dead or not heard from yet"
     told = f"{wanted} replica{'' if wanted == 1 else 's'} need{'s' if wanted == 1 else ''} {least}: {alive}"
     told += dead if servers.silent else ""
-    if asked is None and servers.live:
-        told += f". Start them, or ask for fewer, which the table then keeps: REPLICAS {_odd(servers.live)}"
+    if requested is None and servers.live:
+        told += f". Start them, or request fewer, which the table then keeps: REPLICAS {_odd(servers.live)}"
     raise ClusterError(told)
 
 
 def _odd(count: int) -> int:
-    """The greatest odd number up to it."""
+    """Returns the greatest odd number up to `count`."""
     return count if count % 2 else count - 1
 
 
 def choose_server(candidates: Collection[str], table_id: str, loads: Loads, rng: random.Random) -> str | None:
-    """The server for one more replica of a table's tablet; None where there is no candidate."""
+    """Returns the server for one more replica of a table's tablet; None if there is no candidate."""
     if not candidates:
         return None
     fewest = min(loads.of_table[table_id, server] for server in candidates)
@@ -104,14 +104,14 @@ def choose_server(candidates: Collection[str], table_id: str, loads: Loads, rng:
 def place_tablets(
     table_id: str, count: int, replicas: int, servers: Mapping[str, str], loads: Loads, rng: random.Random
 ) -> list[Configuration]:
-    """The configurations of new tablets of one table.
+    """Returns the configurations of new tablets of one table.
 
     Parameters
     ----------
     servers : mapping of str to str
-        The addresses, by id, of those that take replicas; at least `replicas`.
+        The addresses, by id, of those that may receive replicas; at least `replicas`.
     loads : Loads
-        What they carry; the new replicas are added to it.
+        Their loads; the new replicas are added.
     """
     return [_place(table_id, replicas, servers, loads, rng) for _ in range(count)]
 
@@ -130,5 +130,6 @@ def _place(table_id: str, replicas: int, servers: Mapping[str, str], loads: Load
 
 
 def least_leading(servers: Sequence[str], table_id: str, loads: Loads) -> str:
-    """The server that leads fewest tablets of the table, and of these the one that leads fewest in all."""
+    """Returns the server that leads the fewest tablets of the table, and of these the one that leads the fewest in
+    all."""
     return min(servers, key=lambda server: (loads.leaders_of_table[table_id, server], loads.leaders[server]))

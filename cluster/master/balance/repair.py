@@ -1,7 +1,7 @@
-"""What must be done so that the cluster becomes what the catalog says: a pure function from a `ClusterView` to orders.
+"""Repair: a pure function from a `ClusterView` to the orders that bring the cluster to the state of the catalog.
 
-A replica is *bad* where its server is dead, or it has FAILED itself, and *unwanted* where its server is leaving. A
-tablet is brought back to its number of replicas one change at a time, and by adding first (Kudu's 3-4-3 scheme):
+A replica is *bad* if its server is dead, or it has FAILED itself, and *unwanted* if its server is leaving. A tablet is
+brought back to its number of replicas one change at a time, and by adding first (Kudu's 3-4-3 scheme):
 
     A B C†          C is dead
     A B C† d        d is added as PRE_VOTER, and copies the data          (majority 2 of 3, two healthy)
@@ -12,9 +12,9 @@ tablet is brought back to its number of replicas one change at a time, and by ad
     A B             and the same server may take a new copy               (majority 2 of 2, two healthy)
     A B c
 
-No change leaves fewer voters than a majority of the replicas that the table wants, or fewer of them that vote than a
-majority of the configuration that it makes, or none that is whole. (A replica whose data are damaged still votes.) A
-leader hands over before its replica goes.
+No change leaves fewer voters than a majority of the replicas that the table needs, fewer voting ones than a majority of
+the resulting configuration, or no undamaged one. (A replica with damaged data still votes.) A leader transfers
+leadership before its replica is removed.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from .placement import Loads, choose_server, least_leading
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many copies are made at a time, in all and by one server."""
+    """Most concurrent copies, in all and by one server."""
 
     copies: int = 10
     copies_per_server: int = 2
     bad: int = 10
     bad_share: float = 0.5
-    """With more than `bad` replicas that do not work, and more than this share of all: something is wrong with the
-    cluster as a whole (its network, its power, a fault of its own), and no replica is replaced until that is over."""
+    """If more than `bad` replicas are bad, and more than this share of all, the whole cluster is at fault (its network,
+    its power, a bug), and no replica is replaced until that is over."""
 
 
 def decide(view: ClusterView, limits: Limits, rng: random.Random) -> list[Order]:
-    """All orders that are due, the most urgent tablets' first; given again and again until `view` shows their
+    """Returns all orders that are due, those of the most urgent tablets first; repeated until `view` shows their
     effect."""
     orders: list[Order] = [AskReport(at.tablet_id, at.server) for at in view.unsettled]
     orders += [DeleteReplica(at.tablet_id, at.server) for at in view.dropped]
@@ -70,20 +70,20 @@ def decide(view: ClusterView, limits: Limits, rng: random.Random) -> list[Order]
 
 
 def is_braked(view: ClusterView, limits: Limits) -> bool:
-    """True if so many replicas do not work at once that none is to be replaced."""
+    """True if so large a share of replicas is bad at once that none must be replaced."""
     peers = [(tablet, peer) for tablet in view.tablets.values() for peer in tablet.configuration.voters]
     bad = sum(is_bad(tablet, peer, view) for tablet, peer in peers)
     return bad > limits.bad and bad > limits.bad_share * len(peers)
 
 
 def is_bad(tablet: TabletView, peer: Peer, view: ClusterView) -> bool:
-    """True if a replica does not work: its server is dead, or it has failed itself."""
+    """True if a replica is bad: its server is dead, or it has failed itself."""
     server, report = view.servers.get(peer.id), tablet.report(peer.id)
     return server is None or not server.is_alive or (report is not None and report.state == FAILED)
 
 
 def _bring_up(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
-    """What a tablet that is new, or of an old version, needs."""
+    """Returns the orders for a tablet that is new, or has an old version."""
     if not tablet.is_created:
         yield from _create(tablet, view)
     elif tablet.observed.is_serving and tablet.observed.schema_version < tablet.schema_version:
@@ -92,7 +92,7 @@ def _bring_up(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
 
 
 def _leave_full_disk(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
-    """A leader whose disk is full takes no writes: another voter that has space is to lead."""
+    """Transfers leadership from a leader with a full disk, which accepts no writes, to a voter with space."""
     leader = tablet.observed.leader
     report = tablet.report(leader)
     if report is None or not report.disk_full or not tablet.observed.is_serving:
@@ -112,8 +112,8 @@ def _is_full(tablet: TabletView, server: str) -> bool:
 
 
 def _create(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
-    """Replicas of a new tablet. The first peer starts an election as soon as it is made: so it is made when enough
-    others are there to elect it, or nobody else can be made."""
+    """Creates replicas of a new tablet. The first peer starts an election as soon as it exists. It is therefore created
+    when enough others exist to elect it, or no other can be created."""
     first, *others = tablet.configuration.peers
     lacking = [peer.id for peer in others if tablet.report(peer.id) is None and _can_create(view, peer)]
     for server in lacking:
@@ -130,7 +130,7 @@ def _can_create(view: ClusterView, peer: Peer) -> bool:
 
 
 def _delete_outsiders(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
-    """Replicas that the configuration does not name (any more)."""
+    """Deletes replicas that the configuration does not name (any more)."""
     configuration = tablet.configuration
     for server, report in tablet.observed.reports.items():
         is_newer = report.configuration.index > configuration.index
@@ -140,7 +140,7 @@ def _delete_outsiders(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
 
 
 class _Repairs:
-    """Decides for one tablet after the other, and counts the copies that this makes."""
+    """Decides for one tablet after the other, and counts the resulting copies."""
 
     def __init__(self, view: ClusterView, limits: Limits, rng: random.Random):
         self._view = view
@@ -157,7 +157,7 @@ class _Repairs:
         )
 
     def of(self, tablet: TabletView) -> Order | None:
-        """The next change of a tablet's replicas; None where none is due or possible."""
+        """Returns the next change of a tablet's replicas; None if none is due or possible."""
         if not self._can_change(tablet):
             return None
         peers = tablet.configuration.peers
@@ -177,7 +177,7 @@ class _Repairs:
         leader = self._view.servers.get(observed.leader)
         if leader is None or not leader.is_alive or not observed.is_serving:
             return False
-        # Where the leader has a newer one, that is not known to be committed: it refuses another change until it is.
+        # A leader with a newer configuration, not known to be committed, refuses another change until it is.
         return observed.reports[observed.leader].configuration.index == tablet.configuration.index
 
     def _is_bad(self, tablet: TabletView, peer: Peer) -> bool:
@@ -209,7 +209,7 @@ class _Repairs:
         return is_clear and is_free and tablet.configuration.peer(server) is None
 
     def _make_room(self, tablet: TabletView) -> Order | None:
-        """Remove a replica that has FAILED where its own server is the only one that could take another."""
+        """Removes a replica that has FAILED if only its own server could take another."""
         outside = [server for server in self._takers if tablet.configuration.peer(server) is None]
         if outside:
             return None
@@ -222,7 +222,8 @@ class _Repairs:
     # ---- removing --------------------------------------------------------------------------------------------------
 
     def _shrink(self, tablet: TabletView, good_voters: Sequence[Peer]) -> Order | None:
-        """Remove one of too many: those that are bad first, then unwanted ones, then the one whose server has most."""
+        """Removes one of too many replicas: bad ones first, then unwanted ones, then the one on the most loaded
+        server."""
         voters = tablet.configuration.voters
         for choice in (
             [peer for peer in voters if self._is_bad(tablet, peer)],

@@ -1,14 +1,14 @@
-"""DDL and what follows from it, as pure functions from a `CatalogState` to the `Change` that makes it durable.
+"""DDL and its consequences, as pure functions from a `CatalogState` to the `Change` that makes it durable.
 
-    CREATE TABLE    table CREATING, its tablets on the servers that were chosen
-    ALTER TABLE     table ALTERING in its new version, new ranges' tablets; dropped ranges' tablets are gone
-    DROP TABLE      table and tablets are gone, a `dropped` row stays
+    CREATE TABLE    table CREATING, its tablets on the chosen servers
+    ALTER TABLE     table ALTERING in its new version, new ranges' tablets; dropped ranges' tablets are removed
+    DROP TABLE      table and tablets are removed, a `dropped` row stays
     ───────────
-    settled         table RUNNING, once every tablet serves its newest version; configurations as they were heard of
-    replaced        a new table's tablets that nobody could serve, anew under other ids on other servers
+    settled         table RUNNING, once every tablet serves its newest version; configurations as reported
+    replaced        a new table's tablets that no server could serve, with other ids on other servers
 
-Each change is one entry of the system tablet's log: a master that dies leaves all of it or nothing, and what is left to
-do is seen from the rows.
+Each change is one entry of the system tablet's log: a master that dies leaves all of it or nothing. The rows show the
+work that is left.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .records import (
 )
 
 Place: TypeAlias = Callable[[str, int, int], Sequence[Configuration]]
-"""Chooses servers for new tablets: (table id, how many tablets, replicas of each) to their configurations."""
+"""Chooses servers for new tablets: from (table id, number of tablets, replicas of each) to their configurations."""
 
 
 def created(
     state: CatalogState, definition: TableDefinition, replicas: int, place: Place
 ) -> tuple[Change, TableRecord]:
-    """A new table. `InvalidTableDefinition` where it cannot be, `DuplicateTable` where the name is taken."""
+    """Adds a table. Raises `InvalidTableDefinition` for an invalid one, `DuplicateTable` if the name is taken."""
     for column in definition.schema.columns:
         check_encoding(column)
     check_partitions(definition.schema, definition.partitions)
@@ -60,7 +60,7 @@ def created(
 
 
 def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: Place) -> tuple[Change, TableRecord]:
-    """The next version of a table; the errors are those of `Store.alter_table`."""
+    """Changes a table to its next version; errors as for `Store.alter_table`."""
     before = state.table(name)
     taken = (*state.catalog.entries, *state.catalog.views)
     table = apply_steps(before.table, steps, [other for other in taken if other != name])
@@ -71,7 +71,7 @@ def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: P
 
 
 def dropped(state: CatalogState, name: str, views: Collection[str]) -> Change:
-    """Without a table and some views; names of views that are not there are passed over."""
+    """Removes a table and some views; names of views that do not exist are ignored."""
     record = state.table(name)
     catalog = state.catalog.without([name], views)
     removes: list[Key] = [record.key, *(("tablet", tablet_id) for tablet_id in record.entry.tablet_ids)]
@@ -80,14 +80,14 @@ def dropped(state: CatalogState, name: str, views: Collection[str]) -> Change:
 
 
 def view_created(state: CatalogState, view: View, is_replacing: bool) -> Change:
-    """With a view, with `is_replacing` in the place of one of its name; otherwise `DuplicateTable`."""
+    """Adds a view; with `is_replacing` in place of one of its name, otherwise raises `DuplicateTable`."""
     if not (is_replacing and view.name in state.catalog.views):
         state.catalog.check_free(view.name)
     return Change((_cluster(state, state.catalog.with_view(view)), ViewRecord(view)))
 
 
 def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
-    """Without some views; `UnknownTable` where one is not there."""
+    """Removes some views; raises `UnknownTable` if one does not exist."""
     for name in names:
         if name not in state.catalog.views:
             raise UnknownTable(
@@ -101,7 +101,7 @@ def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
 
 
 def settled(state: CatalogState, observed: Mapping[str, Observed]) -> Change:
-    """What reports have shown: tables that have become RUNNING, tablets that serve, newer configurations."""
+    """Records what reports have shown: tables that have become RUNNING, tablets that serve, newer configurations."""
     puts: list[TableRecord | TabletRecord] = []
     for tablet in state.tablets.values():
         seen = observed[tablet.id]
@@ -121,7 +121,7 @@ def _is_served(table: TableRecord, observed: Mapping[str, Observed]) -> bool:
 
 
 def replaced(state: CatalogState, table: TableRecord, tablet_ids: Collection[str], place: Place) -> Change:
-    """Other tablets in the place of some that were never served; they have no rows."""
+    """Replaces tablets that were never served by others; they have no rows."""
     number = table.entry.next_tablet
     tablets: list[str] = []
     for tablet_id in table.entry.tablet_ids:
@@ -135,13 +135,13 @@ def replaced(state: CatalogState, table: TableRecord, tablet_ids: Collection[str
 
 
 def forgotten_calls(state: CatalogState, now: float, keep_seconds: float) -> Change:
-    """Without the calls that nobody will send again, as they were made so long ago; `now` in seconds since 1970."""
+    """Removes calls that are too old to be retried; `now` in seconds since 1970."""
     old = [call.key for call in state.calls.values() if now - call.time > keep_seconds]
     return Change((), tuple(old))
 
 
 def with_call(state: CatalogState, change: Change, call: CallRecord, first_incomplete: int) -> Change:
-    """The change, with what is to be known of its call; calls that its client has done with are forgotten."""
+    """Adds the record of the call to a change, and removes the calls that its client has completed."""
     done = [
         other.key
         for other in state.calls.values()
@@ -159,7 +159,7 @@ def _cluster(state: CatalogState, catalog: Catalog) -> ClusterRecord:
 
 
 def _with_tablets(before: TableRecord, after: TableRecord, place: Place) -> Change:
-    """The table's row, with those of tablets that are new, without those of tablets that are gone."""
+    """Returns the table's row, with those of new tablets, without those of removed tablets."""
     new = [tablet_id for tablet_id in after.entry.tablet_ids if tablet_id not in before.tablets]
     gone = [tablet_id for tablet_id in before.entry.tablet_ids if tablet_id not in after.tablets]
     return Change((after, *_new_tablets(after, new, place)), tuple((TabletRecord.kind, tablet) for tablet in gone))

@@ -1,11 +1,11 @@
-"""The catalog of the leading master: durable in the system tablet, in memory to be asked, one change at a time.
+"""The catalog of the leading master: durable in the system tablet, readable in memory, changed one change at a time.
 
     a new leader    load: rows of the system tablet ─► CatalogState, an empty TabletDirectory
-    a change        system tablet, then memory; whoever waits for something is woken
+    a change        system tablet, then memory; waiting threads are woken
     a failure       of a write leaves open whether the change is durable: everything is loaded again
 
-Locks, in the order in which they are taken: `ddl_lock` (one change at a time, held while it is replicated), `changed`
-(state and directory in memory, never held while anything is waited for but itself).
+Locks, in the order in which they are acquired: `ddl_lock` (one change at a time, held during replication), `changed`
+(state and directory in memory, never held during a wait for anything but itself).
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ class CatalogRows(Protocol):
 
     @property
     def serving_term(self) -> int | None:
-        """The term in which this master leads and serves; None where it does not."""
+        """The term in which this master leads and serves; None if it does not."""
 
     @property
     def leader_address(self) -> str:
-        """Where the leading master listens, as far as this one knows; "" otherwise."""
+        """Address of the leading master, if known; "" otherwise."""
 
     @property
     def disk_full(self) -> str:
-        """Why nothing can be written to this master's disk; "" where there is space."""
+        """The reason for which this master's disk cannot be written; "" if there is space."""
 
     def check_leader(self) -> None:
-        """Raise `NotTheLeader` unless no other master can have become the leader."""
+        """Raises `NotTheLeader` unless no other master can have become the leader."""
 
     def load(self, deadline: float) -> Sequence[Record]:
-        """All rows."""
+        """Returns all rows."""
 
     def check_space(self) -> None:
-        """Raise `DiskFull` where a change could not be made durable, as too many masters' disks are full."""
+        """Raises `DiskFull` if a change could not be made durable, as too many masters' disks are full."""
 
     def write(self, change: Change, deadline: float) -> None:
-        """Make a change durable, all of it or nothing. An error leaves open which."""
+        """Makes a change durable, atomically. After an error its outcome is unknown."""
 
 
 class CatalogManager:
-    """See the module's page. Safe for several threads.
+    """The catalog of the leading master; see the module's page. Thread-safe.
 
     Parameters
     ----------
     rows : CatalogRows
     monotonic : callable
-        Seconds; tests pass their own.
+        Returns seconds; tests pass their own.
     """
 
     def __init__(self, rows: CatalogRows, monotonic: Callable[[], float] = time.monotonic):
@@ -72,7 +72,7 @@ class CatalogManager:
         self.ddl_lock = threading.Lock()
         self.changed = threading.Condition()
         self.news = 0
-        """Counts what may have given somebody something to do (`notify`)."""
+        """Counts events that may have made work (`notify`)."""
         self._state = CatalogState()
         self._directory = TabletDirectory((), 0.0)
         self._loaded_term: int | None = None
@@ -81,29 +81,30 @@ class CatalogManager:
 
     @property
     def is_leading(self) -> bool:
-        """Does this master lead, with everything loaded?"""
+        """True if this master leads, with everything loaded."""
         return self._loaded_term is not None and self._loaded_term == self.rows.serving_term
 
     def leading(self) -> tuple[CatalogState, TabletDirectory]:
-        """The catalog and the directory; `NotTheLeader` where another master has them, or none yet. The directory may
-        be looked at as long as `changed` is held."""
+        """Returns the catalog and the directory; raises `NotTheLeader` if another master has them, or none yet. Reading
+        the directory needs `changed`."""
         if not self.is_leading:
             address = self.rows.leader_address
             if self.rows.serving_term is not None:
                 raise NotTheLeader("this master has begun to lead, and is loading the catalog", address)
-            told = f"the master at {address} leads" if address else "no master leads at the moment"
+            reason = f"the master at {address} leads" if address else "no master leads at the moment"
             if not address and self.rows.disk_full:
-                told += f", and this one cannot be elected: {self.rows.disk_full}"
-            raise NotTheLeader(f"this master does not lead: {told}", address)
+                reason += f", and this one cannot be elected: {self.rows.disk_full}"
+            raise NotTheLeader(f"this master does not lead: {reason}", address)
         return self._state, self._directory
 
-    def asked(self) -> tuple[CatalogState, TabletDirectory]:
-        """`leading`, where it is certain that no other master has been elected meanwhile: for answers to clients."""
+    def confirmed(self) -> tuple[CatalogState, TabletDirectory]:
+        """Like `leading`, with the certainty that no other master has been elected meanwhile: for replies to
+        clients."""
         self.rows.check_leader()
         return self.leading()
 
     def load(self) -> bool:
-        """Load everything where this master has begun to lead; did it?"""
+        """Loads everything if this master has begun to lead; True if it did."""
         term = self.rows.serving_term
         if term is None or self._loaded_term == term:
             return False
@@ -126,17 +127,17 @@ class CatalogManager:
 
     @contextmanager
     def changing(self, deadline: float) -> Iterator[CatalogState]:
-        """Hold `ddl_lock`, from which on nobody else changes the catalog; gives the state."""
+        """Holds `ddl_lock`, which excludes other changes of the catalog; yields the state."""
         if not self.ddl_lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            raise DeadlineExceeded("other changes of the catalog have taken all the time that was given for this one")
+            raise DeadlineExceeded("timed out waiting for other changes of the catalog")
         try:
             yield self.leading()[0]
         finally:
             self.ddl_lock.release()
 
     def commit(self, change: Change, deadline: float) -> CatalogState:
-        """Make a change durable, then visible; the caller is `changing`. Gives the state after it. `DiskFull`, with
-        nothing done, where there is no space for it."""
+        """Makes a change durable, then visible, within `changing`; returns the state after it. Raises `DiskFull`, with
+        nothing done, if there is no space for it."""
         assert self.ddl_lock.locked()
         self.rows.check_space()
         try:
@@ -157,15 +158,15 @@ class CatalogManager:
             return self._state
 
     def notify(self) -> None:
-        """Wake whoever waits for something; the caller holds `changed`."""
+        """Wakes waiting threads; the caller holds `changed`."""
         self.news += 1
         self.changed.notify_all()
 
     def wait(
         self, look: Callable[[CatalogState, TabletDirectory], T | None], deadline: float, what: Callable[[], str]
     ) -> T:
-        """Wait until `look` gives something, and give that. `DeadlineExceeded` says `what` is not so yet;
-        `NotTheLeader` where another master leads meanwhile."""
+        """Waits until `look` returns a value other than None, and returns it. `DeadlineExceeded` names `what` was
+        waited for; `NotTheLeader` if another master leads meanwhile."""
         with self.changed:
             while True:
                 found = look(*self.leading())
@@ -173,6 +174,6 @@ class CatalogManager:
                     return found
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise DeadlineExceeded(f"it is not so, in the time given, that {what()}")
-                # Time makes a difference too: leadership, and what `look` finds.
+                    raise DeadlineExceeded(f"timed out waiting until {what()}")
+                # Conditions also depend on time: leadership, and the result of `look`.
                 self.changed.wait(min(left, 0.25))

@@ -1,5 +1,4 @@
-"""The catalog in memory: what the rows of the system tablet say, ready to be asked. Immutable: a `Change` makes a new
-one.
+"""The catalog in memory, built from the rows of the system tablet. Immutable: a `Change` makes a new state.
 
 rows ──from_records──► CatalogState ──applied(change)──► CatalogState
                            ▲                                  ║
@@ -30,8 +29,7 @@ from .records import (
 
 
 class Fate(enum.Enum):
-    """What becomes of a replica that some server reports. ALIEN: nothing here tells where it comes from, so it is left
-    alone."""
+    """The decision of the catalog about a reported replica. ALIEN: its origin is unknown here, so it is left alone."""
 
     KEPT = enum.auto()
     DROPPED = enum.auto()
@@ -40,7 +38,7 @@ class Fate(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class CatalogState:
-    """All that is durable.
+    """The durable state.
 
     Attributes
     ----------
@@ -64,11 +62,11 @@ class CatalogState:
 
     @classmethod
     def from_records(cls, records: Iterable[Record]) -> CatalogState:
-        """The state that a system tablet with these rows describes."""
+        """Returns the state of a system tablet with these rows."""
         return cls().applied(Change(tuple(records)))
 
     def applied(self, change: Change) -> CatalogState:
-        """The state after a change."""
+        """Returns the state after a change."""
         parts = _Parts(self)
         for key in change.removes:
             parts.remove(key)
@@ -79,7 +77,7 @@ class CatalogState:
     # ---- questions -------------------------------------------------------------------------------------------------
 
     def table(self, name: str) -> TableRecord:
-        """One table by name; `UnknownTable` names close ones."""
+        """Returns a table by name; `UnknownTable` suggests similar names."""
         entry = self.catalog.entries.get(name)
         if entry is None:
             known = (*self.catalog.entries, *self.catalog.views)
@@ -87,7 +85,7 @@ class CatalogState:
         return self.tables[entry.table.id]
 
     def fate(self, table_id: str, tablet_id: str) -> Fate:
-        """What becomes of a replica of a tablet that says it is of this table."""
+        """Returns the fate of a replica of a tablet that claims to belong to this table."""
         if tablet_id in self.tablets:
             return Fate.KEPT
         table = self.tables.get(table_id)
@@ -97,7 +95,7 @@ class CatalogState:
 
 
 class _Parts:
-    """A state being changed: what a change touches is copied once."""
+    """A state under change: each part is copied once, when a change affects it."""
 
     def __init__(self, state: CatalogState):
         self._state = state

@@ -2,10 +2,10 @@
 
     CreateTable ─► is the call known? ─no─► Change + its CallRecord ─► system tablet ─┐
                           │yes                                                        ▼
-                          └──────────────────────────────────────► wait until the table is RUNNING ─► answer
+                          └──────────────────────────────────────► wait until the table is RUNNING ─► reply
 
-So a call that is sent again, to this master or to a later one, changes nothing twice and gets the same answer. What is
-to be done at tablet servers is not done here: the coordinator sees it from the rows, and so does the next master.
+So a retried call, to this master or a later one, changes nothing twice and gets the same reply. Work at tablet servers
+is not done here: the coordinator finds it from the rows, and so does the next master.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from .catalog_state import CatalogState
 from .records import CallRecord, Change, ServerRecord, TableRecord, TableState
 
 _WRITE_SECONDS = 10.0
-"""For a change to be replicated, however soon its caller gives up: one that is cut short has everything loaded
-again."""
+"""Seconds for the replication of a change, even if its caller times out earlier: an aborted one makes everything be
+loaded again."""
 _FRESH_SECONDS = 5.0
-"""Servers heard of within so long are preferred."""
+"""Servers heard from within this number of seconds are preferred."""
 _LATE_SECONDS = 15.0
-"""So long a new table waits for servers that this master has not heard of and does not take for dead, if it needs
-them: one that is being restarted is back by then."""
+"""Seconds for which a new table waits for servers that it needs, and that this master has not heard from but does not
+consider dead: a restarting server is back by then."""
 _log = logging.getLogger("nyala.cluster.master")
 
 
@@ -70,28 +70,30 @@ class Ddl:
     # ---- methods ---------------------------------------------------------------------------------------------------
 
     def create_table(self, request: CreateTable, context: CallContext) -> TableReply:
-        """`CreateTable`."""
+        """Handles `CreateTable`."""
         definition = definition_from_plain(request.definition)
         what = f"creation of table {definition.name}"
-        asked = definition.replicas if request.replicas is None else request.replicas
+        requested = definition.replicas if request.replicas is None else request.replicas
         began = self._manager.monotonic()
 
         def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
-            return (self._is_warm(directory) and self._is_worth_trying(asked, state, directory, began)) or None
+            return (self._is_warm(directory) and self._is_worth_trying(requested, state, directory, began)) or None
 
         self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
             with self._manager.changed:
                 if is_ready(*self._manager.leading()) is None:
-                    raise NotTheLeader("this master has just begun to lead again, and knows no tablet server yet")
-            replicas = replication_factor(asked, self._takers(state), self._options.default_replicas)
+                    raise NotTheLeader(
+                        "this master has just begun to lead again, and has no report of a tablet server yet"
+                    )
+            replicas = replication_factor(requested, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
         return self._served(self._once(request.call, context, what, change), context, what)
 
     def alter_table(self, request: AlterTable, context: CallContext) -> TableReply:
-        """`AlterTable`."""
+        """Handles `AlterTable`."""
         steps = [step_from_plain(step) for step in request.steps]
         what = f"alteration of table {request.name}"
 
@@ -101,26 +103,26 @@ class Ddl:
         return self._served(self._once(request.call, context, what, change), context, what)
 
     def drop_table(self, request: DropTable, context: CallContext) -> Done:
-        """`DropTable`. The replicas are deleted afterwards."""
+        """Handles `DropTable`. The replicas are deleted afterwards."""
         what = f"drop of table {request.name}"
         self._once(request.call, context, what, lambda state: (dropped(state, request.name, request.views), None))
         return Done()
 
     def create_view(self, request: CreateView, context: CallContext) -> Done:
-        """`CreateView`."""
+        """Handles `CreateView`."""
         view = view_from_plain(request.view)
         what = f"creation of view {view.name}"
         self._once(request.call, context, what, lambda state: (view_created(state, view, request.replace), None))
         return Done()
 
     def drop_views(self, request: DropViews, context: CallContext) -> Done:
-        """`DropViews`."""
+        """Handles `DropViews`."""
         what = f"drop of views {', '.join(request.names)}"
         self._once(request.call, context, what, lambda state: (views_dropped(state, request.names), None))
         return Done()
 
     def leave_cluster(self, request: LeaveCluster, context: CallContext) -> Done:
-        """`LeaveCluster`. Says that the server is to be emptied; it takes its time."""
+        """Handles `LeaveCluster`: records that the server is to be emptied, which takes time."""
         manager = self._manager
         with manager.changing(context.deadline) as state:
             with manager.changed:
@@ -128,7 +130,7 @@ class Ddl:
                 known = {other.id: other.address for other in servers.values()}
             if request.server not in known and request.server not in state.leaving:
                 there = ", ".join(f"{id_} at {address}" for id_, address in sorted(known.items())) or "none"
-                raise ClusterError(f"the cluster has no tablet server {request.server}; there are: {there}")
+                raise ClusterError(f"the cluster has no tablet server {request.server}; it has: {there}")
             record = ServerRecord(request.server)
             if request.leaving != (request.server in state.leaving):
                 change = Change((record,)) if request.leaving else Change((), (record.key,))
@@ -137,10 +139,10 @@ class Ddl:
                 _log.info("server leaves or stays", extra={"fields": fields})
         return Done()
 
-    # ---- what the coordinator does by itself -------------------------------------------------------------------------
+    # ---- called by the coordinator -----------------------------------------------------------------------------------
 
     def replace_tablets(self, table_id: str, tablet_ids: Sequence[str]) -> None:
-        """Place tablets of a new table that nobody serves elsewhere, under other ids."""
+        """Places tablets of a new table that no server serves elsewhere, with other ids."""
         with self._manager.changing(_write_deadline()) as state:
             table = state.tables.get(table_id)
             stuck = [tablet_id for tablet_id in tablet_ids if table is not None and tablet_id in table.tablets]
@@ -156,7 +158,7 @@ class Ddl:
         what: str,
         change: Callable[[CatalogState], tuple[Change, TableRecord | None]],
     ) -> CallRecord:
-        """Make the change, unless this very call has made it before; what is known of the call."""
+        """Makes the change unless this very call has made it before; returns the record of the call."""
         with self._manager.changing(context.deadline) as state:
             done = state.calls.get((call.client, call.sequence))
             if done is not None:
@@ -169,13 +171,13 @@ class Ddl:
         return done
 
     def _served(self, done: CallRecord, context: CallContext, what: str) -> TableReply:
-        """The answer, once the version of the table that a call made is served by all tablets."""
+        """Returns the reply, once all tablets serve the version of the table that a call made."""
 
         def look(state: CatalogState, directory: TabletDirectory) -> TableReply | None:
             table = state.tables.get(done.table_id)
             if table is None:
                 name = state.dropped[done.table_id].name if done.table_id in state.dropped else done.table_id
-                raise UnknownTable(f"table {name} was dropped before the {what} was at its end")
+                raise UnknownTable(f"table {name} was dropped before the {what} had finished")
             if table.state is not TableState.RUNNING:
                 return None
             return TableReply(table=table.plain, version=state.catalog.version)
@@ -184,7 +186,7 @@ class Ddl:
             state, directory = self._manager.leading()
             tablets = state.tables[done.table_id].entry.tablet_ids
             lacking = [t for t in tablets if directory.tablets[t].schema_version < done.table_version]
-            return f"the {what} is at its end: {len(lacking)} of {len(tablets)} tablets are not there yet"
+            return f"the {what} has finished: {len(lacking)} of {len(tablets)} tablets do not serve yet"
 
         return self._manager.wait(look, context.deadline, missing)
 
@@ -192,25 +194,25 @@ class Ddl:
         return directory.is_warm(self._manager.monotonic(), self._options.warm_up)
 
     def _is_worth_trying(
-        self, asked: int | None, state: CatalogState, directory: TabletDirectory, began: float
+        self, requested: int | None, state: CatalogState, directory: TabletDirectory, began: float
     ) -> bool:
-        """Are there servers enough for a new table, or is nobody to be expected any more who would make them so?"""
+        """True if there are enough servers for a new table, or no more servers can be expected."""
         try:
-            replication_factor(asked, self._takers(state), self._options.default_replicas)
+            replication_factor(requested, self._takers(state), self._options.default_replicas)
             return True
         except ClusterError:
             now = self._manager.monotonic()
             return now - began >= _LATE_SECONDS or not directory.late(now, self._options.dead_after)
 
     def _live(self, state: CatalogState) -> list[Server]:
-        """Servers that take new replicas, best to be asked first: those that were heard of just now."""
+        """Returns the servers that accept new replicas, best first: those heard from most recently."""
         with self._manager.changed:
             directory = self._manager.leading()[1]
             live = directory.live(self._manager.monotonic(), self._options.dead_after)
             return sorted((s for s in live if s.id not in state.leaving), key=lambda s: -s.last_heard)
 
     def _takers(self, state: CatalogState) -> Takers:
-        """The servers that make up the cluster; those that leave it, or have left, do not."""
+        """Returns the servers of the cluster, without those that are leaving or have left."""
         with self._manager.changed:
             directory = self._manager.leading()[1]
             silent = directory.silent(self._manager.monotonic(), self._options.dead_after)

@@ -1,13 +1,13 @@
-"""The rows of the system tablet: what the master must not forget.
+"""The rows of the system tablet: the durable state of the masters.
 
     kind      id                  body
     cluster   "cluster"           the cluster's id, the catalog's version, the next number of a table
-    table     table id            the table with its tablets' ids, its state, how many replicas its tablets have
-    dropped   table id            a table that is no more: replicas of it that turn up are deleted
-    tablet    tablet id           whether it was ever served, and its replicas as they were last heard of
+    table     table id            the table with its tablets' ids, its state, the number of its tablets' replicas
+    dropped   table id            a dropped table: replicas of it that turn up are deleted
+    tablet    tablet id           whether it was ever served, and its replicas as last reported
     view      name                the view
     server    server id           a tablet server that is to lose its replicas
-    call      "<client>/<number>" what became of a DDL call, for an hour
+    call      "<client>/<number>" the outcome of a DDL call, for an hour
 
 A change of the catalog is a `Change`: rows to put and rows to remove, made durable all together or not at all. A body
 is a msgpack map with a version.
@@ -49,7 +49,7 @@ class TableState(enum.StrEnum):
 
 @dataclass(frozen=True)
 class TableRecord:
-    """A table. `replicas`: how many each of its tablets has."""
+    """A table. `replicas`: the number of each tablet's replicas."""
 
     kind: ClassVar[str] = "table"
 
@@ -71,12 +71,12 @@ class TableRecord:
 
     @cached_property
     def plain(self) -> dict[str, Any]:
-        """The table as clients are told of it: its entry, its replicas, its state."""
+        """Returns the table as sent to clients: its entry, its replicas, its state."""
         return {**entry_to_plain(self.entry), "replicas": self.replicas, "state": self.state.value}
 
     @cached_property
     def tablets(self) -> dict[str, Tablet]:
-        """What its tablets are told to be, by id, in the order of partitions."""
+        """Returns the descriptions of its tablets by id, in the order of partitions."""
         table = table_to_plain(self.table)
         partitions = Partitioner(self.table.schema, self.table.partitions).partitions
         return {
@@ -85,8 +85,7 @@ class TableRecord:
         }
 
     def has_dropped(self, tablet_id: str) -> bool:
-        """Was this one of the table's tablets, and is none any more? Tablets are numbered, and no number is used
-        twice."""
+        """True for a former tablet of this table. Tablets are numbered, and no number is reused."""
         number = tablet_id.removeprefix(f"{self.id}-p")
         return tablet_id not in self.tablets and number.isdecimal() and int(number) < self.entry.next_tablet
 
@@ -100,7 +99,7 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class DroppedRecord:
-    """A table that is no more; its name is for people. What replicas of it turn up are deleted."""
+    """A dropped table; its name is for people. Replicas of it that turn up are deleted."""
 
     kind: ClassVar[str] = "dropped"
 
@@ -123,8 +122,8 @@ class DroppedRecord:
 class TabletRecord:
     """A tablet of a table that is not dropped.
 
-    `is_created`: a leader of it has served; from then on replicas are copies of others and never made empty, since an
-    empty voter would outvote what was acknowledged. `configuration`: the newest that the master has heard of.
+    `is_created`: a leader of it has served. From then on replicas are copies of others and never created empty, since
+    an empty voter would outvote acknowledged entries. `configuration`: the newest that was reported to the master.
     """
 
     kind: ClassVar[str] = "tablet"
@@ -190,9 +189,9 @@ class ServerRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A DDL call whose change of the catalog is durable. The same call, sent again, finds it, and changes nothing.
+    """A DDL call whose change of the catalog is durable. A retry of the call finds it, and changes nothing.
 
-    `table_id`, `table_version`: what it made, where that was a table. `time`: seconds since 1970.
+    `table_id`, `table_version`: the table that it made, if any. `time`: seconds since 1970.
     """
 
     kind: ClassVar[str] = "call"
@@ -218,7 +217,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """The cluster as a whole. `version` counts what DDL has changed; `next_table` numbers tables."""
+    """The cluster as a whole. `version` counts changes by DDL; `next_table` numbers tables."""
 
     kind: ClassVar[str] = "cluster"
 
@@ -248,7 +247,7 @@ _CLASSES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Rows to put, in the place of those with their keys, and keys of rows to remove. No key stands in it twice."""
+    """Rows to put, replacing those with their keys, and keys of rows to remove. Each key occurs once."""
 
     puts: tuple[Record, ...] = ()
     removes: tuple[Key, ...] = ()
@@ -261,18 +260,18 @@ class Change:
 
     @property
     def keys(self) -> Iterator[Key]:
-        """The keys of all rows that it touches."""
+        """Returns the keys of all affected rows."""
         yield from (record.key for record in self.puts)
         yield from self.removes
 
 
 def encode_record(record: Record) -> bytes:
-    """The body of a record's row."""
+    """Returns the body of a record's row."""
     return msgspec.msgpack.encode({"format": BODY_VERSION, **record.to_plain()})
 
 
 def decode_record(kind: str, id: str, body: bytes) -> Record:
-    """The record of a row; `UnsupportedFormat` where a newer nyala wrote it."""
+    """Returns the record of a row; raises `UnsupportedFormat` for one of a newer nyala."""
     plain = msgspec.msgpack.decode(body)
     if kind not in _CLASSES or plain.get("format") != BODY_VERSION:
         raise UnsupportedFormat(

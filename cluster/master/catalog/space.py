@@ -1,9 +1,9 @@
-"""Is there space for a master's log? A full disk is a passing state, as at tablet servers (`tserver.directories`).
+"""Space for a master's log. A full disk is a passing state, as at tablet servers (`tserver.directories`).
 
 every 2 s, and when the log meets ENOSPC      a small file is written and removed
-no space     changes of the catalog are refused before anything is done, with the directory and "disk full"; what
-             was on its way waits in memory; reads of the catalog go on
-space again  the log goes on by itself
+no space     changes of the catalog are refused before anything is done, with the directory and "disk full"; entries
+             in progress wait in memory; reads of the catalog continue
+space again  the log continues by itself
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _log = logging.getLogger("nyala.cluster.master")
 
 
 class MasterSpace:
-    """Safe for several threads.
+    """Checks for space. Thread-safe.
 
     Parameters
     ----------
     changed : callable
-        Called where the disk has become full (True), or has space again (False).
+        Called when the disk has become full (True), or has space again (False).
     """
 
     def __init__(self, fs: FileSystem, directory: str, changed: Callable[[bool], None]):
@@ -39,15 +39,16 @@ class MasterSpace:
         self._changed = changed
         self._looked = 0.0
         self.full = ""
-        """Why nothing can be written: "disk full", the directory, and the system's error; "" where there is space."""
+        """The reason for which no write is possible: "disk full", the directory, and the system's error; or ""."""
 
     def note_full(self, tablet_id: str, error: Exception) -> bool:
-        """The log has met a full disk; called with the lock of its consensus not held. True: it is looked after."""
+        """Notes that the log has met a full disk; called without the lock of its consensus. Returns True: `look` will
+        check it."""
         self._set(f"disk full: {self._directory}: {error}")
         return True
 
     def look(self) -> None:
-        """Every second or so: see whether there is space."""
+        """Checks for space; called about every second."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return

@@ -40,10 +40,10 @@ _log = logging.getLogger("nyala.cluster.master")
 
 
 def others_have_catalog(channels: Channels, addresses: Iterable[str], seconds: float = 2.0) -> bool:
-    """Do other masters have a log of the system tablet? Then this one, which is begun only now, has been begun before
-    and lost its files, or came late: an empty voter could outvote what was acknowledged.
+    """True if other masters have a log of the system tablet. A master that is created only now has then been created
+    before and lost its files, or is late: an empty voter could outvote acknowledged entries.
 
-    Masters that do not answer say nothing: whoever begins a master anew must leave the others running.
+    Masters that do not respond are not counted: a master must be created again only while the others are running.
     """
     for address in addresses:
         try:
@@ -56,7 +56,7 @@ def others_have_catalog(channels: Channels, addresses: Iterable[str], seconds: f
 
 
 class SystemCopies:
-    """See the module's page. Safe for several threads.
+    """Copies of the system tablet; see the module's page. Thread-safe.
 
     Parameters
     ----------
@@ -72,12 +72,12 @@ class SystemCopies:
         self._is_copying = threading.Lock()
         """Held while a copy replaces this master's replica."""
         self._asked: set[str] = set()
-        """Masters that are being asked to copy."""
+        """Masters with a request to copy in progress."""
         self._callers = Callers("master-copy", 3)
 
     @property
     def handlers(self) -> Mapping[type[Request], Callable[[Any, CallContext], Reply]]:
-        """Its methods."""
+        """Returns the handlers of its methods."""
         return {
             StartBootstrap: self._start,
             BeginBootstrap: self._begin,
@@ -86,14 +86,14 @@ class SystemCopies:
         }
 
     def close(self) -> None:
-        """End; a copy that is on its way ends with its next piece."""
+        """Stops; a copy in progress ends with its next part."""
         self._callers.close()
         self.sources.close()
 
     # ---- from here -------------------------------------------------------------------------------------------------
 
     def ask(self, replica: Replica, peer: Peer) -> None:
-        """As leader: have another master copy this one's replica."""
+        """As leader, requests that another master copies this one's replica."""
         if peer.id not in self._asked:
             self._asked.add(peer.id)
             self._callers.submit(partial(self._ask, replica, peer))
@@ -104,7 +104,10 @@ class SystemCopies:
         try:
             self._channels.get(peer.address).call(request, _ASK_SECONDS)
         except ClusterError as error:
-            _log.info("a master does not copy", extra={"fields": {"to": peer.address, "error": str(error)}})
+            _log.info(
+                "a master did not accept the request to copy",
+                extra={"fields": {"to": peer.address, "error": str(error)}},
+            )
         finally:
             self._asked.discard(peer.id)
 
@@ -129,13 +132,13 @@ class SystemCopies:
             raise ReplicaUnavailable(f"this master has no tablet {request.tablet.id}")
         replica = self._tablet.replica
         if replica is not None and replica.consensus.status().term > request.term:
-            raise ConfigurationRefused(f"a leader of term {request.term} is none any more")
+            raise ConfigurationRefused(f"the leader of term {request.term} is outdated")
         if not self._is_copying.locked():
             self._callers.submit(partial(self._copy, request.source))
         return Done()
 
     def _copy(self, source: Peer) -> None:
-        """Copy and open; the leader asks again where that fails."""
+        """Copies and opens; if that fails, the leader repeats its request."""
         if not self._is_copying.acquire(blocking=False):
             return
         began = time.monotonic()
@@ -155,9 +158,9 @@ class SystemCopies:
                 self._check_open()
                 self._tablet.open()
         except Error as error:
-            _log.warning("copy broke off", extra={"fields": {"source": source.address, "error": str(error)}})
+            _log.warning("copy aborted", extra={"fields": {"source": source.address, "error": str(error)}})
         except Exception:
-            _log.exception("copy broke off")
+            _log.exception("copy aborted")
         else:
             _log.info("copied", extra={"fields": {"source": source.address, "seconds": time.monotonic() - began}})
         finally:
@@ -168,7 +171,7 @@ class SystemCopies:
             raise ServerUnavailable("the master is shutting down")
 
     def _make_way(self, session: BootstrapSession) -> None:
-        """The source is ready: see that a copy is needed, and close what it is to replace."""
+        """Checks, once the source is ready, that a copy is needed, and closes the replica that it replaces."""
         replica = self._tablet.replica
         if replica is None:
             return

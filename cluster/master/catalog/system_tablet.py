@@ -1,12 +1,12 @@
 """The system tablet: a replicated table of one tablet in which the masters keep the catalog (`records`).
 
-    _system (kind STRING, id STRING, body BINARY, PRIMARY KEY (kind, id))
+_system (kind STRING, id STRING, body BINARY, PRIMARY KEY (kind, id))
 
 It is a tablet like any other: its replicas are at the masters, its log is their Raft log. A `Change` is one write of
 one entry. Only its leader reads it, once, when it begins to lead.
 
-The masters are known from the beginning, so every one of them makes its replica by itself, with the same configuration:
-a master's id follows from its address. A master that is alone has an address that may change, and an id that does not.
+The masters are fixed from the beginning, so each of them creates its replica by itself, with the same configuration: a
+master's id follows from its address. The address of a single master may change; its id does not.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _ALONE = "the only master"
 
 
 def master_peers(masters: Sequence[str], address: str) -> tuple[Peer, ...]:
-    """The masters as peers, in the order of their addresses: the same at each of them. `masters` empty: the one that
-    listens at `address` is the only one."""
+    """Returns the masters as peers, in the order of their addresses: the same at each of them. `masters` empty: the one
+    that listens at `address` is the only one."""
     if len(masters) <= 1:
         return (Peer(_id(_ALONE), address, PeerRole.VOTER),)
     return tuple(Peer(_id(one), one, PeerRole.VOTER) for one in sorted(masters))
@@ -64,16 +64,15 @@ def _id(name: str) -> str:
 class SystemTablet:
     """This master's replica of the system tablet; implements `catalog.catalog_manager.CatalogRows`.
 
-    A master may have none: one that was begun when the others had one already gets a copy of theirs
-    (`catalog.system_copy`), and so does one that was away for so long that the others' logs do not go back so far.
-    Without it, it has no vote.
+    A master may have none. One that was created after the others gets a copy of theirs (`catalog.system_copy`), and so
+    does one that was away for so long that the others' logs no longer reach back. Without a replica, it has no vote.
 
     Parameters
     ----------
     address : str
-        Where this master listens.
+        This master's address.
     full : callable
-        Why nothing can be written to this master's disk; "" where there is space.
+        Returns the reason for which this master's disk cannot be written; "" if there is space.
     listener : ReplicaListener
     """
 
@@ -93,7 +92,7 @@ class SystemTablet:
         self.directory = directory
         self.replica: Replica | None = None
         self.work_lock = threading.Lock()
-        """Held while files of the replica are worked on: by maintenance, or by a copy that replaces it."""
+        """Held during work on the replica's files: by maintenance, or by a copy that replaces it."""
         self._host = host
         self._cache = PageCache(_CACHE_BYTES)
         self._clock = clock
@@ -104,7 +103,7 @@ class SystemTablet:
 
     @staticmethod
     def create(fs: FileSystem, directory: str, peers: Sequence[Peer]) -> None:
-        """Make the files of this master's replica durable."""
+        """Durably creates the files of this master's replica."""
         partition = Partitioner(SYSTEM_TABLE.schema, SYSTEM_TABLE.partitions).partitions[0]
         tablet = Tablet(
             id=TABLET_ID,
@@ -115,7 +114,7 @@ class SystemTablet:
         Replica.create(fs, directory, tablet, Configuration(tuple(peers)))
 
     def open(self) -> None:
-        """Open this master's replica, where there is one that is whole."""
+        """Opens this master's replica, if a complete one exists."""
         superblock = Superblock.read(self.fs, self.directory)
         if superblock is not None and superblock.state is ReplicaState.READY:
             self.replica = Replica.open(
@@ -129,13 +128,13 @@ class SystemTablet:
             )
 
     def close(self) -> None:
-        """Close the replica."""
+        """Closes the replica."""
         replica, self.replica = self.replica, None
         if replica is not None:
             replica.close()
 
     def maintainable(self) -> list[StorageTablet]:
-        """The tablet, where it can be flushed and compacted."""
+        """Returns the tablet, if it can be flushed and compacted."""
         replica = self.replica
         return [replica.tablet] if replica is not None and replica.state == "RUNNING" else []
 
@@ -179,10 +178,10 @@ class SystemTablet:
     def check_space(self) -> None:
         """See `CatalogRows`."""
         if why := self._full():
-            raise DiskFull(f"the catalog takes no changes: the master at {self._address} leads it: {why}")
+            raise DiskFull(f"the catalog accepts no changes: the leading master, at {self._address}: {why}")
         if full := self._there().consensus.voters_without_space():
             where = ", ".join(peer.address for peer in full)
-            raise DiskFull(f"the catalog takes no changes: disk full: the masters at {where}")
+            raise DiskFull(f"the catalog accepts no changes: disk full: the masters at {where}")
 
     def write(self, change: Change, deadline: float) -> None:
         """See `CatalogRows`."""

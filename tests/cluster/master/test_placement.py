@@ -9,10 +9,10 @@ from nyala.errors import ClusterError
 
 
 @pytest.mark.parametrize(
-    ("asked", "live", "factor"), [(None, 1, 1), (None, 2, 1), (None, 3, 3), (None, 7, 3), (1, 5, 1), (5, 5, 5)]
+    ("requested", "live", "factor"), [(None, 1, 1), (None, 2, 1), (None, 3, 3), (None, 7, 3), (1, 5, 1), (5, 5, 5)]
 )
-def test_replication_factor(asked: int | None, live: int, factor: int) -> None:
-    assert replication_factor(asked, Takers(live), 3) == factor
+def test_replication_factor(requested: int | None, live: int, factor: int) -> None:
+    assert replication_factor(requested, Takers(live), 3) == factor
 
 
 def test_a_default_does_not_shrink_with_the_servers_that_are_down() -> None:
@@ -21,23 +21,24 @@ def test_a_default_does_not_shrink_with_the_servers_that_are_down() -> None:
     with pytest.raises(ClusterError) as told:
         replication_factor(None, Takers(1, ("b:1", "c:1")), 3)
     assert str(told.value) == (
-        "3 replicas need at least 3 tablet servers: 1 is alive and b:1, c:1 are dead or not heard of yet. Start them, "
-        "or ask for fewer, which the table then keeps: REPLICAS 1"
+        "3 replicas need at least 3 tablet servers: 1 is alive and b:1, c:1 are dead or not heard from yet. Start "
+        "them, "
+        "or request fewer, which the table then keeps: REPLICAS 1"
     )
 
 
 @pytest.mark.parametrize(
-    ("asked", "live", "silent", "words"),
+    ("requested", "live", "silent", "words"),
     [
         (3, 1, (), "^3 replicas need at least 3 tablet servers: 1 is alive$"),
-        (5, 4, ("e:1",), "^5 replicas need .*: 4 are alive and e:1 is dead or not heard of yet$"),
+        (5, 4, ("e:1",), "^5 replicas need .*: 4 are alive and e:1 is dead or not heard from yet$"),
         (None, 0, (), "no tablet server"),
         (None, 0, ("a:1",), "^1 replica needs at least 1 tablet server: 0 are alive and a:1 is dead [^.]*$"),
     ],
 )
-def test_too_few_servers(asked: int | None, live: int, silent: tuple[str, ...], words: str) -> None:
+def test_too_few_servers(requested: int | None, live: int, silent: tuple[str, ...], words: str) -> None:
     with pytest.raises(ClusterError, match=words):
-        replication_factor(asked, Takers(live, silent), 3)
+        replication_factor(requested, Takers(live, silent), 3)
 
 
 @given(

@@ -228,7 +228,7 @@ def test_the_owner_may_be_another_one_at_the_same_address(tmp_path):
         table, before = client.table("t"), client.cluster_id
         first.server.close()
         with _Second(first, address) as second:
-            with pytest.raises(errors.ClusterError, match="whether the one before it did this call is not known"):
+            with pytest.raises(errors.ClusterError, match="not known whether the previous one executed this call"):
                 client.write_row(table, Op.INSERT, {"k": 2, "v": 2})
             client._catalog.refresh()
             assert client.cluster_id == second.id != before

@@ -203,7 +203,7 @@ def test_a_batch_that_comes_again_is_answered_and_not_done_again(owned):
     first = owned.call(last)
     assert first.applied == 20 and owned.call(last) == first
     assert owned.call(request(table, range(20), Call(call.client, 2, 1))).refused == 20
-    with pytest.raises(errors.ClusterError, match="whether the one before it did this call is not known"):
+    with pytest.raises(errors.ClusterError, match="not known whether the previous one executed this call"):
         owned.call(request(table, range(50, 60), Call(call.client, 3, 3, "another")))
     assert sorted(state(owned.database)) == list(range(20))
 

@@ -95,7 +95,7 @@ def test_a_call_that_failed_may_be_sent_again(owned):
 
 def test_a_call_to_an_owner_before_is_refused(owned, table):
     """Nobody can tell whether that one did it."""
-    with pytest.raises(errors.ClusterError, match="whether the one before it did this call is not known") as caught:
+    with pytest.raises(errors.ClusterError, match="not known whether the previous one executed this call") as caught:
         owned.call(write(table, [1], Call(uuid.uuid4().hex, 5, 5, "another")))
     assert not caught.value.retryable and keys_of(owned.database, table) == []
 
