@@ -1,12 +1,12 @@
 """The clock of a client: its own, unless that is behind the servers'.
 
-    the first reply says     10:00:07      this machine's wall clock: 09:55:00
-    from then on             what servers have said last, which may be 5 min 7 s + 10 s ahead of the wall clock
+    the first reply shows    10:00:07      this machine's wall clock: 09:55:00
+    from then on             the servers' latest time, which may be 5 min 7 s + 10 s ahead of the wall clock
 
-A client learns the time from servers, so it works on a machine whose clock is slow. A server whose clock jumps ahead
-later does not take the client along, as all others would refuse its requests then; if most servers that have replied
-lately say the same, they are right. Between replies the clock does not run on ahead of the wall clock: the servers' may
-stand still, where theirs were ahead once.
+A client gets the time from servers, so it works on a machine whose clock is slow. The client does not follow one server
+whose clock jumps ahead later, as all others would refuse its requests then. If most servers that have replied lately
+agree, they are right. Between replies the clock does not run ahead of the wall clock, because the servers' clocks may
+pause if they were ahead once.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ...model.clock import LEAD, LOGICAL_BITS, HybridClock, wall_microseconds
 from ...model.store import Timestamp
 
 MAX_LAG_SECONDS = 10 * 365 * 24 * 3600
-"""A first reply that is further ahead than this is refused: it is no time that a server can mean."""
+"""A first reply that is further ahead than this, in seconds, is refused as absurd."""
 MEMORY_SECONDS = 30.0
-"""For how long a reply counts in the vote on which servers are right."""
+"""Seconds for which a reply counts in the vote on which servers are right."""
 
 
 class ClientClock(HybridClock):
-    """Safe for several threads."""
+    """A client's clock. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lag = 0
-        """By how much the wall clock is behind the servers that are believed, as a difference of timestamps."""
+        """By how much the wall clock is behind the trusted servers, as a difference of timestamps."""
         self._is_set = False
         self._replies: dict[str, tuple[float, bool]] = {}
-        """By address: when its server has replied last, and whether it was too far ahead then."""
+        """By address: when its server last replied, and whether it was too far ahead then."""
 
     def limit(self) -> Timestamp:
         """See `HybridClock.limit`; before the first reply, far ahead."""
@@ -46,7 +46,7 @@ class ClientClock(HybridClock):
         super().update(timestamp)
 
     def _warn(self, latest: int, now: int) -> None:
-        """Nothing: a client gives no timestamps to writes, and where its clock is behind it follows the servers'."""
+        """No-op: a client assigns no timestamps to writes, and if its clock is behind it follows the servers'."""
         self._is_ahead = True
 
     def _set(self, timestamp: int) -> None:

@@ -1,13 +1,12 @@
-"""Faults on purpose, for tests of real processes: switched by `messages.methods.SetFaults` where a server allows it.
+"""Injected faults, for tests of real processes: set by `messages.methods.SetFaults` at a server that allows it.
 
     cut            traffic from and to these servers (ids or addresses, "*" for all) fails as if the network were down
-    disk_delay     each sync of a file takes so many seconds longer
-    broken_path    each operation on a path that contains this fails with EIO
-    full_path      each file made, and each write, on a path that contains this fails with ENOSPC, a write in its middle
-    clock_skew     the server's wall clock is so many seconds ahead
+    disk_delay     each sync of a file takes this number of seconds longer broken_path    each operation on a path that
+    contains this fails with EIO full_path      each creation and write of a file on a path that contains this fails
+    with ENOSPC, a write in its middle clock_skew     the server's wall clock is this number of seconds ahead
 
-The switches are the process's own (`FAULTS`). Calls, scans and peer streams ask `check` on their way out and on their
-way in; files pass through `FaultyFileSystem`.
+The switches belong to the process (`FAULTS`). Calls, scans and peer streams call `check` for outgoing and incoming
+messages; files pass through `FaultyFileSystem`.
 """
 
 from __future__ import annotations
@@ -24,55 +23,55 @@ from .messages.methods import Done, SetFaults
 
 
 class Faults:
-    """The switches. They are replaced as a whole, so that readers need no lock."""
+    """The switches. They are replaced as a whole, so readers need no lock."""
 
     def __init__(self) -> None:
         self._now = SetFaults()
 
     def set(self, request: SetFaults, context: Any = None) -> Done:
-        """Take over these switches: the handler of `SetFaults`."""
+        """Sets these switches: the handler of `SetFaults`."""
         self._now = request
         return Done()
 
     def clear(self) -> None:
-        """All faults off."""
+        """Clears all faults."""
         self._now = SetFaults()
 
     def is_cut(self, *names: str) -> bool:
-        """Is there no traffic with the server of any of these names (id, address; "" is nobody's name)?"""
+        """True if traffic with the server of any of these names (id, address; "" matches no server) is cut."""
         cut = self._now.cut
         return bool(cut) and ("*" in cut or any(name and name in cut for name in names))
 
     def check(self, *names: str) -> None:
-        """`ServerUnavailable` where traffic with the server of these names is cut."""
+        """Raises `ServerUnavailable` if traffic with the server of these names is cut."""
         if self._now.cut and self.is_cut(*names):
             named = " ".join(name for name in names if name)
             raise errors.ServerUnavailable(f"{named or 'the caller'} cannot be reached: cut off for a test")
 
     def check_path(self, path: str) -> None:
-        """`DiskError` where operations on the path are to fail."""
+        """Raises `DiskError` if operations on the path must fail."""
         broken = self._now.broken_path
         if broken and broken in path:
             error = OSError(errno.EIO, os.strerror(errno.EIO), path)
             raise errors.DiskError(f"{path}: {error.strerror} (made to fail for a test)", errno.EIO) from error
 
     def is_full(self, path: str) -> bool:
-        """Is there no space for a file of this path?"""
+        """True if a file of this path has no space."""
         full = self._now.full_path
         return bool(full) and full in path
 
     def check_space(self, path: str) -> None:
-        """`DiskError` where there is no space for a file of this path."""
+        """Raises `DiskError` if a file of this path has no space."""
         if self.is_full(path):
             error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
             raise errors.DiskError(f"cannot write {path}: {error.strerror} (made to fail for a test)") from error
 
     def wall_microseconds(self) -> int:
-        """The wall clock of servers in this process."""
+        """Wall clock of servers in this process."""
         return wall_microseconds() + int(self._now.clock_skew * 1e6)
 
     def delay_sync(self) -> None:
-        """Wait as long as a sync is to take longer."""
+        """Waits for the injected delay of a sync."""
         if self._now.disk_delay > 0:
             time.sleep(self._now.disk_delay)
 
@@ -82,7 +81,7 @@ FAULTS = Faults()
 
 
 class FaultyFileSystem:
-    """A file system on which `disk_delay` and `broken_path` take effect; otherwise the one that it wraps."""
+    """A file system with the effects of `disk_delay` and `broken_path`; otherwise the wrapped one."""
 
     def __init__(self, fs: FileSystem, faults: Faults = FAULTS):
         self._fs = fs

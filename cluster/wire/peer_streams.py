@@ -1,22 +1,22 @@
 """Messages between servers over long-lived Flight exchanges: one per pair of servers, for all tablets together.
 
-    send ──► outbox of the peer ──► its sender thread ──► PeerBatch as app_metadata ──► reader ──► receive
+send ──► outbox of the peer ──► its sender thread ──► PeerBatch as app_metadata ──► reader ──► receive
 
-Everything that waits for a peer when its sender comes to it travels in one `PeerBatch`. A sender works for one peer
-alone, so a peer that hangs holds up nobody else, and never who calls `send`: its outbox is bounded, and thrown away
-as a whole when it is full (Raft bears the loss).
+All messages that wait for a peer when its sender runs are sent in one `PeerBatch`. Each peer has its own sender, so an
+unresponsive peer delays no other one, and never the caller of `send`: its outbox is bounded, and dropped as a whole
+when it is full (Raft tolerates the loss).
 
-To wake a sender costs more than to write a small message. A thread that has said so (`FlightTransport.holding`) writes
-at its end what it sent meanwhile, where that cannot block: each batch tells how many bytes have been read the other
-way, and only `WINDOW` bytes, fewer than gRPC buffers, may be written so that are not known to be read.
+Waking a sender costs more than writing a small message. Within `FlightTransport.holding`, a thread therefore writes its
+messages itself at the end, if that cannot block. Each batch reports how many bytes have been read in the other
+direction, and only `WINDOW` bytes, fewer than gRPC buffers, may be written this way beyond the confirmed ones.
 
-Who has something to say first opens the exchange; what the other side has to say goes back on it. Where both opened one
-at the same time, the one of the server with the smaller id is kept. Nothing depends on it: both sides read every
-exchange that stands. An exchange that breaks is opened again, with a pause of 50 ms that doubles up to 1 s. One that a
-write has hung on for ten seconds, or on which messages have gone out for so long with nothing coming back, is given up.
+The server with the first message opens the exchange; the other side uses the same one. If both opened one at the same
+time, the one of the server with the smaller id is kept. Correctness does not depend on it: both sides read every open
+exchange. A broken exchange is opened again, after a pause of 50 ms that doubles up to 1 s. An exchange is abandoned
+after a write has hung for ten seconds, or after ten seconds of sending without a message from the peer.
 
-The lock of a link guards its outbox and which stream it writes on; a stream's own lock is held while it is written
-on, which may take long, and never taken with a link's lock held.
+The lock of a link guards its outbox and its choice of stream. A stream's own lock is held during writes, which may take
+long, and never acquired with a link's lock held.
 """
 
 from __future__ import annotations
@@ -50,37 +50,37 @@ from .security.tls import Credentials
 _logger = logging.getLogger("nyala.cluster.wire")
 
 BATCH_BYTES = 4 << 20
-"""Of one `PeerBatch`, about; a single message may be larger."""
+"""Approximate bytes of one `PeerBatch`; a single message may be larger."""
 OUTBOX_BYTES = 64 << 20
-"""Waiting for one peer; beyond it everything that waits is thrown away."""
+"""Most bytes that wait for one peer; beyond that, everything that waits is dropped."""
 GATHERING, BUSY_GATHERING, GATHERED_BYTES = 0.001, 0.002, 64 << 10
-"""Batches to one peer are so many seconds apart, unless so many bytes wait; the second where the last batch had several
-messages, so that more are likely to come."""
+"""Seconds between batches to one peer, unless this number of bytes waits. The second value applies after a batch of
+several messages, when more are likely to come."""
 WINDOW = 32 << 10
-"""Bytes on their way to a peer up to which whoever sends writes; what is more is its sender's."""
+"""Unconfirmed bytes up to which the sending thread writes itself; beyond that, its sender does."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Between attempts to open an exchange, in seconds."""
+"""Seconds between attempts to open an exchange."""
 SILENCE = 10.0
-"""Seconds after which an exchange that says nothing, or takes nothing, is given up."""
+"""Seconds after which an exchange that receives nothing, or accepts nothing, is abandoned."""
 
 _COMMAND = flight.FlightDescriptor.for_command(b"nyala.peers")
 _GOODBYE = b"bye"
-"""Asks the opener to close the exchange: only it can."""
+"""Requests that the opener closes the exchange: only it can."""
 _decoder = msgpack_decoder(PeerBatch)
 
 
 class _Stream:
-    """One exchange, opened by this side (`cancel` is given then) or by the other."""
+    """One exchange, opened by this side (with `cancel`) or by the other."""
 
     def __init__(self, writer: Any, cancel: Callable[[], None] | None):
         self._writer = writer
         self._cancel = cancel
-        # Held while the exchange is written on.
+        # Held during writes on the exchange.
         self._writing = threading.Lock()
         self.is_own = cancel is not None
         self.is_dead = False
         self.read = 0
-        """Bytes of messages that have come on it."""
+        """Bytes of messages that were received on it."""
         self._written = 0
         self._acknowledged = 0
         self._has_ended = False
@@ -88,7 +88,7 @@ class _Stream:
         self.opened = time.monotonic()
 
     def write(self, data: bytes) -> None:
-        """Send a message; `ServerUnavailable` where the exchange is broken."""
+        """Sends a message; raises `ServerUnavailable` if the exchange is broken."""
         with self._writing:
             if self.is_dead:
                 raise errors.ServerUnavailable("the exchange is closed")
@@ -103,11 +103,11 @@ class _Stream:
                 self.busy_since = None
 
     def takes(self, size: int) -> bool:
-        """Can so many bytes be written without blocking?"""
+        """True if this number of bytes can be written without blocking."""
         return self._written - self._acknowledged + size <= WINDOW
 
     def acknowledge(self, read: int) -> None:
-        """The other side has read so many bytes so far."""
+        """Records how many bytes the other side has read so far."""
         self._acknowledged = max(self._acknowledged, read)
 
     def is_hanging(self, now: float) -> bool:
@@ -115,32 +115,32 @@ class _Stream:
         return busy_since is not None and now - busy_since > SILENCE
 
     def give_up(self) -> None:
-        """No more is sent on it; where this side opened it, it ends."""
+        """Stops sending on it; if this side opened it, it ends."""
         self.is_dead = True
         if self._cancel is not None:
             self._cancel()
 
     def say_goodbye(self) -> None:
-        """Ask the other side to end it."""
+        """Requests that the other side ends it."""
         with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
             if not self._has_ended:  # a writer must not be touched once its exchange has ended (`wait_unused`)
                 self._writer.write_metadata(_GOODBYE)
 
     def finish(self) -> None:
-        """Let go of one of this side's that has ended."""
+        """Releases an ended exchange of this side."""
         self.give_up()
         with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
             self._writer.close()
 
     def wait_unused(self) -> None:
-        """Return when nobody writes on it, nor will: of one that the other side has ended."""
+        """For an exchange that the other side has ended: returns when no thread writes on it, nor will."""
         self.is_dead = True
         with self._writing:
             self._has_ended = True
 
 
 class _Link:
-    """What goes to one peer: an outbox, and a thread that empties it."""
+    """The outbox of one peer, and the thread that empties it."""
 
     def __init__(self, transport: FlightTransport, peer: Peer):
         self._transport = transport
@@ -150,13 +150,13 @@ class _Link:
         self._outbox_bytes = 0
         self._stream: _Stream | None = None
         self._turn: object | None = None
-        """Whose turn to write it is."""
+        """Held by the thread that writes."""
         self._is_closed = False
         self._pause = 0.0
         self._sent_at = 0.0
         self._gathering = GATHERING
         self.heard = 0.0
-        """When something last came from the peer, by `time.monotonic`."""
+        """When a message last came from the peer, by `time.monotonic`."""
         self._connection = Connection(peer.address, transport.tls)
         self._sender: threading.Thread | None = None
 
@@ -168,7 +168,9 @@ class _Link:
             if peer.address != self._peer.address:
                 self._move(peer)
             if self._outbox_bytes + size > OUTBOX_BYTES and self._outbox:
-                _logger.warning("%d messages to %s wait for too long and are dropped", len(self._outbox), peer.id)
+                _logger.warning(
+                    "%d messages to %s have waited for too long and are dropped", len(self._outbox), peer.id
+                )
                 self._outbox.clear()
                 self._outbox_bytes = 0
             self._outbox.append((tablet_id, message, size))
@@ -177,7 +179,7 @@ class _Link:
                 self._wake_sender()
 
     def _move(self, peer: Peer) -> None:
-        """The peer has another address now."""
+        """Handles a new address of the peer."""
         self._peer = peer
         self._connection.close()
         self._connection = Connection(peer.address, self._transport.tls)
@@ -186,7 +188,7 @@ class _Link:
         self._stream = None
 
     def _wake_sender(self) -> None:
-        """Needs the lock."""
+        """Wakes the sender. Needs the lock."""
         if self._sender is None:
             self._start_sender()
         else:
@@ -199,12 +201,12 @@ class _Link:
     # ---- writing at once -------------------------------------------------------------------------------------------
 
     def write_waiting(self) -> None:
-        """Write what waits, as far as that cannot block; what is left is the sender's."""
+        """Sends queued messages without blocking; the sender thread takes the rest."""
         turn = object()
         while True:
             with self._changed:
                 if self._turn is not None and self._turn is not turn:
-                    return  # who writes now looks once more
+                    return  # the present writer checks once more
                 stream = self._stream
                 if not self._outbox or stream is None or not self._can_write_on(stream):
                     self._turn = None
@@ -225,7 +227,7 @@ class _Link:
         return not (self._is_closed or stream.is_dead or self._is_silent(stream)) and stream.takes(self._outbox_bytes)
 
     def _is_silent(self, stream: _Stream) -> bool:
-        """Has nothing come on it for too long?"""
+        """True if nothing has arrived on it for too long."""
         return time.monotonic() - max(stream.opened, self.heard) >= SILENCE
 
     def _write(self, stream: _Stream, waiting: list[tuple[str, Message]]) -> None:
@@ -260,7 +262,7 @@ class _Link:
                 _logger.debug("no exchange with %s: %s", self._peer.id, error)
                 self._rest(me, stream)
             except Exception:
-                # A message that cannot be packed is lost; those that follow are not.
+                # A message that cannot be packed is lost; the following ones are not.
                 _logger.exception("messages to %s could not be sent", self._peer.id)
                 self._rest(me, stream)
             finally:
@@ -269,14 +271,14 @@ class _Link:
                         self._turn = None
 
     def _gather(self) -> None:
-        """Let small messages come together where the last batch has only just gone: under load a message costs both
-        servers more than what it says, and one that comes after a quiet moment does not wait."""
+        """Waits for more small messages if the last batch was sent only just before. Under load a message costs both
+        servers more than its content, and one that follows a quiet moment does not wait."""
         left = self._sent_at + self._gathering - time.monotonic()
         if left > 0 and self._outbox_bytes < GATHERED_BYTES:
             time.sleep(left)
 
     def _take(self) -> list[tuple[str, Message]]:
-        """What waits, oldest first, as far as one batch goes. Needs the lock."""
+        """Takes waiting messages, oldest first, up to the size of one batch. Needs the lock."""
         taken: list[tuple[str, Message]] = []
         size = 0
         peer = self._peer
@@ -288,7 +290,7 @@ class _Link:
         return [] if FAULTS.is_cut(peer.id, peer.address) else taken
 
     def _rest(self, me: threading.Thread, stream: _Stream | None) -> None:
-        """After a failure: give up the stream, and wait a while before the next is opened, unless there is one."""
+        """After a failure, abandons the stream, and pauses before the next is opened, unless there is one."""
         if stream is not None:
             stream.give_up()
         with self._changed:
@@ -298,10 +300,10 @@ class _Link:
                 self._stream = None
             self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, 2 * self._pause))
             if self._pause > SHORTEST_PAUSE:
-                # The peer is away: by the time that it is back, there is newer to say.
+                # The peer is down: by the time it is back, newer messages replace these.
                 self._outbox.clear()
                 self._outbox_bytes = 0
-            # An exchange that the peer opens ends the pause, as does the end of all.
+            # An exchange that the peer opens ends the pause, and so does `close`.
             self._changed.wait_for(lambda: self._is_closed or self._stream is not None, self._pause)
 
     def _stream_to_use(self) -> _Stream:
@@ -324,7 +326,7 @@ class _Link:
     # ---- streams ---------------------------------------------------------------------------------------------------
 
     def offer(self, stream: _Stream) -> bool:
-        """Write on this stream from now on, unless there is a better one; is it used?"""
+        """Offers a stream for writing; True if it is used, False if there is a better one."""
         own_id, spare = self._transport.own_id, None
         with self._changed:
             current = self._stream
@@ -342,14 +344,14 @@ class _Link:
         return True
 
     def lost(self, stream: _Stream) -> None:
-        """The stream has ended."""
+        """Handles the end of the stream."""
         stream.is_dead = True
         with self._changed:
             if self._stream is stream:
                 self._stream = None
 
     def check_hanging(self, now: float) -> None:
-        """Give up a stream that a write hangs on, and let another thread go on where it cannot be ended."""
+        """Abandons a stream on which a write hangs, and continues on another thread if it cannot be ended."""
         with self._changed:
             stream = self._stream
             if stream is None or not stream.is_hanging(now) or self._is_closed:
@@ -357,7 +359,7 @@ class _Link:
             self._stream = self._turn = None
             if not stream.is_own:
                 self._start_sender()
-        _logger.warning("a message to %s has hung for %.0f s: its exchange is given up", self._peer.id, SILENCE)
+        _logger.warning("a message to %s has hung for %.0f s: its exchange is abandoned", self._peer.id, SILENCE)
         stream.give_up()
 
     def close(self) -> None:
@@ -378,18 +380,18 @@ _held: HeldBack[_Link] = HeldBack(each(_Link.write_waiting))
 
 
 class FlightTransport:
-    """Carries messages to and from other servers (`peers.Transport`).
+    """Transport of messages to and from other servers (`peers.Transport`).
 
     Parameters
     ----------
     server : callable
-        This server as its peers know it.
+        Returns this server as a peer.
     clock : HybridClock
-        Goes out with each batch, and takes note of each that comes.
+        Sent with each batch, and updated by each received one.
     receive : callable
-        Takes what comes, from several threads; it should not take long.
+        Receives batches, from several threads; it should return soon.
     tls : Credentials, optional
-        With what servers convince each other; None: nothing is encrypted.
+        For authentication between servers; None: no encryption.
     """
 
     def __init__(
@@ -419,21 +421,21 @@ class FlightTransport:
         return self._server().id
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
-        """Send a message some time soon; returns at once."""
+        """Sends a message soon; returns at once."""
         link = self._links.get(peer.id)
         if link is None:
             link = self._link(peer)
-        if link is not None and not FAULTS.is_cut(peer.id, peer.address):  # now, and again when it would go
+        if link is not None and not FAULTS.is_cut(peer.id, peer.address):  # checked now, and again when it is written
             link.send(peer, tablet_id, message)
 
     @staticmethod
     def holding() -> AbstractContextManager[None]:
-        """Hold back what this thread sends, and write it at the end, as far as that cannot block. To be left without
-        any lock."""
+        """Holds back this thread's messages, and writes them at the end, as far as that cannot block. Must be left
+        without any lock held."""
         return _held.turn()
 
     def serve(self, flight_context: Any, reader: Any, writer: Any) -> None:
-        """Read an exchange that another server has opened, until it ends: the `exchange` of `RpcServer`."""
+        """Reads an exchange that another server has opened, until it ends: the `exchange` of `RpcServer`."""
         stream = _Stream(writer, None)
         with self._lock:
             if self._is_closed:
@@ -460,7 +462,7 @@ class FlightTransport:
             stream.wait_unused()
 
     def close(self) -> None:
-        """Send and receive no more; all exchanges end."""
+        """Stops sending and receiving; all exchanges end."""
         with self._lock:
             self._is_closed = True
             links, accepted, watcher = list(self._links.values()), list(self._accepted), self._watcher
@@ -469,7 +471,7 @@ class FlightTransport:
         for link in links:
             link.close()
         for stream in accepted:
-            # Only its opener can end it. It may hang, which is not waited for.
+            # Only its opener can end it. The request may hang, so it is not waited for.
             threading.Thread(target=stream.say_goodbye, name="nyala-peer-goodbye", daemon=True).start()
         if watcher is not None:
             watcher.join()
@@ -480,11 +482,11 @@ class FlightTransport:
     # ---- for links -------------------------------------------------------------------------------------------------
 
     def packed(self, messages: list[tuple[str, Message]], read: int) -> bytes:
-        """A batch of these messages, as it travels."""
+        """Returns a packed batch of these messages."""
         return pack(PeerBatch(self._server(), self._clock.now(), tuple(messages), read))
 
     def open(self, connection: Connection, peer: Peer, link: _Link) -> _Stream:
-        """Open an exchange with a peer; `ServerUnavailable` where that fails at once."""
+        """Opens an exchange with a peer; raises `ServerUnavailable` if that fails at once."""
         FAULTS.check(peer.id, peer.address)
         client = connection.client()
         try:
@@ -517,7 +519,7 @@ class FlightTransport:
             if not stream.is_dead:
                 _logger.info("the exchange with %s ended: %s", connection.address, connection.explained(error))
         except Exception:
-            _logger.exception("the exchange with %s is given up", connection.address)
+            _logger.exception("the exchange with %s is abandoned", connection.address)
         finally:
             link.lost(stream)
             stream.finish()
@@ -563,7 +565,8 @@ class FlightTransport:
             self._receive(batch)
 
     def _refuse(self, batch: PeerBatch) -> None:
-        """Drop what a server says whose clock is too far ahead, as if it were cut off: it neither leads nor votes."""
+        """Drops the messages of a server whose clock is too far ahead, as if it were partitioned: it neither leads nor
+        votes."""
         if batch.sender.id not in self._wrong_clocks:
             self._wrong_clocks.add(batch.sender.id)
             _logger.error(
@@ -573,7 +576,7 @@ class FlightTransport:
 
 
 def _size(message: Message) -> int:
-    """About how many bytes it has."""
+    """Returns its approximate number of bytes."""
     if isinstance(message, AppendRequest) and message.entries:
         return 64 + sum(32 + len(entry.body) for entry in message.entries)
     return 64

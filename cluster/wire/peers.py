@@ -1,4 +1,4 @@
-"""Messages between servers: many tablets' in one."""
+"""Messages between servers, for many tablets in one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..raft.messages import Message, Peer
 
 
 class PeerBatch(Struct, frozen=True, array_like=True):
-    """What one server tells another in one message: for any number of tablets, (tablet id, message) each. `clock` is
-    the sender's hybrid time, `read` how many bytes of messages it has read so far on the exchange that this goes by."""
+    """A message from one server to another for any number of tablets: (tablet id, message) each. `clock` is the
+    sender's hybrid time, `read` the bytes of messages that it has read so far on this exchange."""
 
     sender: Peer
     clock: int
@@ -20,7 +20,7 @@ class PeerBatch(Struct, frozen=True, array_like=True):
 
 
 class Transport(Protocol):
-    """Carries messages between servers; may lose them, delay them and change their order, but not their content."""
+    """Carries messages between servers; may lose, delay and reorder them, but not change their content."""
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
-        """Returns at once. Messages for one server that wait together travel together."""
+        """Sends a message; returns at once. Waiting messages for one server are batched."""

@@ -1,15 +1,14 @@
 """Serving methods, scans and peer streams on one port.
 
-    do_action     a method: decoded, handed to its handler, answered with the handler's reply or error
+    do_action     a method: decoded, passed to its handler, answered with the handler's reply or error
     do_get        a scan: batches as they are made, a `ScanEnd` last (`rows.scan_streams`)
-    do_exchange   peer messages, or small calls, for as long as it stands (`peer_streams`, `calls.call_service`)
+    do_exchange   peer messages, or small calls, for the exchange's lifetime (`peer_streams`, `calls.call_service`)
 
-gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much,
-with `ServerOverloaded`, before anything is decoded or done: calls, scans and both kinds of streams each have their
-limit, and so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs
-come to its end.
+gRPC gives each call a thread of its own, without a limit. So the server counts them and refuses excess ones, with
+`ServerOverloaded`, before anything is decoded or done. Calls, scans and both kinds of streams each have their limit,
+and so have bodies. A draining server refuses all new work with `ServerUnavailable` and lets running work end.
 
-With `Credentials` it speaks TLS alone, to those whose certificate its CA has signed, and each method asks whether the
+With `Credentials` it accepts only TLS, with certificates that its CA has signed, and checks for each method that the
 certificate's role may call it (`access`).
 """
 
@@ -61,26 +60,26 @@ from .security.tls import Credentials
 _logger = logging.getLogger("nyala.cluster.wire")
 
 LONGEST_CALL = 24 * 3600.0
-"""Seconds; no deadline is further away, whatever the caller says."""
+"""Seconds; no deadline is further away, whatever the caller sends."""
 
 CALL_THREADS = 64
-"""For calls of streams that may have to wait."""
+"""Threads for calls of streams that may have to wait."""
 
 _CUT_SECONDS = 5.0
-"""Handlers have so long to notice that their connections are cut."""
+"""Seconds for handlers to notice that their connections are cut."""
 
 Later = Callable[[Any, "CallContext", Answer], bool]
-"""Answers a request without waiting: at once, or from another thread when what it waits for has come about. False, with
-nothing done and nothing answered, where it would have to wait; what it raises is the answer."""
+"""Answers a request without waiting: at once, or from another thread when its result is ready. False, with nothing done
+and nothing answered, if it would have to wait; its error is the reply."""
 Scan = Callable[[ScanTablet, "CallContext"], Iterator[Batch | ScanEnd]]
 Exchange = Callable[[Any, Any, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server takes on at once. `growing` are the methods that need memory which they do not give back. `streams`
-    counts scans that were given up too, until their readers go away: each has a thread of gRPC. `connection_bytes` and
-    `all_bytes` are what gRPC may hold of messages that are not whole yet (`security.receive_guard`)."""
+    """Limits on concurrent work of a server. `growing` are the methods that need memory which they do not release.
+    `streams` counts abandoned scans too, until their readers go away: each has a thread of gRPC. `connection_bytes` and
+    `all_bytes` are what gRPC may hold of incomplete messages (`security.receive_guard`)."""
 
     calls: int = 256
     scans: int = 64
@@ -96,7 +95,7 @@ class Limits:
 
 
 class CallContext:
-    """A call as its handler sees it: who calls, and until when the caller waits."""
+    """A call as its handler sees it: the caller, and its deadline."""
 
     __slots__ = ("_flight", "_is_stopped", "caller", "deadline")
 
@@ -114,32 +113,32 @@ class CallContext:
 
     @property
     def address(self) -> str:
-        """Where the call came from."""
+        """The caller's address."""
         return address_of(self._flight)
 
     def remaining(self) -> float:
-        """Seconds until the caller gives up; not below 0."""
+        """Seconds until the caller's deadline; not below 0."""
         return max(0.0, self.deadline - time.monotonic())
 
     def is_cancelled(self) -> bool:
-        """Is nobody waiting for the answer any more? Long work asks now and then."""
+        """True if the call has no waiting caller any more. Long work checks it now and then."""
         return time.monotonic() >= self.deadline or self._is_stopped() or bool(self._flight.is_cancelled())
 
     @property
     def room(self) -> int:
-        """So many bytes of an answer can be sent without waiting for its reader, as far as is known."""
+        """Bytes of a reply that can be sent without waiting for its reader, as far as is known."""
         return getattr(self._flight, "room", MAX_BODY_BYTES)
 
     def check(self) -> None:
-        """`DeadlineExceeded` or `Cancelled` where nobody waits any more."""
+        """Raises `DeadlineExceeded` or `Cancelled` if the call has no waiting caller any more."""
         if time.monotonic() >= self.deadline:
-            raise errors.DeadlineExceeded("the call's time was up before it was done")
+            raise errors.DeadlineExceeded("the call's deadline passed before it was done")
         if self.is_cancelled():
             raise errors.Cancelled("the call was cancelled")
 
 
 class _Gate:
-    """Counts the calls of one kind that are under way, at most `limit`."""
+    """Counts the running calls of one kind, at most `limit`."""
 
     def __init__(self, what: str, limit: int):
         self._what = what
@@ -154,7 +153,7 @@ class _Gate:
     def enter(self) -> None:
         with self._changed:
             if self._count >= self._limit:
-                raise errors.ServerOverloaded(f"the server has {self._count} {self._what} at once, and takes no more")
+                raise errors.ServerOverloaded(f"the server has {self._count} {self._what} at once, and accepts no more")
             self._count += 1
 
     def leave(self) -> None:
@@ -171,35 +170,35 @@ class _Gate:
             self.leave()
 
     def wait_empty(self, deadline: float) -> bool:
-        """Wait until none is under way; False where `deadline` (monotonic) came first."""
+        """Waits until none is running; False at `deadline` (monotonic)."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._count, max(0.0, deadline - time.monotonic()))
 
 
 class RpcServer:
-    """A server on a port: it listens from the beginning (`address` is known then) and answers from `start` on.
+    """A server on a port: it listens from its construction (`address` is known then) and serves from `start` on.
 
     Parameters
     ----------
     bind : str
         "host:port"; port 0 takes a free one.
     clock : HybridClock
-        Goes out with each answer, and takes note of each request's.
+        Sent with each reply, and updated by each request.
     handlers : mapping
-        By class of request: takes it and its `CallContext`, gives the reply or raises. Called from many threads. May be
-        set later, as may `scan` and `exchange`, until `start`.
+        By class of request: a function of it and its `CallContext` that returns the reply or raises. Called from many
+        threads. May be set later, as may `scan` and `exchange`, until `start`.
     scan : callable, optional
-        Reads a tablet: batches, and a `ScanEnd` as the last item. It is closed where the reader goes away.
+        Reads a tablet: batches, and a `ScanEnd` as the last item. It is closed if the reader goes away.
     exchange : callable, optional
         Serves a peer stream: (Flight's context, reader, writer).
     later : mapping, optional
-        By class of request, besides its handler: answers it without waiting, where it came on a stream of calls.
+        By class of request, besides its handler: answers it without waiting, if it came on a stream of calls.
     id : str
         The server's own.
     is_overloaded : callable, optional
-        Why the server takes no more into its memory now; "" where it does.
+        Returns the reason for which the server accepts no more into its memory now; "" if it does.
     tls : Credentials, optional
-        The server's own; None: nothing is encrypted, and everybody may call everything.
+        The server's own; None: no encryption, and every caller may call everything.
     """
 
     def __init__(
@@ -228,7 +227,7 @@ class RpcServer:
         self._decoder = request_decoder()
         self._state = "starting"
         self._failure = ""
-        """Which thread has died, and of what."""
+        """The thread that has died, and its error."""
         self._stopped = threading.Event()
         self._ending: threading.Thread | None = None
         self._calls = _Gate("calls", limits.calls)
@@ -237,7 +236,7 @@ class RpcServer:
         self._exchanges = _Gate("peer streams", limits.exchanges)
         self._call_streams = _Gate("streams of calls", limits.call_streams)
         self.around: Callable[[], AbstractContextManager[object]] = nullcontext
-        """Makes what a thread is in while it deals with small calls; set before `start`."""
+        """Makes the context manager within which a thread processes small calls; set before `start`."""
         self._call_service = CallService(self.take, lambda: self.around())
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
         self._expiries = Expiries(limits.idle_scan_seconds, self._thread_failed)
@@ -253,33 +252,33 @@ class RpcServer:
         stop_at_exit(self)
 
     def start(self) -> None:
-        """Answer calls from now on."""
+        """Starts serving calls."""
         self._late_answers.start()
         self._guard.start()
         self._state = "running"
 
     def drain(self, grace: float = 10.0) -> bool:
-        """Turn away what is new, and wait for the calls and scans that run, at most `grace` seconds; did all end?"""
+        """Refuses new work, and waits for running calls and scans, at most `grace` seconds; True if all ended."""
         if self._state != "stopped":
             self._state = "draining"
         deadline = time.monotonic() + grace
         return self._calls.wait_empty(deadline) & self._scans.wait_empty(deadline)
 
     def stop(self, grace: float = 5.0, cut: bool = False) -> bool:
-        """Stop listening. Scans end with an error at their next batch. Stopping again waits once more.
+        """Stops listening. Scans end with an error at their next batch. A repeated call waits once more.
 
         Parameters
         ----------
         grace : float
             Seconds that calls and streams have to end.
         cut : bool
-            True: connections are cut then. False: what runs is left to end by itself.
+            True: connections are cut then. False: running work is left to end by itself.
 
         Returns False if calls still run.
         """
         self._state = "stopped"
         self._stopped.set()
-        self._call_service.close()  # a port with a stream open is not given up
+        self._call_service.close()  # a port with an open stream is not released
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
         self._late_answers.close()
@@ -301,13 +300,14 @@ class RpcServer:
 
     @property
     def under_way(self) -> Mapping[str, int]:
-        """How many calls, scans and peer streams there are at this moment."""
+        """Returns the numbers of running calls, scans and peer streams."""
         return {"calls": self._calls.count, "scans": self._scans.count, "exchanges": self._exchanges.count}
 
     # ---- methods ----------------------------------------------------------------------------------------------------
 
     def answer(self, body: pa.Buffer, flight_context: Any) -> bytes:
-        """The reply to a request's body, as bytes; Flight's own error for what may not understand one."""
+        """Returns the reply to a request's body, as bytes; Flight's own error for a caller that may not understand
+        one."""
         self._guard.note(address_of(flight_context), body.size)
         try:
             _check_size(body.size, self.limits.body_bytes)
@@ -318,11 +318,13 @@ class RpcServer:
             raise flight_error(error) from None
 
     def take(self, body: bytes, stream: AnswerStream, send: Callable[[bytes], None]) -> None:
-        """Deal with a call of a stream: what `send` takes is its reply, now or later."""
+        """Processes a call of a stream: `send` receives its reply, now or later."""
         try:
             _check_size(len(body), self.limits.body_bytes)
             if not stream.room:
-                raise errors.ServerOverloaded("this client does not read its answers: no more calls are taken from it")
+                raise errors.ServerOverloaded(
+                    "this client does not read its replies: no more calls are accepted from it"
+                )
             self._calls.enter()
         except errors.Error as error:
             send(self._packed(error))
@@ -359,7 +361,7 @@ class RpcServer:
             return self._packed(error)
 
     def _begun(self, envelope: RequestEnvelope, flight_context: Any) -> CallContext:
-        """The context of a call that may be done now, by this caller; raises otherwise."""
+        """Returns the context of a call that this caller may make now; raises otherwise."""
         if self._is_secure:
             what = type(envelope.method).__name__
             self._check(flight_context, what, lambda identity: check_request(identity, envelope.method))
@@ -387,7 +389,7 @@ class RpcServer:
         return context.identity if self._is_secure else context.caller.id or context.caller.address
 
     def _check(self, flight_context: Any, what: str, check: Callable[[str], None]) -> None:
-        """Raise what `check` does of the caller's identity, and log it."""
+        """Runs `check` on the caller's identity; logs and raises its error."""
         identity = identity_of(flight_context)
         try:
             check(identity)
@@ -401,12 +403,12 @@ class RpcServer:
         return pack(ReplyEnvelope(self._clock.now(), self.id, reply))
 
     def _context(self, envelope: RequestEnvelope, flight_context: Any, always: bool = False) -> CallContext:
-        """The call's context; raises where it is not to be served now."""
+        """Returns the call's context; raises if the call cannot be served now."""
         if not always:
             FAULTS.check(envelope.caller.id, envelope.caller.address)
         self._check_state()
-        if not envelope.remaining > 0:  # nor is it a number
-            raise errors.DeadlineExceeded("the call's time was up when it came")
+        if not envelope.remaining > 0:  # also refuses NaN
+            raise errors.DeadlineExceeded("the call's deadline had passed when it arrived")
         deadline = time.monotonic() + min(envelope.remaining, LONGEST_CALL)
         return CallContext(envelope.caller, deadline, flight_context, self._stopped.is_set)
 
@@ -430,7 +432,7 @@ class RpcServer:
     # ---- streams ----------------------------------------------------------------------------------------------------
 
     def stream(self, ticket: bytes, flight_context: Any) -> Iterator[Any]:
-        """The messages of a scan; what goes wrong is the last of them."""
+        """Yields the messages of a scan; an error is the last of them."""
         self._guard.note(address_of(flight_context), len(ticket))
         try:
             if self._is_secure:
@@ -462,7 +464,7 @@ class RpcServer:
         return self.scan(envelope.method, context), context.check
 
     def serve_exchange(self, flight_context: Any, command: bytes, reader: Any, writer: Any) -> None:
-        """Serve a peer stream, or a stream of calls, until it ends."""
+        """Serves a peer stream, or a stream of calls, until it ends."""
         reader = CountedReader(reader, address_of(flight_context), self._guard)
         try:
             self._check_state()
@@ -485,11 +487,11 @@ class RpcServer:
 
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
-        raise errors.ProtocolError(f"a message of {size} bytes is too large: this server takes up to {limit}")
+        raise errors.ProtocolError(f"a message of {size} bytes is too large: this server accepts up to {limit}")
 
 
 class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
-    """Hands everything to the `RpcServer`. (`serve()` is never called: it would take the process's signals.)"""
+    """Passes everything to the `RpcServer`. (`serve()` is never called: it would handle the process's signals.)"""
 
     def __init__(self, rpc: RpcServer, address: str, tls: Credentials | None):
         self._rpc = rpc

@@ -1,8 +1,8 @@
 """The server's end of streams of calls (`calls.call_streams` draws both).
 
-Answers that come about together travel together: `gathering` holds back what its thread answers until its end, and then
-writes one frame for each stream. The thread that reads a stream does so for each frame of calls, and whoever completes
-what calls wait for does so for all that was completed at once.
+Replies that are ready at the same time are batched: `gathering` holds back the replies of its thread until its end, and
+then writes one frame for each stream. The thread that reads a stream uses it for each frame of calls, and the thread
+that completes waiting calls uses it for all that were completed together.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .exchanges import messages
 from .turn_batching import HeldBack, Turn, each
 
 OUTBOX_BYTES = 16 << 20
-"""Answers that may wait for one client. With more than that, its calls are refused until it has read some; what was
-begun before is answered all the same. With twice as much, not even its calls are read."""
+"""Bytes of replies that may wait for one client. With more than that, its calls are refused until it has read some;
+calls begun before are answered all the same. With twice as much, its calls are not read either."""
 
 Take = Callable[[bytes, "AnswerStream", Callable[[bytes], None]], None]
-"""Deals with a request's body: (body, the stream that it came by, what takes the answer, now or later)."""
+"""Processes a request's body: (body, its stream, receiver of the reply, now or later)."""
 _calls = msgpack_decoder(CallFrame)
 
 
 class AnswerStream:
-    """Where the answers to one client go. Safe to use from many threads."""
+    """Sends replies to one client. Thread-safe."""
 
     def __init__(self, writer: Any, identity: str, peer: str = ""):
         self._writer = writer
@@ -46,13 +46,13 @@ class AnswerStream:
         self._is_last = False
         self._is_dead = False
         self._written = threading.Condition(self._lock)
-        """Told when nobody writes any more, and when there is room again."""
+        """Notified when the last writer ends, and when there is room again."""
         self._thread: threading.Thread | None = None
-        """Writes where the client may not be reading: whom it makes wait is to be nobody else."""
+        """Writes if the client may not be reading, so that it blocks no other thread."""
         self._asked = threading.Semaphore(0)
 
     def answer(self, number: int, body: bytes) -> None:
-        """Send an answer, soon."""
+        """Sends a reply soon."""
         with self._lock:
             if self._is_dead:
                 return
@@ -63,39 +63,39 @@ class AnswerStream:
 
     @property
     def room(self) -> int:
-        """For so many bytes more an answer need not wait long, as far as is known; 0 where the client does not read."""
+        """Bytes of replies that can be sent without a long wait, as far as is known; 0 if the client does not read."""
         return max(0, OUTBOX_BYTES - self._outbox_bytes)
 
     def wait_room(self) -> None:
-        """Return when there is room for refusals, at least."""
+        """Returns when there is room for refusals, at least."""
         with self._written:
             self._written.wait_for(lambda: self._is_dead or self._outbox_bytes <= 2 * OUTBOX_BYTES)
 
     def is_cancelled(self) -> bool:
-        """Does nobody read any more?"""
+        """True if the stream has no reader any more."""
         return self._is_dead
 
     def peer_identity(self) -> bytes:
-        """As Flight's context: who the client is, by its certificate."""
+        """As in Flight's context: the client's identity, from its certificate."""
         return self._identity.encode()
 
     def peer(self) -> str:
-        """As Flight's context: the client's address."""
+        """As in Flight's context: the client's address."""
         return self._peer
 
     def say_goodbye(self) -> None:
-        """Ask the client, which alone can end the stream, to do so when it has its answers."""
+        """Requests that the client ends the stream, which only it can do, when it has its replies."""
         with self._lock:
             self._is_last = True
         self.send()
 
     def was_read(self, size: int) -> None:
-        """The client has read so many bytes of answers more."""
+        """Records that the client has read more bytes of replies."""
         with self._lock:
             self._unread -= size
 
     def send(self) -> None:
-        """Write what waits, unless another thread is at it."""
+        """Writes waiting replies, unless another thread is writing."""
         with self._lock:
             if self._is_writing or self._is_dead:
                 return
@@ -111,7 +111,7 @@ class AnswerStream:
     def _write_when_asked(self) -> None:
         while True:
             self._asked.acquire()
-            if not self._is_writing:  # nobody has asked: the stream has ended
+            if not self._is_writing:  # the stream has ended
                 return
             self._write_all()
 
@@ -131,7 +131,7 @@ class AnswerStream:
                 self._writer.write_metadata(pack(AnswerFrame(tuple(answers), is_last)))
             except BaseException as error:
                 with self._lock:
-                    self._is_dead = True  # who reads the stream sees why
+                    self._is_dead = True  # the thread that reads the stream gets the error
                     self._written.notify_all()
                 if not isinstance(error, pa.ArrowException | OSError | ValueError):
                     with self._lock:
@@ -139,7 +139,7 @@ class AnswerStream:
                     raise
 
     def end(self) -> None:
-        """Return when nobody writes any more, nor will: the stream has ended, and must not be touched then."""
+        """Returns when no thread is writing, nor will be: the stream has ended, and must not be touched then."""
         with self._written:
             self._is_dead = True
             self._written.wait_for(lambda: not self._is_writing)
@@ -150,7 +150,7 @@ _held: HeldBack[AnswerStream] = HeldBack(each(AnswerStream.send))
 
 
 def gathering() -> Turn[AnswerStream]:
-    """Hold back this thread's answers, and send them at the end, one frame for each stream."""
+    """Holds back this thread's replies, and sends them at the end, one frame for each stream."""
     return _held.turn()
 
 
@@ -160,9 +160,9 @@ class CallService:
     Parameters
     ----------
     take : callable
-        Deals with each call.
+        Processes each call.
     around : callable
-        Makes what a thread is in while it deals with the calls of a frame.
+        Makes the context manager within which a thread processes the calls of a frame.
     """
 
     def __init__(self, take: Take, around: Callable[[], contextlib.AbstractContextManager[object]]):
@@ -174,12 +174,12 @@ class CallService:
         self._is_closing = False
 
     def serve(self, reader: Any, writer: Any, identity: str = "", peer: str = "") -> None:
-        """Read a stream until its client ends it. `ProtocolError` where what comes are no calls. `identity` is the
-        client's, by its certificate, `peer` its address."""
+        """Reads a stream until its client ends it. Raises `ProtocolError` for malformed frames. `identity` is the
+        client's, from its certificate, `peer` its address."""
         stream = AnswerStream(writer, identity, peer)
         with self._lock:
             if self._is_closing:
-                raise errors.ServerUnavailable("the server takes no more calls")
+                raise errors.ServerUnavailable("the server accepts no more calls")
             self._streams.add(stream)
         try:
             read = 0
@@ -190,7 +190,7 @@ class CallService:
                     read = frame.read
                 with gathering(), self._around():
                     for number, body in frame.calls:
-                        # Not Flight's context, which ends with the stream: what was begun goes on.
+                        # Not Flight's context, which ends with the stream: calls in progress continue.
                         self._take(body, stream, _Answer(stream, number))
                 stream.wait_room()
         finally:
@@ -199,7 +199,7 @@ class CallService:
             stream.end()
 
     def close(self) -> None:
-        """Take no more streams, and ask the clients to end theirs."""
+        """Accepts no more streams, and requests that the clients end theirs."""
         with self._lock:
             self._is_closing = True
             streams = list(self._streams)
@@ -208,7 +208,7 @@ class CallService:
 
 
 class _Answer:
-    """Takes the answer to one call."""
+    """Receives the reply to one call."""
 
     __slots__ = ("_number", "_stream")
 
@@ -221,6 +221,6 @@ class _Answer:
 
 
 def _frames(reader: Any) -> Iterator[bytes]:
-    """The frames until the stream ends, however that is: its client sees to what was under way."""
+    """Yields frames until the stream ends, for whatever reason: the client handles its calls in progress."""
     with contextlib.suppress(errors.Error):
         yield from messages(reader, "the client")

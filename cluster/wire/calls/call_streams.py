@@ -1,19 +1,19 @@
-"""Small calls on one long exchange per client and server, many at a time: a third of what a call of its own costs.
+"""Small calls on one long exchange per client and server, many at a time: a third of the cost of separate calls.
 
     client                                                     server
     call ─► outbox ─┐                                          ┌─► answered at once by the reading thread, or
-    call ─► outbox ─┼─► CallFrame(read, ((7, body), (8, body))) ─┤   when what it waits for has come about, or
-    call ─► outbox ─┘                                          └─► by a thread of a pool, where it may have to wait
+    call ─► outbox ─┼─► CallFrame(read, ((7, body), (8, body))) ─┤   by the thread that completes what it waits for, or
+    call ─► outbox ─┘                                          └─► by a thread of a pool, if it may have to wait
        ▲                                                             │
        └── by number ◄── AnswerFrame(((8, body), ...)) ◄─────────────┘
 
-Bodies are those of calls that go by themselves (`envelope`), and mean the same. The thread of whoever finds nobody
-writing writes everything that waits; what comes meanwhile goes with its next frame. So under load frames fill by
-themselves, and nobody waits for a frame to fill.
+Bodies are those of separate calls (`envelope`), with the same meaning. A thread that finds no other thread writing
+writes all waiting calls; later ones go into its next frame. So under load frames fill by themselves, and no call waits
+for a frame to fill.
 
-Neither side ever blocks on a peer that does not read. A call goes on the stream only while less than `WINDOW` bytes of
-calls are unanswered there (otherwise it goes by itself), and a frame tells how many bytes of answers have been read, so
-that the server knows when another thread had better do the writing. Both windows are smaller than gRPC's own.
+Neither side ever blocks on a peer that does not read. A call uses the stream only while less than `WINDOW` bytes of
+calls are unanswered there; otherwise it is sent separately. A frame reports how many bytes of replies have been read,
+so the server can leave the writing to another thread. Both windows are smaller than gRPC's own.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ from .turn_batching import HeldBack, Turn, each
 
 COMMAND = b"nyala.calls"
 WINDOW = 48 << 10
-"""Bytes that may be on their way in one direction without word that they were read; gRPC's own window has 64 KiB."""
+"""Bytes that may be in transit in one direction without confirmation that they were read; gRPC's own window has 64
+KiB."""
 
 _CLOSE_SECONDS = 2.0
 
 LOOK_SECONDS = 0.05
-"""So often whoever waits for an answer may look whether it is wanted still."""
+"""Seconds between two calls of `look` while waiting for a reply."""
 
 
 class CallFrame(Struct, frozen=True, array_like=True):
-    """Calls by number. `read`: the bytes of answers that the client has read on this stream so far."""
+    """Calls by number. `read`: the bytes of replies that the client has read on this stream so far."""
 
     read: int
     calls: tuple[tuple[int, bytes], ...]
 
 
 class AnswerFrame(Struct, frozen=True, array_like=True):
-    """Answers by the numbers of their calls. `is_last`: the server takes no more calls on this stream."""
+    """Replies by the numbers of their calls. `is_last`: the server accepts no more calls on this stream."""
 
     answers: tuple[tuple[int, bytes], ...]
     is_last: bool = False
@@ -63,12 +64,12 @@ _answers = msgpack_decoder(AnswerFrame)
 
 
 def size_of(body: bytes) -> int:
-    """What a body counts in a window."""
+    """Returns the bytes of a body that count in a window."""
     return len(body) + 32
 
 
 class _Waiting:
-    """A call without an answer yet; the lock is released when there is one, or an error."""
+    """A call without a reply yet; the lock is released when there is one, or an error."""
 
     __slots__ = ("answer", "arrived", "error", "size")
 
@@ -81,7 +82,7 @@ class _Waiting:
 
 
 def _has_arrived(waiting: _Waiting, timeout: float, look: Callable[[], None] | None) -> bool:
-    """Wait for the answer, and say whether it came in time."""
+    """Waits for the reply; True if it came in time."""
     end = time.monotonic() + timeout
     while look is not None and (left := end - time.monotonic()) > LOOK_SECONDS:
         if waiting.arrived.acquire(timeout=min(left, LOOK_SECONDS)):
@@ -91,7 +92,7 @@ def _has_arrived(waiting: _Waiting, timeout: float, look: Callable[[], None] | N
 
 
 class BegunCall:
-    """A call that has been sent. Who does not want its answer any more forgets it."""
+    """A call that has been sent. A caller that does not need its reply drops it."""
 
     __slots__ = ("_number", "_sent", "_stream", "_waiting")
 
@@ -102,18 +103,18 @@ class BegunCall:
         self._sent = time.monotonic()
 
     def answer(self, timeout: float, look: Callable[[], None] | None = None) -> bytes:
-        """The answer. `ServerUnavailable` where the stream breaks meanwhile, `DeadlineExceeded` after so many seconds
-        of waiting. `look` is called now and then meanwhile; what it raises ends the waiting."""
+        """Returns the reply. Raises `ServerUnavailable` if the stream breaks meanwhile, `DeadlineExceeded` after
+        `timeout` seconds of waiting. `look` is called now and then meanwhile; its error ends the wait."""
         return self._stream.answer(self._number, self._waiting, self._sent, timeout, look)
 
 
 class AloneCall:
-    """A call that goes by itself, made by a thread of its own meanwhile, until somebody wants its answer.
+    """A separate call, made by its own thread until its reply is requested.
 
     Parameters
     ----------
     call : callable
-        Makes it, and returns its answer.
+        Makes it, and returns its reply.
     address : str
         For errors.
     """
@@ -143,7 +144,7 @@ class AloneCall:
 
 
 class CallStream:
-    """The client's end. Safe to use from many threads.
+    """The client's end. Thread-safe.
 
     Parameters
     ----------
@@ -151,14 +152,14 @@ class CallStream:
     address : str
         For errors.
     broken : callable
-        Told the error for which the stream ended, if it was not this side that ended it.
+        Called with the error for which the stream ended, unless this side ended it.
     """
 
     def __init__(self, client: flight.FlightClient, address: str, broken: Callable[[errors.Error], None]):
         self._address = address
         self._broken = broken
         self._numbers = itertools.count(1)
-        # Held while the exchange is written on; taken before the other.
+        # Held during writes on the exchange; acquired before the other.
         self._writing = threading.Lock()
         # Guards all below.
         self._lock = threading.Lock()
@@ -180,12 +181,12 @@ class CallStream:
 
     @property
     def is_over(self) -> bool:
-        """Are no more calls taken?"""
+        """True if no more calls are accepted."""
         return self._is_over
 
     def begin(self, body: bytes) -> BegunCall | None:
-        """Send a request's body, at the end of `sending_together` where the thread is in that; None, with nothing sent,
-        where the call must go by itself."""
+        """Sends a request's body, at the end of `sending_together` within that context; None, with nothing sent, if the
+        call must be sent separately."""
         size = size_of(body)
         waiting = _Waiting(size)
         with self._lock:
@@ -214,17 +215,17 @@ class CallStream:
 
     def _timed_out(self, number: int, sent: float) -> None:
         with self._lock:
-            # It stays among those that wait: for all that is known its bytes have not been read.
+            # It stays among the waiting calls: its bytes may be unread.
             if number not in self._waiting:
                 return
             is_silent = self._heard < sent
         error = errors.DeadlineExceeded(f"{self._address} has not answered in time")
         if is_silent:
-            self._give_up(errors.ServerUnavailable(f"{self._address} says nothing any more"))
+            self._give_up(errors.ServerUnavailable(f"{self._address} does not respond any more"))
         raise error
 
     def send(self) -> None:
-        """Write what waits. For the one thread that is to do so."""
+        """Writes waiting calls. For the one writing thread."""
         while True:
             with self._lock:
                 calls, self._outbox = self._outbox, []
@@ -240,7 +241,7 @@ class CallStream:
                     errors.ServerUnavailable(f"the connection to {self._address} broke: {flight_text(error)}")
                 )
 
-    # ---- answers -------------------------------------------------------------------------------------------------
+    # ---- replies -----------------------------------------------------------------------------------------------------
 
     def _read_answers(self) -> None:
         error: errors.Error = errors.ServerUnavailable(f"{self._address} has ended its stream of calls")
@@ -251,7 +252,7 @@ class CallStream:
         except errors.Error as raised:
             error = raised
         if isinstance(error, errors.Cancelled):
-            error = errors.ServerUnavailable(f"the calls to {self._address} were given up")
+            error = errors.ServerUnavailable(f"the calls to {self._address} were cancelled")
         is_expected = self._error is not None or self._is_ending
         self._give_up(error)
         with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
@@ -260,7 +261,7 @@ class CallStream:
             self._broken(error)
 
     def _take(self, data: bytes) -> bool:
-        """Hand out the answers of a frame; True where it was the last that anybody waits for."""
+        """Delivers the replies of a frame; True if no call waits for a further one."""
         frame: AnswerFrame = unpack(data, _answers, "frame of answers")
         arrived = []
         with self._lock:
@@ -280,13 +281,13 @@ class CallStream:
         return is_done
 
     def close(self) -> None:
-        """End the stream: calls that wait fail. Closing again does nothing."""
+        """Ends the stream: waiting calls fail. Idempotent."""
         self._give_up(errors.ServerUnavailable(f"the channel to {self._address} has been closed"))
         if self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_SECONDS)
 
     def _give_up(self, error: errors.Error) -> None:
-        """The stream is at its end: calls that wait fail with the error."""
+        """Ends a stream: waiting calls fail with the error."""
         with self._lock:
             if self._error is not None:
                 return
@@ -303,11 +304,11 @@ _held: HeldBack[CallStream] = HeldBack(each(CallStream.send))
 
 
 def sending_together() -> Turn[CallStream]:
-    """Hold back the calls that this thread begins, and send them at the end, one frame for each server. Who waits for
-    an answer before that waits in vain."""
+    """Holds back the calls that this thread begins, and sends them at the end, one frame for each server. Waiting for a
+    reply before that blocks until the timeout."""
     return _held.turn()
 
 
 def _again(error: errors.Error) -> errors.Error:
-    """The same error for another thread."""
+    """Returns a copy of the error for another thread."""
     return type(error)(*error.args)

@@ -1,7 +1,7 @@
-"""Answers to calls for which no thread waits: they come when something has been decided, at the deadline at the latest.
+"""Replies to calls for which no thread waits: sent after a decision, or at the deadline.
 
-A change of a tablet that has lost its majority is not decided for as long as that lasts. Its caller has given up by
-then, and its place among the calls of the server is wanted by others.
+A change of a tablet that has lost its majority stays undecided while that lasts. Its caller has timed out by then, and
+other calls need its slot among the calls of the server.
 """
 
 from __future__ import annotations
@@ -16,43 +16,46 @@ from ..process.server_threads import Failed, server_thread
 
 Answer = Callable[["Reply | BaseException"], None]
 SWEEP_SECONDS = 0.5
-"""So much later than its deadline a call is answered, at most."""
+"""Longest delay between a call's deadline and its reply."""
 
 
 class LateAnswers:
-    """The calls that wait, each of which is answered once. Safe for several threads."""
+    """The waiting calls, each of which is answered once. Thread-safe."""
 
     def __init__(self, sweep_seconds: float = SWEEP_SECONDS, failed: Failed | None = None) -> None:
         self._sweep_seconds = sweep_seconds
         self._awaited: dict[LateAnswer, LateAnswer] = {}
-        """Whoever takes one out answers it: no lock is needed for that."""
+        """The thread that removes an entry answers it: that needs no lock."""
         self._stopped = threading.Event()
         self._thread = server_thread("nyala-late-answers", self._run, failed)
 
     def start(self) -> None:
-        """Look after deadlines from now on."""
+        """Starts watching deadlines."""
         self._thread.start()
 
     def expect(self, answer: Answer, deadline: float) -> LateAnswer:
-        """A call's answer that is awaited until `deadline` (monotonic): what is called takes it, the first time."""
+        """Registers a call's reply that is due by `deadline` (monotonic); the result takes the reply, at its first
+        call."""
         awaited = LateAnswer(answer, deadline, self._awaited)
         self._awaited[awaited] = awaited
         return awaited
 
     @property
     def count(self) -> int:
-        """How many are awaited."""
+        """Number of waiting calls."""
         return len(self._awaited)
 
     def sweep(self) -> None:
-        """Answer the calls whose time is up."""
+        """Answers the calls whose deadline has passed."""
         now = time.monotonic()
         for awaited in list(self._awaited):
             if awaited.deadline <= now:
-                awaited(errors.DeadlineExceeded("the call's time was up before it was decided; it may yet be done"))
+                awaited(
+                    errors.DeadlineExceeded("the call was not decided before its deadline; it may still be executed")
+                )
 
     def close(self) -> None:
-        """Look after deadlines no more."""
+        """Stops watching deadlines."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -63,7 +66,7 @@ class LateAnswers:
 
 
 class LateAnswer:
-    """Takes the answer to one call, once; later ones are nobody's."""
+    """Receives the reply to one call, once; later ones are ignored."""
 
     __slots__ = ("_answer", "_awaited", "deadline")
 

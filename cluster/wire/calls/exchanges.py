@@ -1,4 +1,4 @@
-"""Reading an exchange on which messages travel as metadata, without batches."""
+"""Reading an exchange whose messages are sent as metadata, without batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..messages.errors import raised_by_flight
 
 
 def messages(reader: Any, address: str) -> Iterator[bytes]:
-    """The messages of an exchange; ends where it does, `errors` where it breaks. `address` is for these."""
+    """Yields the messages of an exchange until it ends; raises `errors` if it breaks. `address` is for these."""
     while True:
         try:
             chunk = reader.read_chunk()

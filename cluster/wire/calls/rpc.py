@@ -1,16 +1,16 @@
-"""Calling servers: a `Channel` to each address, kept and shared by all threads.
+"""Calls to servers: a `Channel` to each address, kept and shared by all threads.
 
-A channel connects when it is first used, and again after its connection broke; it never repeats a call by itself, since
-only its caller knows whether that is right. Everything that goes wrong comes out as an error of `errors`:
+A channel connects when it is first used, and again after its connection broke. It never retries a call by itself, since
+only its caller can decide whether that is correct. Every failure is raised as an error of `errors`:
 
     the server's own error        as it was raised there
-    no connection                 ServerUnavailable; ConnectionRefused where nobody listens
-    no answer in time             DeadlineExceeded
+    no connection                 ServerUnavailable; ConnectionRefused if no process listens there
+    no reply in time              DeadlineExceeded
     no server of nyala there      ProtocolError
     no trust between the sides    AuthenticationFailed
 
-Calls and scans of an address have a connection each: a scan's flood does not hold up the calls. Small calls share one
-exchange (`calls.call_streams`); where there is none, or no room on it, they go by themselves.
+Calls and scans of an address have a connection each: a scan's volume does not delay the calls. Small calls share one
+exchange (`calls.call_streams`); if there is none, or no room on it, they are sent separately.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ..security.tls import Credentials, why_refused
 from .call_streams import AloneCall, BegunCall, CallStream
 
 METHOD_ACTION = "nyala.call"
-"""The one Flight action; which method it is stands in the body."""
+"""The one Flight action; the body names the method."""
 
 _SILENT_SECONDS = 15.0
-"""A connection on which nothing came for so long is made anew after a time-out."""
+"""Seconds without any message after which a time-out makes the channel reconnect."""
 _NO_STREAM_SECONDS = 1.0
-"""So long no exchange is opened after one could not be, or broke."""
+"""Seconds for which no exchange is opened after one failed to open, or broke."""
 MAX_REPLY_BYTES = 256 << 20
-"""Of a message of a server: what is longer is refused by gRPC before it has come."""
+"""Most bytes of a server's message: gRPC refuses a longer one before it has arrived."""
 _OPTIONS: list[tuple[str, str | int]] = [
-    # Each channel has a connection of its own, and knows nothing of others' failures to connect.
+    # Each channel has its own connection, independent of others' failed attempts to connect.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 1000),
@@ -56,7 +56,7 @@ _OPTIONS: list[tuple[str, str | int]] = [
 
 
 class Connection:
-    """One gRPC connection to an address, made anew after it broke. Safe to use from many threads."""
+    """One gRPC connection to an address, renewed after it broke. Thread-safe."""
 
     def __init__(self, address: str, tls: Credentials | None = None):
         self.address = address
@@ -70,7 +70,7 @@ class Connection:
         stay_with_process(self)
 
     def client(self) -> flight.FlightClient:
-        """The client to use for the next call."""
+        """Returns the client for the next call."""
         with self._lock:
             if self._closed:
                 raise errors.ServerUnavailable(f"the channel to {self.address} has been closed")
@@ -79,7 +79,7 @@ class Connection:
                     self._client = self._connected()
                 except (pa.ArrowException, OSError, ValueError) as error:
                     raise errors.ServerUnavailable(
-                        f"{self.address} is no address of a server: {flight_text(error)}"
+                        f"{self.address} is not an address of a server: {flight_text(error)}"
                     ) from None
                 self._heard = time.monotonic()
                 self._has_heard = False
@@ -91,12 +91,13 @@ class Connection:
         return flight.FlightClient(f"grpc+tls://{self.address}", generic_options=_OPTIONS, **self._tls.of_client())
 
     def heard(self) -> None:
-        """The server has answered."""
+        """Records a response of the server."""
         self._heard = time.monotonic()
         self._has_heard = True
 
     def failed(self, client: flight.FlightClient, error: errors.Error) -> None:
-        """A call on this client failed: give it up where the connection is at fault. Calls that run on it go on."""
+        """Handles a failed call on this client: drops the client if the connection is at fault. Its running calls
+        continue."""
         if isinstance(error, errors.ServerUnavailable | errors.AuthenticationFailed):
             is_lost = True
         else:
@@ -107,46 +108,46 @@ class Connection:
                     self._client = None
 
     def lost(self, client: flight.FlightClient, error: pa.ArrowException | OSError | KeyError) -> errors.Error:
-        """`failed` with what Flight has raised; the error to raise for it.
+        """Like `failed`, for an exception of Flight; returns the error to raise for it.
 
-        Who raises it must have no variable for it: an error, its traceback and a frame that knows the error keep each
-        other alive, and with them the client of that frame, which has a thread and its tries to connect.
+        The caller must raise it without a variable for it. An error, its traceback and a frame that refers to the error
+        keep each other alive, and with them the client of that frame, which has a thread and attempts to connect.
         """
         found = self.explained(raised_by_flight(error, self.address))
         self.failed(client, found)
         return found
 
     def explained(self, error: errors.Error) -> errors.Error:
-        """The error, or `AuthenticationFailed` in its place where there never was a connection, for lack of trust."""
+        """Returns the error, or `AuthenticationFailed` if the connection failed for lack of trust."""
         if self._has_heard or not isinstance(error, errors.ServerUnavailable):
             return error
         return why_refused(self.address, self._tls, str(error)) or error
 
     def renew(self) -> None:
-        """Connect anew with the next call."""
+        """Makes the next call reconnect."""
         with self._lock:
             self._client = None
 
     def close(self) -> None:
-        """Give out no more clients."""
+        """Returns no more clients."""
         with self._lock:
             self._closed = True
             self._client = None
 
 
 class Channel:
-    """The way to one server.
+    """The channel to one server.
 
     Parameters
     ----------
     address : str
         "host:port".
     clock : HybridClock
-        Goes out with each request, and takes note of each answer's.
+        Sent with each request, and updated by each response.
     caller : Caller, optional
-        Who calls.
+        The caller's identity.
     tls : Credentials, optional
-        With what the two sides convince each other; None: nothing is encrypted.
+        For mutual authentication; None: no encryption.
     """
 
     def __init__(self, address: str, clock: HybridClock, caller: Caller | None = None, tls: Credentials | None = None):
@@ -164,19 +165,19 @@ class Channel:
 
     @property
     def server_id(self) -> str:
-        """The id that the server named last; "" before its first answer."""
+        """The id that the server last sent; "" before its first response."""
         return self._server_id
 
     def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> Any:
-        """The method's reply (of `request.reply`), or the error that the server raised; `timeout` in seconds. While a
-        small call waits, `look` is called now and then; what it raises ends the waiting."""
+        """Returns the method's reply (of `request.reply`), or raises the server's error; `timeout` in seconds. While a
+        small call waits, `look` is called now and then; its error ends the wait."""
         body = self._body(request, timeout)
         begun = self._begun(body) if request.is_small else None
         return self._reply(request, self._call_alone(body, timeout) if begun is None else begun.answer(timeout, look))
 
     def begin(self, request: Request, timeout: float) -> BegunCall | AloneCall:
-        """Send a request whose answer is wanted later: `finish`. Where it does not fit among the small calls, as one
-        with a large runtime filter, a thread waits for the answer."""
+        """Sends a request whose reply is needed later: `finish`. If it is too large for the stream of small calls, for
+        instance with a large runtime filter, a thread waits for the reply."""
         body = self._body(request, timeout)
         return self._begun(body) or AloneCall(lambda: self._call_alone(body, timeout), self.address)
 
@@ -218,7 +219,7 @@ class Channel:
         return results[0].body
 
     def _begun(self, body: bytes) -> BegunCall | None:
-        """The call, sent on the stream of calls; None where it must go by itself."""
+        """Sends the call on the stream of calls; None if it must be sent separately."""
         stream = self._stream
         if stream is None or stream.is_over:
             stream = self._new_stream()
@@ -236,7 +237,7 @@ class Channel:
             return self._stream
 
     def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream:
-        """Begin to read a tablet. `timeout` in seconds is that of the whole stream."""
+        """Begins to read a tablet. `timeout` in seconds is that of the whole stream."""
         FAULTS.check(self.address, self._server_id)
         if timeout <= 0:
             raise errors.DeadlineExceeded(f"no time was left to scan at {self.address}")
@@ -250,7 +251,7 @@ class Channel:
         return ScanStream(reader, self.address, self._clock, lambda error: self._scans.failed(client, error))
 
     def close(self) -> None:
-        """Let go of the connections; small calls that run fail, others end as they will."""
+        """Closes the connections; running small calls fail, others end by themselves."""
         with self._lock:
             stream, self._no_stream_until = self._stream, float("inf")
         if stream is not None:
@@ -263,7 +264,7 @@ class Channel:
 
 
 class Channels:
-    """The channels of a process, one per address. Safe to use from many threads."""
+    """The channels of a process, one per address. Thread-safe."""
 
     def __init__(self, clock: HybridClock, caller: Caller | None = None, tls: Credentials | None = None):
         self._clock = clock
@@ -275,7 +276,7 @@ class Channels:
         self._closed = False
 
     def get(self, address: str) -> Channel:
-        """The channel to an address; nothing is connected yet."""
+        """Returns the channel to an address, without connecting yet."""
         with self._lock:
             if self._closed:
                 raise errors.ServerUnavailable("the channels have been closed")
@@ -285,7 +286,7 @@ class Channels:
             return channel
 
     def close(self) -> None:
-        """Close all channels."""
+        """Closes all channels."""
         with self._lock:
             self._closed = True
             channels, self._channels = list(self._channels.values()), {}

@@ -1,9 +1,9 @@
-"""What a thread holds back until the end of its turn, so that what comes about together is dealt with together.
+"""Per-thread batching: items that a thread holds back until the end of a unit of work, to be processed together.
 
-    with held.turn():         held.add(a), held.add(b), held.add(a)         at the end: finish([a, b])
+with held.turn(): held.add(a), held.add(b), held.add(a) at the end: finish([a, b])
 
-A thread's turn is a frame of calls, a batch of a peer, or a write of a log: what it would otherwise do piece by piece,
-or wake another thread for.
+A unit of work (a turn) is a frame of calls, a batch of a peer, or a write of a log: without batching, the thread would
+process its items one by one, or wake another thread for each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _PerThread(threading.local, Generic[T]):
 
 
 def each(do: Callable[[T], object]) -> Callable[[Collection[T]], None]:
-    """What does this to each thing of a turn."""
+    """Returns a `finish` that applies this function to each item of a turn."""
 
     def finish(things: Collection[T]) -> None:
         for thing in things:
@@ -30,12 +30,12 @@ def each(do: Callable[[T], object]) -> Callable[[Collection[T]], None]:
 
 
 class HeldBack(Generic[T]):
-    """Things of one kind. Safe for several threads, each of which has its own.
+    """Items of one kind. Thread-safe; each thread has its own.
 
     Parameters
     ----------
     finish : callable
-        Deals with what a turn has held back, in the order of its coming, once the turn is over.
+        Processes the items of a turn, in their order, at its end.
     """
 
     def __init__(self, finish: Callable[[Collection[T]], object]) -> None:
@@ -43,7 +43,7 @@ class HeldBack(Generic[T]):
         self._per_thread: _PerThread[T] = _PerThread()
 
     def add(self, thing: T) -> bool:
-        """Hold this back, once; False, with nothing done, where the thread is in no turn."""
+        """Holds an item back, once; False, with nothing done, if the thread is in no turn."""
         held = self._per_thread.held
         if held is None:
             return False
@@ -51,13 +51,12 @@ class HeldBack(Generic[T]):
         return True
 
     def turn(self) -> Turn[T]:
-        """A turn of this thread; one within another is part of that."""
+        """A turn of this thread; a nested one is part of the outer one."""
         return Turn(self._per_thread, self._finish)
 
 
 class Turn(Generic[T]):
-    """See `HeldBack.turn`. (As a generator it would cost several times as much, for each frame and each write of a
-    log.)"""
+    """See `HeldBack.turn`. (A generator would cost several times as much, for each frame and each write of a log.)"""
 
     __slots__ = ("_finish", "_held", "_per_thread")
 

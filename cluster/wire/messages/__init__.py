@@ -1,1 +1,6 @@
-"""Messages: the methods of servers, their envelope and their errors."""
+"""Messages.
+
+methods          the methods of servers        joint_methods, load_methods, repair_methods   less common ones
+envelope         head and version              errors          errors across the wire
+plain            tables, scans and statistics as plain data    value_count    limit on values, before decoding
+"""

@@ -1,11 +1,11 @@
-"""What every message begins with, and how it is packed.
+"""The envelope of every message, and its packing.
 
     request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method]
     reply     "nyla" | version u16 | msgpack [clock, server, reply | None, error | None]
 
-`method` is a tagged map of one of the classes of `methods`; a tag that no class has is an unknown method. The version
-stands before everything that may change with it, so that any two versions understand at least that they differ. A
-server's errors travel in the reply, not as gRPC's own: they may be of any length there, and bring the clock along.
+`method` is a tagged map of one of the classes of `methods`; a tag of no class is an unknown method. The version
+precedes everything that may change with it, so any two versions can at least detect that they differ. A server's errors
+are sent in the reply, not as gRPC's own: they may then be of any length, and include the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .methods import Reply, Request, ScanTablet
 from .value_count import check_value_count
 
 PROTOCOL_VERSION = 1
-"""Grows when a message changes so that one side would not understand the other."""
+"""Incremented by each change of a message that makes the sides incompatible."""
 MAX_BODY_BYTES = 16 << 20
 """Of a request, before it is decoded."""
 MAX_TICKET_BYTES = 64 << 20
@@ -42,15 +42,15 @@ R = TypeVar("R", bound=Reply)
 
 
 class Caller(Struct, frozen=True, array_like=True):
-    """Who calls: a server's id and address, or a client's own name and no address."""
+    """The caller: a server's id and address, or a client's own name and no address."""
 
     id: str = ""
     address: str = ""
 
 
 class ErrorBody(Struct, frozen=True, array_like=True):
-    """An error on its way; see `wire.messages.errors`. `classes`: its class and the classes that it derives from, by
-    name, the nearest first. `fields`: its attributes."""
+    """An error in transit; see `wire.messages.errors`. `classes`: names of its class and of the classes that it derives
+    from, the nearest first. `fields`: its attributes."""
 
     classes: tuple[str, ...]
     message: str
@@ -59,7 +59,7 @@ class ErrorBody(Struct, frozen=True, array_like=True):
 
 
 class RequestEnvelope(Struct, frozen=True, array_like=True):
-    """A method with who calls it. `clock`: the caller's hybrid time. `remaining`: seconds until it gives up."""
+    """A method with its caller. `clock`: the caller's hybrid time. `remaining`: seconds until its deadline."""
 
     clock: int
     remaining: float
@@ -68,7 +68,7 @@ class RequestEnvelope(Struct, frozen=True, array_like=True):
 
 
 class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
-    """An answer or an error, with the server's id and clock."""
+    """A reply or an error, with the server's id and clock."""
 
     clock: int
     server: str
@@ -77,15 +77,15 @@ class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
 
 
 def pack(message: Struct) -> bytes:
-    """The message with its head."""
+    """Returns the message with its head."""
     return _HEAD.pack(_MAGIC, PROTOCOL_VERSION) + _encoder.encode(message)
 
 
 def unpack(
     body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what: str, *, is_trusted: bool = False
 ) -> Any:
-    """The message of a body, as `decoder` reads it. `ProtocolError` says what is wrong, and where; `what` says what it
-    should be. `is_trusted`: a server's, of so many small parts that it would cost too much to count them first."""
+    """Returns the message of a body, as `decoder` reads it. Raises `ProtocolError` with fault and place; `what` names
+    the expected message. `is_trusted`: a server's, with too many small parts to count them first."""
     data = memoryview(body)
     if len(data) < _HEAD.size:
         raise errors.ProtocolError(f"a {what} of {len(data)} bytes is cut short: its head alone has {_HEAD.size}")
@@ -110,10 +110,10 @@ def unpack(
 
 
 def note_caller(clock: HybridClock, envelope: RequestEnvelope, who: str = "") -> None:
-    """Follow the clock of a caller; `ClockTooFarAhead` if it is too far ahead.
+    """Follows the clock of a caller; raises `ClockTooFarAhead` if it is too far ahead.
 
-    A hybrid clock follows what it hears and never goes back, and all servers hear of each other: one message with an
-    absurd time would do lasting damage everywhere.
+    A hybrid clock follows every timestamp that it receives and never goes back, and all servers exchange messages: one
+    message with an absurd time would do lasting damage everywhere.
     """
     if too_far_ahead(clock, envelope.clock, is_peer=bool(envelope.caller.address)):
         caller = who or envelope.caller.address or envelope.caller.id or "the client"
@@ -122,8 +122,8 @@ def note_caller(clock: HybridClock, envelope: RequestEnvelope, who: str = "") ->
 
 
 def note_server(clock: HybridClock, timestamp: int, address: str) -> None:
-    """Follow the clock of a server that has replied. One that is too far ahead counts as unavailable
-    (`ServerUnavailable`): another replica may do what was requested, and nothing is learned of this one's time."""
+    """Follows the clock of a server that has replied. A server that is too far ahead counts as unavailable
+    (`ServerUnavailable`): another replica may do what was requested, and this one's time is ignored."""
     is_ahead = too_far_ahead(clock, timestamp, is_peer=True)
     if isinstance(clock, ClientClock):
         is_ahead = not clock.heard(address, timestamp, is_ahead)
@@ -133,12 +133,12 @@ def note_server(clock: HybridClock, timestamp: int, address: str) -> None:
 
 
 def too_far_ahead(clock: HybridClock, timestamp: int, is_peer: bool) -> bool:
-    """True if a timestamp of another machine, a server's if `is_peer`, is beyond what the clock may follow."""
+    """True if the clock must not follow a timestamp of another machine, a server's if `is_peer`."""
     return timestamp > clock.latest and timestamp > (clock.limit_of_peers() if is_peer else clock.limit())
 
 
 def describe_lead(clock: HybridClock, timestamp: int, who: str) -> str:
-    """The message for a clock that is too far ahead: both times, the difference, and what is allowed."""
+    """Returns the message for a clock that is too far ahead: both times, the difference, and the limit."""
     wall = make_timestamp(clock.wall())
     lead = (timestamp - wall >> LOGICAL_BITS) / 1e6
     try:
@@ -152,17 +152,17 @@ def describe_lead(clock: HybridClock, timestamp: int, who: str) -> str:
 
 
 def request_decoder() -> msgspec.msgpack.Decoder[Any]:
-    """Reads `RequestEnvelope`s of all methods that are defined by now."""
+    """Returns a decoder of `RequestEnvelope`s of all methods that are defined by now."""
     return _envelope_decoder(reduce(or_, methods()))
 
 
 def ticket_decoder() -> msgspec.msgpack.Decoder[Any]:
-    """Reads `RequestEnvelope`s of scans."""
+    """Returns a decoder of `RequestEnvelope`s of scans."""
     return _tickets
 
 
 def reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
-    """Reads `ReplyEnvelope`s around one class of replies."""
+    """Returns a decoder of `ReplyEnvelope`s around one class of replies."""
     found = _replies.get(reply)
     if found is None:  # a class that was defined after this module was imported
         found = _replies[reply] = _reply_decoder(reply)
@@ -170,7 +170,7 @@ def reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
 
 
 def methods() -> list[Any]:
-    """The classes of `Request` that have a tag, in the order of tags."""
+    """Returns the classes of `Request` that have a tag, in the order of tags."""
     return sorted(_tagged(Request), key=lambda method: str(method.__struct_config__.tag))
 
 
@@ -182,7 +182,7 @@ def _tagged(base: type[Request]) -> Iterator[type[Request]]:
 
 
 def _envelope_decoder(method: Any) -> msgspec.msgpack.Decoder[Any]:
-    """`RequestEnvelope` with these methods; a class of its own, as msgspec reads types from annotations."""
+    """Returns `RequestEnvelope` with these methods; a new class, as msgspec reads types from annotations."""
     fields = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
     envelope = msgspec.defstruct("RequestEnvelope", fields, frozen=True, array_like=True)
     return msgpack_decoder(envelope)

@@ -1,9 +1,9 @@
-"""Errors across the wire: what was raised at a server is raised at its caller's, of the same class with the same
+"""Errors across the wire: an error raised at a server is raised at its caller, of the same class with the same
 attributes.
 
-A class that the caller does not know (a newer server's) comes out as the nearest one above it that it does. What is
-none of nyala's errors is a bug of the server: its caller gets an `InternalError` in one line, the server's log the
-traceback.
+A class that the caller does not have (a newer server's) is raised as the nearest base class that it has. An exception
+that is not one of nyala's errors is a bug of the server: its caller gets an `InternalError` in one line, the server's
+log the traceback.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .envelope import ErrorBody
 _logger = logging.getLogger("nyala.cluster.wire")
 
 _BEHIND = re.compile(r"\. (?:Detail:|gRPC client debug context:|Client context:)")
-"""What follows is said again, or is of no use to whoever reads it."""
+"""The text after these is a repetition, or of no use to a reader."""
 _WRAPPINGS = (
     re.compile(r"^Flight returned "),
     re.compile(r"^\w+ error, with message: "),
     re.compile(r"^failed to connect to all addresses; last error: "),
     re.compile(r"^[A-Z_]+: (?=ip)"),
-    # The address, which the caller says as it was given.
+    # The address, which the caller prints as it was given.
     re.compile(r"^ipv[46]:\S+: "),
     re.compile(r"^Failed to connect to remote host: (?:connect: )?"),
 )
@@ -46,7 +46,7 @@ _KNOWN: dict[str, type[errors.Error]] = {
 
 
 def error_to_body(error: BaseException) -> ErrorBody:
-    """The error as it travels; what is none of nyala's is logged here with its traceback."""
+    """Returns the error for transport; an exception that is not one of nyala's is logged here with its traceback."""
     if isinstance(error, errors.Error):
         classes = tuple(c.__name__ for c in type(error).__mro__ if issubclass(c, errors.Error))
         # Not str(error), which some classes compose of their attributes.
@@ -60,7 +60,7 @@ def error_to_body(error: BaseException) -> ErrorBody:
 
 
 def error_from_body(body: ErrorBody) -> errors.Error:
-    """The error to raise at the caller's."""
+    """Returns the error to raise at the caller."""
     known = next((_KNOWN[name] for name in body.classes if name in _KNOWN), errors.InternalError)
     error: errors.Error = known.__new__(known)
     error.args = (body.message,)
@@ -93,14 +93,15 @@ def _refused_row(row: int, key: dict[str, Any], error: Any) -> errors.RefusedRow
 
 
 def _shown(value: Any) -> Any:
-    """A value of an error's text: as it is where msgpack has it, otherwise as text."""
+    """Returns a value of an error's attributes: unchanged if msgpack supports it, otherwise as text."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value if isinstance(value, _PLAIN) else str(value)
     return value if -(2**63) <= value < 2**64 else str(value)
 
 
 def raised_by_flight(error: pa.ArrowException | OSError, address: str) -> errors.Error:
-    """What Flight itself raised at the caller's: the connection, the deadline, or a server that is none of ours."""
+    """Returns the error for an exception of Flight itself at the caller: connection, deadline, or a server of another
+    program."""
     told = getattr(error, "extra_info", b"")
     if told:
         try:
@@ -117,24 +118,23 @@ def raised_by_flight(error: pa.ArrowException | OSError, address: str) -> errors
     if isinstance(error, flight.FlightCancelledError | pa.ArrowCancelled):
         return errors.Cancelled(f"the call to {address} was cancelled")
     if isinstance(error, flight.FlightInternalError):
-        # gRPC tells a connection that broke in the middle of a call so.
+        # gRPC reports a connection that broke in the middle of a call this way.
         return errors.ServerUnavailable(f"the connection to {address} broke: {text}")
     return errors.ProtocolError(f"{address} does not answer as a server of nyala: {text}")
 
 
 def flight_error(error: BaseException) -> flight.FlightError:
-    """For a caller that may not understand a reply: the error as gRPC's own."""
+    """Returns the error as gRPC's own, for a caller that may not understand a reply."""
     body = error_to_body(error)
     short = ErrorBody(body.classes, body.message[:1000], body.retryable)
     return flight.FlightServerError(short.message, extra_info=msgspec.msgpack.encode(short))
 
 
 def flight_text(error: BaseException) -> str:
-    """What gRPC says is the matter, without what it wraps that in.
+    """Returns the cause in a message of gRPC, without its wrapping.
 
-    >>> flight_text(OSError("Flight returned unavailable error, with message: failed to connect to all addresses; "
-    ...                     "last error: UNKNOWN: ipv4:127.0.0.1:7051: Failed to connect to remote host: refused"))
-    'refused'
+    >>> flight_text(OSError("Flight returned unavailable error, with message: failed to connect to all addresses; " ...
+    "last error: UNKNOWN: ipv4:127.0.0.1:7051: Failed to connect to remote host: refused")) 'refused'
     """
     text = _BEHIND.split(str(error), maxsplit=1)[0]
     for wrapping in _WRAPPINGS:

@@ -1,8 +1,8 @@
-"""Writes to a whole table as methods: only the owner of a directory has them (`cluster.embedded_server.joint_writes`).
+"""Methods for writes to a whole table; only the embedded server has them (`cluster.embedded_server.joint_writes`).
 
-A batch that fits into one message is one `WriteTable`. Of a larger one all but the last piece go ahead as `StageRows`,
-which the owner keeps in memory; they are written when the `WriteTable` comes that names them, with its own rows behind
-them, as one batch. A batch is named by its client, and its pieces are numbered, so each request may be sent twice.
+A batch that fits into one message is one `WriteTable`. Of a larger one, all but the last piece are sent before as
+`StageRows`, which the server keeps in memory. The `WriteTable` that names them has the last rows, and writes all of
+them as one batch. The client names a batch and numbers its pieces, so each request may be sent twice.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from .methods import Call, Done, Reply, Request, Write, WrittenRow
 
 
 class StageRows(Request, frozen=True, tag="stage_rows"):
-    """A piece of a batch that a `WriteTable` will write. `number` counts its pieces from 1. Of `piece` the rows, ops
-    and `isset` count."""
+    """A piece of a batch for a later `WriteTable`. `number` counts its pieces from 1. Of `piece` the rows, ops and
+    `isset` are used."""
 
     reply = Done
     batch_id: str
@@ -21,8 +21,8 @@ class StageRows(Request, frozen=True, tag="stage_rows"):
 
 
 class TableWritten(Reply, frozen=True):
-    """As `WriteReply`. `refused` is the number of rows that were refused; `errors` may be some of them: the same
-    request with `errors_from` set to their number brings the next."""
+    """As `WriteReply`. `refused` is the number of refused rows; `errors` may be some of them: the same request with
+    `errors_from` set to their number returns the next."""
 
     applied: int
     timestamp: int
@@ -31,8 +31,8 @@ class TableWritten(Reply, frozen=True):
 
 
 class WriteTable(Request, frozen=True, tag="write_table"):
-    """Apply a batch to a table, all or nothing, however many tablets its rows go to. `piece` is its last piece, or all
-    of it; its tablet does not count. `batch_id`, `staged`: the name of the batch, and how many pieces were staged."""
+    """Applies a batch to a table, all or nothing, over any number of tablets. `piece` is its last piece, or all of it;
+    its tablet is ignored. `batch_id`, `staged`: the name of the batch, and the number of staged pieces."""
 
     reply = TableWritten
     table_id: str
@@ -44,7 +44,7 @@ class WriteTable(Request, frozen=True, tag="write_table"):
 
 
 class DropStaged(Request, frozen=True, tag="drop_staged"):
-    """Forget the staged pieces of a batch; done where there are none."""
+    """Drops the staged pieces of a batch. No-op if there are none."""
 
     reply = Done
     batch_id: str

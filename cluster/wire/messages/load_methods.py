@@ -1,6 +1,6 @@
-"""Bulk loads as methods: only the owner of a directory has them (`cluster.embedded_server.loads`).
+"""Methods for bulk loads; only the embedded server has them (`cluster.embedded_server.loads`).
 
-A load is named by its client, and its messages are numbered, so each request may be sent twice.
+The client names a load and numbers its messages, so each request may be sent twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from .methods import Call, Done, Request, WriteReply
 
 
 class StartLoad(Request, frozen=True, tag="start_load"):
-    """Begin a bulk load of a table. `load_id` is the client's name for it."""
+    """Begins a bulk load of a table. `load_id` is the client's name for it."""
 
     reply = Done
     load_id: str
@@ -26,7 +26,7 @@ class LoadRows(Request, frozen=True, tag="load_rows"):
 
 
 class FinishLoad(Request, frozen=True, tag="finish_load"):
-    """Make all rows of a load visible, after so many messages."""
+    """Makes all rows of a load visible, after this number of messages."""
 
     reply = WriteReply
     load_id: str
@@ -35,7 +35,7 @@ class FinishLoad(Request, frozen=True, tag="finish_load"):
 
 
 class AbandonLoad(Request, frozen=True, tag="abandon_load"):
-    """Give a load up."""
+    """Abandons a load."""
 
     reply = Done
     load_id: str

@@ -1,7 +1,7 @@
 """The methods of servers: a request and a reply each, plain data. `rpc` calls them, `server` serves them.
 
-Every request may be sent twice: what changes something is idempotent, or names its caller's own number for it (`Call`).
-Tables, alterations, predicates and scans travel as the plain maps of `plain`, rows as Arrow IPC. Times are hybrid
+Every request may be sent twice: one that changes something is idempotent, or has its caller's own call id (`Call`).
+Tables, alterations, predicates and scans are sent as the plain maps of `plain`, rows as Arrow IPC. Times are hybrid
 timestamps; each envelope carries the sender's clock. Errors are raised at the caller (`errors`).
 """
 
@@ -16,27 +16,26 @@ from ..rows.small_batches import SmallBatch
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A method's parameters. `reply` is the class of its answer."""
+    """A method's parameters. `reply` is the class of its reply."""
 
     reply: ClassVar[type[Reply]]
     is_small: ClassVar[bool] = False
-    """Goes, as a rule, on the stream of small calls (`calls.call_streams`)."""
+    """Usually sent on the stream of small calls (`calls.call_streams`)."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """A method's answer."""
+    """A method's reply."""
 
 
 class Done(Reply, frozen=True):
-    """It is done."""
+    """The reply without content."""
 
 
 class Call(Struct, frozen=True, array_like=True):
-    """Which of a client's calls this is: the same call sent again has the same numbers and gets the same answer.
+    """The call id: a retry of a call has the same numbers and gets the same reply.
 
-    `client` is a UUID in hex; `sequence` counts its calls from 1; all calls below `first_incomplete` were answered, and
-    their results may be forgotten. `cluster` is the id of the cluster that the client believes to talk to, "" where it
-    does not say.
+    `client` is a UUID in hex; `sequence` counts its calls from 1. All calls below `first_incomplete` were answered, and
+    their results may be dropped. `cluster` is the id of the cluster that the client means, "" if unspecified.
     """
 
     client: str
@@ -53,7 +52,7 @@ OWNER = "owner"
 
 
 class ServerStatus(Reply, frozen=True):
-    """A server about itself. `kind`: "master", "tserver" or `OWNER`."""
+    """The status of a server. `kind`: "master", "tserver" or `OWNER`."""
 
     id: str
     kind: str
@@ -72,15 +71,18 @@ class ServerStatus(Reply, frozen=True):
 
 
 class GetStatus(Request, frozen=True, tag="status"):
-    """Who are you?"""
+    """Returns the server's identity and status."""
 
     reply = ServerStatus
 
 
 class SetFaults(Request, frozen=True, tag="faults"):
-    """Test servers only (--allow-faults): drop all traffic from and to the servers with these ids or addresses ("*" for
-    all but this method), until told otherwise; delay each write to the disk by `disk_delay` seconds; fail operations on
-    paths with `broken_path`; find no space for paths with `full_path`; be `clock_skew` seconds ahead."""
+    """Sets faults, at test servers only (--allow-faults), until the next request.
+
+    Drops all traffic from and to the servers with these ids or addresses ("*" for all but this method); delays each
+    write to the disk by `disk_delay` seconds; fails operations on paths with `broken_path`; finds no space for paths
+    with `full_path`; sets the clock `clock_skew` seconds ahead.
+    """
 
     reply = Done
     cut: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ class SetFaults(Request, frozen=True, tag="faults"):
 
 
 class WrittenRow(Struct, frozen=True, array_like=True):
-    """Why a row was refused: its number in the batch, the error's class in `errors`, its message."""
+    """The refusal of a row: its number in the batch, the error's class in `errors`, its message."""
 
     row: int
     error: str
@@ -110,10 +112,12 @@ class WriteReply(Reply, frozen=True):
 
 
 class Write(Request, frozen=True, tag="write"):
-    """Apply a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or
-    one per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the table
-    which the client knows. `check_only`: say what would be refused, and change nothing. `unchanged_since`: as that of
-    `WriteBatch`."""
+    """Applies a batch to a tablet, at its leader.
+
+    `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or one per row. `isset`: per column a bitmap of
+    bytes, as `WriteBatch.isset`. `schema_version` is that of the client's table. `check_only`: report what would be
+    refused, and change nothing. `unchanged_since`: as in `WriteBatch`.
+    """
 
     reply = WriteReply
     tablet_id: str
@@ -128,7 +132,7 @@ class Write(Request, frozen=True, tag="write"):
 
 
 class WriteRow(Request, frozen=True, tag="write_row"):
-    """`Write` for one row of physical values by column name."""
+    """Like `Write`, for one row of physical values by column name."""
 
     reply = WriteReply
     is_small = True
@@ -140,15 +144,15 @@ class WriteRow(Request, frozen=True, tag="write_row"):
 
 
 class RowReply(Reply, frozen=True):
-    """The row's physical values, None where there is none; the time at which that was so."""
+    """The row's physical values, None if there is none, and the timestamp as of which it was read."""
 
     row: tuple[Any, ...] | None
     timestamp: int
 
 
 class ReadRow(Request, frozen=True, tag="read_row"):
-    """The row with a primary key of physical values. `snapshot` None: the latest, at the leader. Otherwise any replica
-    answers once it has everything up to then."""
+    """Reads the row with a primary key of physical values. `snapshot` None: the latest, at the leader. Otherwise any
+    replica replies once it is complete up to that timestamp."""
 
     reply = RowReply
     is_small = True
@@ -163,9 +167,9 @@ class ScanTablet(Struct, frozen=True, kw_only=True):
     """The ticket of a scan stream (`do_get`); batches as `wire.rows.batches`, the last message a `ScanEnd`.
 
     `spec` is `messages.plain.spec_to_plain`; without a snapshot, the leader reads the latest. `scanner` is the client's
-    own name for the scan (UUID): sent again with `resume_batch`, the scan goes on with the batch of that number, which
-    the server holds ready for `scanner_ttl` after the stream broke. `after_key`, of ordered scans alone, goes on behind
-    a primary key (physical values), at any replica. `fragment` is evaluated over the batches at the server
+    own name for the scan (UUID): sent again with `resume_batch`, it resumes the scan with the batch of that number,
+    which the server keeps for `scanner_ttl` after the stream broke. `after_key`, of ordered scans only, resumes after a
+    primary key (physical values), at any replica. `fragment` is evaluated over the batches at the server
     (`tserver.scans.fragments`).
     """
 
@@ -179,8 +183,8 @@ class ScanTablet(Struct, frozen=True, kw_only=True):
 
 
 class ScanEnd(Struct, frozen=True, kw_only=True):
-    """How a scan went: the numbers of `ScanCounters`. `leader` is the address of the tablet's leader, where that
-    is known: what is new is there half a heartbeat sooner than at others."""
+    """The result of a scan: the numbers of `ScanCounters`. `leader` is the address of the tablet's leader, if it is
+    known: new rows are there half a heartbeat sooner than at other replicas."""
 
     batches: int
     rows_considered: int = 0
@@ -193,16 +197,16 @@ class ScanEnd(Struct, frozen=True, kw_only=True):
 
 
 class ScanStart(Reply, frozen=True):
-    """The first batches of a scan. `end` None: more may come; a stream of the same scan with `resume_batch` set to
-    their number goes on with it."""
+    """The first batches of a scan. `end` None: more may follow; a stream of the same scan with `resume_batch` set to
+    their number resumes it."""
 
     batches: tuple[SmallBatch, ...] = ()
     end: ScanEnd | None = None
 
 
 class StartScan(Request, frozen=True, tag="start_scan"):
-    """Begin a scan, and give what is small and soon done of it at once: most scans end with that. Not to be sent twice
-    with the same `scanner`."""
+    """Begins a scan, and returns at once the part of it that is small and soon done: most scans end with that. Must not
+    be sent twice with the same `scanner`."""
 
     reply = ScanStart
     is_small = True
@@ -210,14 +214,14 @@ class StartScan(Request, frozen=True, tag="start_scan"):
 
 
 class CloseScanner(Request, frozen=True, tag="close_scanner"):
-    """Forget a scan that is not read to its end; where it comes before the scan has begun, that does not begin."""
+    """Drops a scan that is not read to its end; if it arrives before the scan has begun, the scan does not begin."""
 
     reply = Done
     scanner: str
 
 
 class KeepAlive(Request, frozen=True, tag="keep_alive"):
-    """Keep a scan whose next batches are asked for later. `ScannerExpired` where it is gone."""
+    """Keeps a scan whose next batches are requested later. Raises `ScannerExpired` if it is gone."""
 
     reply = Done
     scanner: str
@@ -227,8 +231,8 @@ class KeepAlive(Request, frozen=True, tag="keep_alive"):
 
 
 class Tablet(Struct, frozen=True, kw_only=True):
-    """What a tablet is: its table (`messages.plain.table_to_plain`), its place among the partition's tablets in words,
-    and the partition's own description (`Partition.place`, `Partition.describe()`)."""
+    """The description of a tablet: its table (`messages.plain.table_to_plain`), its place among the partition's tablets
+    in words, and the partition's own description (`Partition.place`, `Partition.describe()`)."""
 
     id: str
     table: dict[str, Any]
@@ -237,7 +241,7 @@ class Tablet(Struct, frozen=True, kw_only=True):
 
 
 class CreateTablet(Request, frozen=True, tag="create_tablet"):
-    """Make an empty replica, and start it; done where it is there. The first peer starts an election at once."""
+    """Creates an empty replica, and starts it. No-op if it exists. The first peer starts an election at once."""
 
     reply = Done
     tablet: Tablet
@@ -245,8 +249,8 @@ class CreateTablet(Request, frozen=True, tag="create_tablet"):
 
 
 class DeleteTablet(Request, frozen=True, tag="delete_tablet"):
-    """Remove a replica's data, and leave a tombstone with its term and vote; done where it is gone. With
-    `configuration_index`: only where its configuration is not newer than that. `forget`: no tombstone either, since the
+    """Removes a replica's data, and leaves a tombstone with its term and vote. No-op if it does not exist. With
+    `configuration_index`: only if its configuration is not newer than that. `forget`: no tombstone either, since the
     table was dropped."""
 
     reply = Done
@@ -256,17 +260,20 @@ class DeleteTablet(Request, frozen=True, tag="delete_tablet"):
 
 
 class AlterTablet(Request, frozen=True, tag="alter_tablet"):
-    """Bring a tablet, through its leader's log, to this version of its table; done where it has it or a later one."""
+    """Brings a tablet, through its leader's log, to this version of its table. No-op if it has it or a later one."""
 
     reply = Done
     tablet: Tablet
 
 
 class TabletReport(Struct, frozen=True, kw_only=True):
-    """A replica about itself. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
-    (with `error`), "TOMBSTONED". A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in
-    the tablet's consensus, though it may have failed: its data cannot be read, its log can. `disk_full` says that
-    it cannot be written, and where there is no space."""
+    """The report of a replica.
+
+    `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED" (with `error`), "TOMBSTONED".
+    A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in the tablet's consensus, even if
+    it has failed: its data cannot be read, its log can. `disk_full`: it cannot be written, and the place that has no
+    space.
+    """
 
     tablet_id: str
     table_id: str
@@ -294,14 +301,14 @@ class TabletReports(Reply, frozen=True):
 
 
 class ReportTablets(Request, frozen=True, tag="report_tablets"):
-    """The replicas with these ids; None: all of them."""
+    """Returns reports of the replicas with these ids; None: all of them."""
 
     reply = TabletReports
     tablet_ids: tuple[str, ...] | None = None
 
 
 class TabletFacts(Struct, frozen=True, kw_only=True):
-    """What a planner and a person want to know of a tablet. `statistics`: `messages.plain.statistics_to_plain`;
+    """Statistics of a tablet, for a planner and for people. `statistics`: `messages.plain.statistics_to_plain`;
     `storage`: the numbers of `TableStorage`; `sketches`, by column: `messages.plain.sketch_to_plain`, so that those of
     several tablets can be merged."""
 
@@ -318,7 +325,7 @@ class TabletFactsReply(Reply, frozen=True):
 
 
 class DescribeTablets(Request, frozen=True, tag="describe_tablets"):
-    """Facts about those of these tablets that this server has a replica of."""
+    """Returns statistics of those tablets that have a replica at this server."""
 
     reply = TabletFactsReply
     tablet_ids: tuple[str, ...]
@@ -342,7 +349,7 @@ class WorkReply(Reply, frozen=True):
 
 
 class WorkOnTablet(Request, frozen=True, tag="work_on_tablet"):
-    """Do now what maintenance does in its own time. `work`: "flush", "compact", "analyze"."""
+    """Runs maintenance at once. `work`: "flush", "compact", "analyze"."""
 
     reply = WorkReply
     tablet_id: str
@@ -350,14 +357,14 @@ class WorkOnTablet(Request, frozen=True, tag="work_on_tablet"):
 
 
 class ChecksumReply(Reply, frozen=True):
-    """Rows, and a sum over their cells that does not depend on the order of rows or how they are stored."""
+    """Number of rows, and a sum over their cells that does not depend on the order or storage of rows."""
 
     rows: int
     checksum: str
 
 
 class ChecksumTablet(Request, frozen=True, tag="checksum_tablet"):
-    """Read a replica at a time and sum it up; it waits until it has everything up to then."""
+    """Reads a replica as of a timestamp and returns its checksum; waits until the replica is complete up to there."""
 
     reply = ChecksumReply
     tablet_id: str
@@ -372,8 +379,9 @@ class ConfigurationReply(Reply, frozen=True):
 
 
 class ChangeReplicas(Request, frozen=True, tag="change_replicas"):
-    """To the leader: `kind` "add" (as PRE_VOTER, promoted when it has caught up), or "remove", one peer. With
-    `configuration_index`: only where that is the configuration now. Returns when the change is committed."""
+    """Changes the configuration by one peer, at the leader: `kind` "add" (as PRE_VOTER, promoted when it has caught
+    up), or "remove". With `configuration_index`: only if that is the current configuration. Returns when the change is
+    committed."""
 
     reply = ConfigurationReply
     tablet_id: str
@@ -383,7 +391,7 @@ class ChangeReplicas(Request, frozen=True, tag="change_replicas"):
 
 
 class StepDown(Request, frozen=True, tag="step_down"):
-    """To the leader: hand leadership to a server (None: whichever is furthest)."""
+    """Transfers leadership to a server, at the leader (None: to the most up-to-date one)."""
 
     reply = Done
     tablet_id: str
@@ -391,8 +399,8 @@ class StepDown(Request, frozen=True, tag="step_down"):
 
 
 class StartBootstrap(Request, frozen=True, tag="start_bootstrap"):
-    """From a leader to a peer without the data: copy the replica at `source`; returns at once. Not where the peer's own
-    term is greater, or a copy is on its way."""
+    """From a leader to a peer without the data: copy the replica at `source`; returns at once. Refused if the peer's
+    own term is greater, or a copy is in progress."""
 
     reply = Done
     tablet: Tablet
@@ -401,9 +409,9 @@ class StartBootstrap(Request, frozen=True, tag="start_bootstrap"):
 
 
 class BootstrapSession(Reply, frozen=True):
-    """A copy of a replica that stands still for as long as the session lives: `files` by path in the tablet's
-    directory, with their sizes; `base_index`, `base_term`: the log entry up to which the files have everything (from
-    the next on, entries come by the log)."""
+    """A snapshot of a replica for the lifetime of the session: `files` by path in the tablet's directory, with their
+    sizes; `base_index`, `base_term`: the log entry up to which the files have everything (later entries come by the
+    log)."""
 
     session: str
     metadata: dict[str, Any]
@@ -417,7 +425,7 @@ class BootstrapSession(Reply, frozen=True):
 
 
 class BeginBootstrap(Request, frozen=True, tag="begin_bootstrap"):
-    """To the source. The session holds files and log until it is ended, or not used for a minute."""
+    """Begins a session at the source. It holds files and log until it is ended, or unused for a minute."""
 
     reply = BootstrapSession
     tablet_id: str
@@ -431,7 +439,7 @@ class FileChunk(Reply, frozen=True):
 
 
 class ReadFile(Request, frozen=True, tag="read_file"):
-    """A piece of a session's file."""
+    """Reads a part of a session's file."""
 
     reply = FileChunk
     session: str
@@ -441,7 +449,7 @@ class ReadFile(Request, frozen=True, tag="read_file"):
 
 
 class EndBootstrap(Request, frozen=True, tag="end_bootstrap"):
-    """Let go of the session."""
+    """Ends the session."""
 
     reply = Done
     session: str
@@ -451,9 +459,9 @@ class EndBootstrap(Request, frozen=True, tag="end_bootstrap"):
 
 
 class NamedServer(Struct, frozen=True, kw_only=True):
-    """A tablet server as the master knows it. `state`: "ALIVE", "DEAD" (silent for too long), "LEAVING" (its replicas
-    move away), "REPLACED" (another server runs at its address, so that it will not come back; its replicas are made
-    anew, and then it is forgotten)."""
+    """A tablet server of the master's list. `state`: "ALIVE", "DEAD" (silent for too long), "LEAVING" (its replicas
+    move away), "REPLACED" (another server runs at its address, so it will not return; its replicas are copied, and then
+    it is dropped from the list)."""
 
     id: str
     address: str
@@ -464,10 +472,13 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatReply(Reply, frozen=True):
-    """`is_leader`: this is the master to report to; otherwise `leader` is its address ("" where it is not known).
-    `wants_full_report`: the next heartbeat is to list all tablets. `cluster_id`: the cluster's, as the leader knows it;
-    a server whose tablets are of another one must not take orders here, since ids of tablets repeat between
-    clusters."""
+    """The master's response to a heartbeat.
+
+    `is_leader`: this master accepts reports; otherwise `leader` is the leader's address ("" if it is not known).
+    `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: the cluster's, as the leader has it. A
+    server whose tablets belong to another cluster must not take orders here, since ids of tablets repeat between
+    clusters.
+    """
 
     is_leader: bool
     leader: str = ""
@@ -476,8 +487,8 @@ class HeartbeatReply(Reply, frozen=True):
 
 
 class Heartbeat(Request, frozen=True, tag="heartbeat"):
-    """A tablet server is there, with what has changed of its tablets since the last report that was taken, or with all
-    of them (`is_full`). `sequence` counts its reports, by which one that comes late is known; `session` tells it from
+    """Reports that a tablet server is alive, with the changes of its tablets since the last accepted report, or with
+    all of them (`is_full`). `sequence` counts its reports and identifies a late one; `session` distinguishes it from
     those of an earlier process."""
 
     reply = HeartbeatReply
@@ -487,12 +498,12 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
     session: str = ""
     reports: tuple[TabletReport, ...] = ()
     removed: tuple[str, ...] = ()
-    """Tablets that it has no replica of any more."""
+    """Tablets of which it no longer has a replica."""
 
 
 class CatalogReply(Reply, frozen=True):
-    """All tables (`messages.plain.table_to_plain` with their tablets' ids) and views; None where `known_version` is the
-    newest. `joint_writes`: there are the methods of `messages.joint_methods`."""
+    """All tables (`messages.plain.table_to_plain` with their tablets' ids) and views; None if `known_version` is the
+    newest. `joint_writes`: the server has the methods of `messages.joint_methods`."""
 
     version: int
     cluster_id: str
@@ -559,7 +570,7 @@ class DropViews(Request, frozen=True, tag="drop_views"):
 
 
 class TabletLocation(Struct, frozen=True, kw_only=True):
-    """Where a tablet's replicas are; `leader` is a server's id, "" where it is not known."""
+    """Locations of a tablet's replicas; `leader` is a server's id, "" if it is not known."""
 
     tablet_id: str
     replicas: tuple[Peer, ...]
@@ -572,7 +583,7 @@ class LocationsReply(Reply, frozen=True):
 
 
 class LocateTablets(Request, frozen=True, tag="locate_tablets"):
-    """Of a table, or those with these ids."""
+    """Locates the tablets of a table, or those with these ids."""
 
     reply = LocationsReply
     table_id: str | None = None
@@ -591,7 +602,7 @@ class ListServers(Request, frozen=True, tag="list_servers"):
 
 
 class LeaveCluster(Request, frozen=True, tag="leave_cluster"):
-    """Move all replicas away from a server (`leaving`), or stop doing so."""
+    """Moves all replicas away from a server (`leaving`), or stops doing so."""
 
     reply = Done
     server: str

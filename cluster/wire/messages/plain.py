@@ -1,4 +1,4 @@
-"""What storage calls tables, alterations, scans and statistics, as plain maps that msgpack takes, and back.
+"""Tables, alterations, scans and statistics as plain maps for msgpack, and back.
 
     table_to_plain        Table                 definition_to_plain   TableDefinition
     entry_to_plain        CatalogEntry          view_to_plain         View
@@ -6,9 +6,9 @@
     statistics_to_plain   TableStatistics       storage_to_plain      TableStorage
     sketch_to_plain       ColumnSketch
 
-Each has its `..._from_plain`. They are total: everything that storage can mean comes out as it went in, integers beyond
-64 bits too (`values`). What is no such map is a `ProtocolError`; a map that describes what storage refuses (two columns
-of one name) is the error that storage raises.
+Each has its `..._from_plain`. They are total: every value of these classes is restored unchanged, including integers
+beyond 64 bits (`values`). A malformed map is a `ProtocolError`; a map that storage refuses (two columns of one name)
+raises storage's error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def _reads(what: str) -> Callable[[Callable[[Any], T]], Callable[[Mapping[str, Any]], T]]:
-    """Makes whatever a malformed map leads to a `ProtocolError`."""
+    """Turns any error of a malformed map into a `ProtocolError`."""
 
     def decorate(function: Callable[[Any], T]) -> Callable[[Mapping[str, Any]], T]:
         @wraps(function)
@@ -77,46 +77,46 @@ def _reads(what: str) -> Callable[[Callable[[Any], T]], Callable[[Mapping[str, A
 
 
 def table_to_plain(table: Table) -> Plain:
-    """A table."""
+    """Returns a table as plain data."""
     return _map_to_plain(tables.table_to_dict(table))
 
 
 @_reads("table")
 def table_from_plain(data: Plain) -> Table:
-    """The table of `table_to_plain` or `entry_to_plain`."""
+    """Returns the table of `table_to_plain` or `entry_to_plain`."""
     return tables.table_from_dict(_map_from_plain(data))
 
 
 def entry_to_plain(entry: CatalogEntry) -> Plain:
-    """A table with the ids of its tablets."""
+    """Returns a table with the ids of its tablets as plain data."""
     return _map_to_plain(entry_to_dict(entry))
 
 
 @_reads("table with tablets")
 def entry_from_plain(data: Plain) -> CatalogEntry:
-    """The table with tablets of `entry_to_plain`."""
+    """Returns the table with tablets of `entry_to_plain`."""
     return entry_from_dict(_map_from_plain(data))
 
 
 def definition_to_plain(definition: TableDefinition) -> Plain:
-    """What CREATE TABLE asks for."""
+    """Returns the definition of CREATE TABLE as plain data."""
     return _map_to_plain(tables.definition_to_dict(definition))
 
 
 @_reads("table definition")
 def definition_from_plain(data: Plain) -> TableDefinition:
-    """The definition of `definition_to_plain`."""
+    """Returns the definition of `definition_to_plain`."""
     return tables.definition_from_dict(_map_from_plain(data))
 
 
 def view_to_plain(view: View) -> Plain:
-    """A view."""
+    """Returns a view as plain data."""
     return {"name": view.name, "text": view.text, "columns": list(view.columns)}
 
 
 @_reads("view")
 def view_from_plain(data: Plain) -> View:
-    """The view of `view_to_plain`."""
+    """Returns the view of `view_to_plain`."""
     return View(data["name"], data["text"], tuple(data["columns"]))
 
 
@@ -136,7 +136,7 @@ _STEPS: dict[str, type[AlterStep]] = {
         DropRangePartition,
     )
 }
-"""The steps by name. Their fields travel as they are but for those in `_STEP_FIELDS`."""
+"""The steps by name. Their fields are sent unchanged, except those in `_STEP_FIELDS`."""
 
 _STEP_FIELDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "column": (tables.column_to_dict, tables.column_from_dict),
@@ -147,7 +147,7 @@ _STEP_FIELDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 def step_to_plain(step: AlterStep) -> Plain:
-    """A step of ALTER TABLE."""
+    """Returns a step of ALTER TABLE as plain data."""
     plain: Plain = {"step": type(step).__name__}
     for field in fields(step):
         value = getattr(step, field.name)
@@ -159,7 +159,7 @@ def step_to_plain(step: AlterStep) -> Plain:
 
 @_reads("alteration")
 def step_from_plain(data: Plain) -> AlterStep:
-    """The step of `step_to_plain`."""
+    """Returns the step of `step_to_plain`."""
     given = _map_from_plain(data)
     name = given.pop("step")
     if name not in _STEPS:
@@ -174,7 +174,7 @@ def step_from_plain(data: Plain) -> AlterStep:
 
 
 def spec_to_plain(spec: ScanSpec) -> Plain:
-    """What a scan reads. Fields that say nothing are left out."""
+    """Returns the spec of a scan as plain data, without fields that have their default."""
     plain: Plain = {"columns": list(spec.columns)}
     if spec.predicates:
         plain["predicates"] = [predicate_to_plain(predicate) for predicate in spec.predicates]
@@ -189,7 +189,7 @@ def spec_to_plain(spec: ScanSpec) -> Plain:
 
 @_reads("scan")
 def spec_from_plain(data: Plain) -> ScanSpec:
-    """The scan of `spec_to_plain`."""
+    """Returns the scan of `spec_to_plain`."""
     changes = data.get("changes")
     return ScanSpec(
         columns=tuple(data["columns"]),
@@ -201,11 +201,11 @@ def spec_from_plain(data: Plain) -> ScanSpec:
 
 _SPEC_DEFAULTS = {field.name: field.default for field in fields(ScanSpec)}
 _SPEC_FIELDS = [name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes")]
-"""Those that travel as they are."""
+"""Fields that are sent unchanged."""
 
 
 def predicate_to_plain(predicate: ColumnPredicate) -> Plain:
-    """A predicate; what it holds are physical values, bits and words travel as bytes."""
+    """Returns a predicate as plain data; its constants are physical values, bits and words are sent as bytes."""
     plain: Plain = {"is": type(predicate).__name__, "column": predicate.column}
     match predicate:
         case Range():
@@ -231,7 +231,7 @@ def predicate_to_plain(predicate: ColumnPredicate) -> Plain:
 
 @_reads("predicate")
 def predicate_from_plain(data: Plain) -> ColumnPredicate:
-    """The predicate of `predicate_to_plain`."""
+    """Returns the predicate of `predicate_to_plain`."""
     kind, column = data["is"], data["column"]
     match kind:
         case "Range":
@@ -266,7 +266,7 @@ def _bits(data: bytes, count: int) -> Any:
 
 
 MOST_PLACES = 1 << 26
-"""Bits of a bitmap that is told by its places: what a server makes of a few bytes."""
+"""Most bits of a bitmap that is sent as places: a server allocates them for a few bytes."""
 
 
 def _set_bits(places: bytes, count: int) -> Any:
@@ -279,13 +279,13 @@ def _set_bits(places: bytes, count: int) -> Any:
 
 
 def _is_sparse(predicate: BitmapFilter) -> bool:
-    """Does a bitmap travel as the places of the bits that are set? A few hundred keys of a large table do."""
+    """True if a bitmap is sent as the places of its set bits, as for a few hundred keys of a large table."""
     bits = predicate.bits
     return len(bits) <= MOST_PLACES and 64 * int(np.count_nonzero(bits)) < len(bits)
 
 
 def filter_bytes(predicate: ColumnPredicate) -> int:
-    """How many bytes a runtime filter has on its way; 0 of other predicates."""
+    """Returns the bytes of a runtime filter in transit; 0 for other predicates."""
     if isinstance(predicate, BloomFilter):
         return int(predicate.words.nbytes)
     if not isinstance(predicate, BitmapFilter):
@@ -297,7 +297,7 @@ def filter_bytes(predicate: ColumnPredicate) -> int:
 
 
 def statistics_to_plain(statistics: TableStatistics) -> Plain:
-    """Estimates for the planner."""
+    """Returns estimates for the planner as plain data."""
     return {
         "row_count": int(statistics.row_count),
         "columns": {
@@ -314,7 +314,7 @@ def statistics_to_plain(statistics: TableStatistics) -> Plain:
 
 @_reads("statistics")
 def statistics_from_plain(data: Plain) -> TableStatistics:
-    """The estimates of `statistics_to_plain`."""
+    """Returns the estimates of `statistics_to_plain`."""
     columns = {
         name: ColumnStatistics(value_from_plain(low), value_from_plain(high), null_count, distinct_count)
         for name, (low, high, null_count, distinct_count) in data["columns"].items()
@@ -323,20 +323,20 @@ def statistics_from_plain(data: Plain) -> TableStatistics:
 
 
 def sketch_to_plain(sketch: ColumnSketch) -> Plain:
-    """A summary of some rows of a column."""
+    """Returns a summary of some rows of a column as plain data."""
     data = sketch.to_dict()
     return {**data, "low": value_to_plain(sketch.low), "high": value_to_plain(sketch.high)}
 
 
 @_reads("sketch")
 def sketch_from_plain(data: Plain) -> ColumnSketch:
-    """The summary of `sketch_to_plain`."""
+    """Returns the summary of `sketch_to_plain`."""
     low, high = value_from_plain(data["low"]), value_from_plain(data["high"])
     return ColumnSketch.from_dict({**data, "low": low, "high": high})
 
 
 def storage_to_plain(storage: TableStorage) -> Plain:
-    """How a table lies on disk."""
+    """Returns the storage statistics of a table as plain data."""
     columns = {
         name: [int(column.bytes), list(column.encodings), None if column.width is None else float(column.width)]
         for name, column in storage.columns.items()
@@ -346,7 +346,7 @@ def storage_to_plain(storage: TableStorage) -> Plain:
 
 @_reads("storage")
 def storage_from_plain(data: Plain) -> TableStorage:
-    """The facts of `storage_to_plain`."""
+    """Returns the statistics of `storage_to_plain`."""
     columns = {
         name: ColumnStorage(size, tuple(encodings), width) for name, (size, encodings, width) in data["columns"].items()
     }

@@ -1,1 +1,1 @@
-"""The life of a server process: start, signals, end; fork."""
+"""A server process: start, signals, end; fork."""

@@ -1,8 +1,8 @@
-"""The end of the process: servers are stopped before Python and Arrow take them apart.
+"""The end of the process: servers are stopped before Python and Arrow are torn down.
 
 Arrow registers a finalizer for each server that waits, without a limit, until all streams have ended. A client that
 reads slowly, or not at all, would hold the process for as long as it lives. So servers are stopped before that, by
-`atexit`: it calls what was registered last first, and a server is registered after Arrow's finalizer.
+`atexit`: it calls the last registered function first, and a server is registered after Arrow's finalizer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Final, Protocol
 from ....model.forks import renew_in_child
 
 EXIT_SECONDS: Final = 0.5
-"""Streams and calls have so long to end by themselves when the process ends."""
+"""Seconds for streams and calls to end by themselves when the process ends."""
 
 
 class Stoppable(Protocol):
-    """A server."""
+    """A server that can be stopped."""
 
     def stop(self, grace: float, cut: bool) -> bool: ...
 
@@ -34,7 +34,7 @@ _is_registered = False
 
 
 def stop_at_exit(server: Stoppable) -> None:
-    """Stop the server when the process ends, unless it is garbage by then. Stopping twice must do nothing."""
+    """Stops the server when the process ends, unless it was garbage-collected. Stopping twice must do nothing."""
     global _is_registered
     with _lock:
         _servers.add(server)
@@ -50,7 +50,7 @@ def _stop_all() -> None:
 
 
 def cut_connections(port: int) -> None:
-    """Shut down all connections of this process that came in at a port; their streams end with an error at once.
+    """Shuts down all connections that this process accepted at a port; their streams end with an error at once.
 
     gRPC offers this as a deadline of its shutdown, which Arrow does not pass on.
     """
@@ -60,7 +60,7 @@ def cut_connections(port: int) -> None:
                 continue
             with socket.socket(fileno=os.dup(descriptor)) as found:
                 if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
-                    found.getpeername()  # an OSError where it listens
+                    found.getpeername()  # an OSError for a listening socket
                     found.shutdown(socket.SHUT_RDWR)
 
 

@@ -1,4 +1,5 @@
-"""gRPC does not survive a fork: which process uses it first is kept, so that those forked from it can be told."""
+"""gRPC does not survive a fork: the first process that uses it is recorded, so that processes forked from it get an
+error."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ _first_process: int | None = None
 
 
 def note_process() -> None:
-    """This process uses gRPC: `InterfaceError` where one from which it was forked has done so already."""
+    """Records that this process uses gRPC; raises `InterfaceError` if a parent from which it was forked already did."""
     global _first_process
     with _lock:
         if _first_process is None:

@@ -1,11 +1,11 @@
-"""The life of a server's process: logs, its address for others to find, signals, a good end.
+"""A server's process: its log, the file with its address, signals, an orderly end.
 
     make ──► start ──► address file ──► wait ──SIGTERM, SIGINT──► drain ──► stop ──► exit 0
                                                     └── grace over, or a second signal ──► exit at once
 
-The log has one JSON object per line: `time` (UTC), `level`, `server`, `logger`, `event`, `fields` (what the caller gave
-as `extra={"fields": {...}}`), and `error` with the traceback where there is one. An uncaught error in one of the
-server's threads ends the process at once, with the status `FAILED_STATUS`.
+The log has one JSON object per line: `time` (UTC), `level`, `server`, `logger`, `event`, `fields` (from the caller's
+`extra={"fields": {...}}`), and `error` with a traceback, if any. An uncaught error in one of the server's threads ends
+the process at once, with the status `FAILED_STATUS`.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ from ....storage.malloc import keep_freed_blocks
 _logger = logging.getLogger("nyala.cluster.process")
 
 GRACE_SECONDS = 25.0
-"""For drain and stop together; then the process ends at once."""
+"""Seconds for drain and stop together; then the process ends at once."""
 _ENDING = signal.SIGTERM, signal.SIGINT
 _THREADS = "nyala-"
-"""The names of all threads of a server begin so."""
+"""Prefix of the names of all threads of a server."""
 _COLLECTIONS = 50_000, 20, 20
-"""Thresholds of the garbage collector. Messages and rows make no cycles: reference counts free them, and to look for
-cycles after each 700 new objects, as Python does, takes every thread's time. What few cycles there are can wait."""
+"""Thresholds of the garbage collector. Messages and rows make no cycles: reference counts free them. Searching for
+cycles after each 700 new objects, as Python does by default, takes every thread's time. The few cycles can wait."""
 FAILED_STATUS = 4
 """The exit status of a server one of whose threads has died."""
 KILLED_STATUS = 3
-"""The exit status of a server that did not end by itself in time."""
+"""The exit status of a server that did not end in time."""
 
 
 class Server(Protocol):
-    """What a process runs."""
+    """The server of a process."""
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """ "host:port" at which it listens."""
 
     def start(self) -> None: ...
 
     def drain(self) -> Any:
-        """Take on nothing new, and let what runs come to its end."""
+        """Accepts no new calls, and lets running ones end."""
 
     def stop(self) -> Any: ...
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record."""
+    """Formats a record as one JSON object."""
 
     def __init__(self, server: str):
         super().__init__()
@@ -85,7 +85,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json(server: str, *, path: str | None = None, level: int = logging.INFO) -> None:
-    """Send nyala's log lines to a file (appended to), or to stderr, as JSON; errors of threads too."""
+    """Sends nyala's log lines to a file (appended to), or to stderr, as JSON; errors of threads too."""
     handler: logging.Handler = logging.StreamHandler() if path is None else logging.FileHandler(path)
     handler.setFormatter(JsonFormatter(server))
     root = logging.getLogger()
@@ -105,22 +105,22 @@ def run_server(
     grace: float = GRACE_SECONDS,
     ready: Callable[[str], None] | None = None,
 ) -> int:
-    """Run a server until SIGTERM or SIGINT; the process's exit status. To be called by the main thread.
+    """Runs a server until SIGTERM or SIGINT; returns the process's exit status. Must be called by the main thread.
 
     Parameters
     ----------
     make : callable
         Makes the server. An error of nyala here or at its start ends the process with status 1, and a line in the log.
     name : str
-        What the log calls it.
+        Name of the server in the log.
     address_file : str, optional
-        Where "host:port" is written, atomically, as soon as the server answers.
+        File to which "host:port" is written, atomically, as soon as the server serves calls.
     log_file : str, optional
-        Where the log goes; None: to stderr.
+        File of the log; None: stderr.
     grace : float
-        Seconds from the signal until the process ends, whatever still runs.
+        Seconds from the signal until the process ends, even with running calls.
     ready : callable, optional
-        Told the address when the server answers.
+        Called with the address when the server serves calls.
     """
     log_as_json(name, path=log_file)
     faulthandler.enable()
@@ -132,7 +132,7 @@ def run_server(
     except errors.Error as error:
         _logger.error("the server cannot start: %s", error, extra={"fields": {"class": type(error).__name__}})
         return 1
-    # What the modules have made stays: it need not be looked at again.
+    # Objects of modules stay: the collector need not examine them again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTIONS)
@@ -153,11 +153,11 @@ def run_server(
 
 
 def _until_signalled(grace: float) -> threading.Event:
-    """An event that is set by the first SIGTERM or SIGINT. From then on the process has `grace` seconds.
+    """Returns an event that is set by the first SIGTERM or SIGINT. From then on the process has `grace` seconds.
 
-    Python runs a signal's handler in the main thread, wherever that stands: in the middle of `Event.wait`, too, where
-    it holds the lock that `Event.set` needs. So the handlers do nothing, and a thread of its own is told by the wakeup
-    descriptor, which C code writes to as the signal comes.
+    Python runs a signal's handler in the main thread at any point, even inside `Event.wait`, where it holds the lock
+    that `Event.set` needs. So the handlers do nothing, and a dedicated thread reads the wakeup descriptor, which C code
+    writes to when the signal arrives.
     """
     ended = threading.Event()
     signals, wakeup = socket.socketpair()
@@ -182,7 +182,7 @@ def _until_signalled(grace: float) -> threading.Event:
 
 
 def _next_of(signals: socket.socket) -> None:
-    """Return when a signal has come that is to end the process."""
+    """Returns when a signal that ends the process has arrived."""
     while signals.recv(1)[0] not in _ENDING:
         pass
 
@@ -213,6 +213,6 @@ def _log_thread_error(told: threading.ExceptHookArgs) -> None:
             exc_info=(told.exc_type, told.exc_value, told.exc_traceback),
         )
         if is_ours:
-            # Half of a server is worse than none: others take over only from one that is gone.
+            # Half of a server is worse than none: others take over only from a dead one.
             logging.shutdown()
             os._exit(FAILED_STATUS)

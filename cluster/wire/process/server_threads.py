@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Failed: TypeAlias = Callable[[str, BaseException], None]
-"""Told the thread's name and the error that ended it."""
+"""Called with the thread's name and the error that ended it."""
 
 
 def server_thread(name: str, work: Callable[[], None], failed: Failed | None) -> threading.Thread:
-    """A thread, not yet started, that calls `failed` where its work ends by an error, and then ends by that error."""
+    """Returns a thread, not yet started, that calls `failed` if its work ends by an error, and then ends by that
+    error."""
 
     def run() -> None:
         try:

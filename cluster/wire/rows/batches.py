@@ -5,10 +5,10 @@
     ...
     end
 
-Column types and Arrow schema stand in the first part and wherever they change. A dictionary goes ahead of the first
-batch whose codes refer to it, and holds until the column has another one: the receiver's vectors share it as the
-sender's do. Values, codes and texts are views of the bytes received. A batch of more than `PART_BYTES` goes as
-several parts, each of which comes out as a batch.
+The first part has column types and Arrow schema, and so does each part that changes them. A dictionary precedes the
+first batch whose codes refer to it, and holds until the column has another one: the receiver's vectors share it as the
+sender's do. Values, codes and texts are views of the bytes received. A batch of more than `PART_BYTES` is sent as
+several parts, each of which becomes a batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PART_BYTES = 8 << 20
 """Of one message's body; far below every limit of gRPC's and Flight's."""
 
 Message = tuple["Head", pa.Buffer]
-"""What one message carries: its head, and bytes."""
+"""The content of one message: its head, and bytes."""
 
 TypePlain = tuple[str, int | None, int | None, int | None]
 
@@ -54,7 +54,7 @@ class PartHead(Struct, frozen=True, array_like=True, tag=2):
     types: tuple[TypePlain, ...] | None
     schema: bytes | None
     forms: tuple[dict[bytes, bytes], ...]
-    """What `model.vectors.encoded_batches` tells of each column."""
+    """Each column's form, of `model.vectors.encoded_batches`."""
     constants: dict[int, Any] = {}
     """The values of columns that are `Const`."""
 
@@ -67,18 +67,18 @@ _NO_BYTES = pa.py_buffer(b"")
 
 
 def type_to_plain(type_: DataType) -> TypePlain:
-    """A column's type as it travels."""
+    """Returns a column's type as plain data."""
     return (type_.kind.value, type_.precision, type_.scale, type_.length)
 
 
 def type_from_plain(data: Sequence[Any]) -> DataType:
-    """The type of `type_to_plain`."""
+    """Returns the type of `type_to_plain`."""
     kind, precision, scale, length = data
     return DataType(Kind(kind), precision, scale, length)
 
 
 class BatchEncoder:
-    """Makes one stream's batches into messages, in order."""
+    """Encodes one stream's batches as messages, in order."""
 
     def __init__(self) -> None:
         self._types: list[DataType] | None = None
@@ -86,7 +86,7 @@ class BatchEncoder:
         self._dictionaries: dict[int, pa.Array] = {}
 
     def encode(self, batch: Batch) -> Iterator[Message]:
-        """The messages of one batch."""
+        """Returns the messages of one batch."""
         vectors = batch.columns()
         types = [vector.type for vector in vectors]
         arrays: list[pa.Array] = []
@@ -106,7 +106,8 @@ class BatchEncoder:
         yield from self._parts(arrays, forms, constants, types, batch.length)
 
     def _shared(self, column: int, vector: Dict) -> Dict:
-        """The vector as it is where the receiver has its dictionary, or may as well get it; otherwise cut down."""
+        """Returns the vector unchanged if the receiver has its dictionary, or should get it; otherwise with a smaller
+        one."""
         if self._dictionaries.get(column) is vector.dictionary:
             return vector
         return encoded_batches.cut_down(vector)
@@ -138,7 +139,7 @@ class BatchEncoder:
 
 
 class BatchDecoder:
-    """Makes one stream's messages into batches, in order."""
+    """Decodes one stream's messages to batches, in order."""
 
     def __init__(self) -> None:
         self._types: list[DataType] = []
@@ -146,7 +147,8 @@ class BatchDecoder:
         self._dictionaries: dict[int, pa.Array] = {}
 
     def decode(self, head: Head, data: pa.Buffer) -> Batch | None:
-        """The batch of a part; None for what is none. `ProtocolError` where head and bytes do not make one."""
+        """Returns the batch of a part; None for another message. Raises `ProtocolError` if head and bytes do not
+        match."""
         try:
             if isinstance(head, DictionaryHead):
                 type_ = type_from_plain(head.value_type)
@@ -155,7 +157,7 @@ class BatchDecoder:
                 return None
             return self._part(head, data)
         except (errors.DataError, pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-            raise errors.ProtocolError(f"a malformed batch came: {error}") from None
+            raise errors.ProtocolError(f"a malformed batch was received: {error}") from None
 
     def _part(self, head: PartHead, data: pa.Buffer) -> Batch:
         check_rows(head.rows)
@@ -167,7 +169,7 @@ class BatchDecoder:
             return Batch([], head.rows)
         rows = read_batch(data, self._schema)
         if rows.num_rows != head.rows or not len(self._types) == rows.num_columns == len(head.forms):
-            raise ValueError(f"{rows.num_rows} rows of {rows.num_columns} columns, told were {head.rows}")
+            raise ValueError(f"{rows.num_rows} rows of {rows.num_columns} columns, expected {head.rows}")
         vectors = [
             self._vector(column, type_, rows.column(column), told, head.constants)
             for column, (type_, told) in enumerate(zip(self._types, head.forms, strict=True))
@@ -187,18 +189,18 @@ class BatchDecoder:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """One batch by itself, as bytes."""
+    """Returns one batch as bytes."""
     messages = [(head, data.to_pybytes()) for head, data in BatchEncoder().encode(batch)]
     return msgspec.msgpack.encode(messages)
 
 
 def decode_batch(data: bytes) -> list[Batch]:
-    """The batch of `encode_batch`, in its parts; `ProtocolError` where the bytes are none."""
+    """Returns the batch of `encode_batch`, in its parts; raises `ProtocolError` for malformed bytes."""
     decoder = BatchDecoder()
     try:
         messages = _messages.decode(data)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # a text that is no UTF-8 is a ValueError
-        raise errors.ProtocolError(f"a malformed batch came: {error}") from None
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError
+        raise errors.ProtocolError(f"a malformed batch was received: {error}") from None
     parts = [decoder.decode(head, pa.py_buffer(body)) for head, body in messages]
     return [part for part in parts if part is not None]
 

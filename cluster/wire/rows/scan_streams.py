@@ -1,16 +1,16 @@
-"""A scan on its way: messages made of batches at the server, batches made of messages at the caller's.
+"""The stream of a scan: from batches to messages at the server, from messages to batches at the caller.
 
     server   iterator of Batch ... ScanEnd ──► ScanMessages ──► Flight's do_get
     caller   Flight's reader ──► ScanStream ──► Batch ..., then `end`
 
-Each message is a record batch of one row with one column of bytes (so that they travel without a copy), its head in the
-metadata. The last message has how the scan ended: a `ScanEnd`, or an error with all that belongs to it.
+Each message is a record batch of one row with one column of bytes (so that they are sent without a copy), its head in
+the metadata. The last message has the scan's result: a `ScanEnd`, or an error with its attributes.
 
-A scan may begin with a call (`messages.methods.StartScan`); `StartedScan` reads its answer as `ScanStream` does a
+A scan may begin with a call (`messages.methods.StartScan`); `StartedScan` reads its reply as `ScanStream` does a
 stream.
 
-gRPC asks for the next message only when the reader has taken enough of those before. A scan that nobody has asked for
-a minute is given up: its iterator is closed, which frees what it held, and the reader, should it come back, gets
+gRPC requests the next message only when the reader has taken enough of the previous ones. A scan without such a request
+for a minute is cancelled: its iterator is closed, which frees its memory, and a reader that returns later gets
 `ScannerExpired`.
 """
 
@@ -47,7 +47,7 @@ STREAM_SCHEMA = pa.schema([pa.field("data", pa.large_binary())])
 
 
 class EndHead(Struct, frozen=True, array_like=True, tag=3):
-    """The last message: how the scan ended, and the server's clock and id."""
+    """The last message: the scan's result, and the server's clock and id."""
 
     clock: int
     server: str
@@ -63,15 +63,15 @@ ScanItems = Iterator[Batch | ScanEnd]
 
 
 class ScanMessages:
-    """The messages of one scan, for Flight. Closed when Flight lets go of it, whether it was ever asked or not.
+    """The messages of one scan, for Flight. Closed when Flight releases it, whether it was ever read or not.
 
     Parameters
     ----------
     begin : callable
-        Starts the scan: gives its iterator and a check that raises where nobody waits any more. Called with the first
-        message.
+        Starts the scan: returns its iterator and a check that raises if the call has no waiting caller any more. Called
+        with the first message.
     finished : callable
-        Called once, when the scan holds nothing any more: at its end, or when it is given up.
+        Called once, when the scan holds no memory any more: at its end, or when it is cancelled.
     closed : callable
         Called once, when the stream has ended.
     """
@@ -136,7 +136,7 @@ class ScanMessages:
         self._check()
         item = next(self._items, None)
         if item is None:
-            raise errors.InternalError("a scan ended without saying how it went")
+            raise errors.InternalError("a scan ended without a result")
         return item
 
     def _close_items(self) -> None:
@@ -147,18 +147,19 @@ class ScanMessages:
             close()
 
     def expire(self, before: float) -> None:
-        """Give the scan up if it was last asked before that time (monotonic), unless it works at this moment."""
+        """Cancels the scan if its last request was before that time (monotonic), unless it is working at this
+        moment."""
         if self.last_asked >= before or not self._lock.acquire(blocking=False):
             return
         try:
             if self._failed is None and not self._is_over:
-                self._failed = errors.ScannerExpired("nobody read the scan's stream for too long")
+                self._failed = errors.ScannerExpired("the scan's stream was not read for too long")
                 self._finish()
         finally:
             self._lock.release()
 
     def close(self) -> None:
-        """The stream has ended, whichever way."""
+        """Handles the end of the stream, for whatever reason."""
         with self._lock:
             self._is_over = True
             try:
@@ -181,19 +182,19 @@ class ScanMessages:
 
 
 class Expiries:
-    """Gives up scans that nobody reads; one thread for all of them, while there are any."""
+    """Cancels unread scans; one thread for all of them, while there are any."""
 
     def __init__(self, idle_seconds: float, failed: Failed | None = None):
         self._idle_seconds = idle_seconds
         self._failed = failed
-        # Guards the three below, and is told of changes.
+        # Guards the three below, and is notified of changes.
         self._changed = threading.Condition()
         self._scans: weakref.WeakSet[ScanMessages] = weakref.WeakSet()
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def watch(self, scan: ScanMessages) -> None:
-        """Watch a scan for as long as it lives."""
+        """Watches a scan for as long as it lives."""
         with self._changed:
             self._scans.add(scan)
             if self._thread is None and not self._is_closed:
@@ -213,7 +214,7 @@ class Expiries:
             del scans, scan
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stops watching."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -223,22 +224,22 @@ class Expiries:
 
 
 def _padded(head: bytes, data_size: int) -> bytes:
-    """The head with as many zero bytes behind it, and their number before it, that the data come to lie at a multiple
-    of eight in the receiver's memory; otherwise wide values would have to be copied there.
+    """Returns the head, followed by zero bytes and preceded by their number, so that the data are aligned to eight
+    bytes in the receiver's memory; otherwise wide values would have to be copied there.
 
-    The bytes of a message lie as they were sent (measured: from about 100 KB on): metadata, its length as a varint
-    before it, and the body's length; the constant stands for what is always the same.
+    The receiver has the bytes of a message as they were sent (measured: from about 100 KB on): metadata, its length as
+    a varint before it, and the body's length; the constant is the size of the fixed parts.
     """
     body_size = -(-data_size // 8) * 8 + 16
     for pad in range(8):
         size = 1 + len(head) + pad
         if (size + _varint_size(size) + _varint_size(body_size)) % 8 == 2:
             return bytes((pad,)) + head + bytes(pad)
-    return b"\0" + head  # no pad fits where a varint grows by it
+    return b"\0" + head  # no padding fits if a varint grows by it
 
 
 def _unpadded(data: pa.Buffer | None) -> memoryview:
-    """The head of `_padded`."""
+    """Returns the head of `_padded`."""
     padded = memoryview(b"" if data is None else data)
     return padded[1 : len(padded) - padded[0]] if len(padded) > 1 else padded
 
@@ -254,10 +255,9 @@ def _as_row(data: pa.Buffer) -> pa.RecordBatch:
 
 
 class ScanStream:
-    """The batches of a scan at its caller's; `end` is there when they are through. One thread reads it; any may close
-    it.
+    """The batches of a scan at its caller; `end` is set after the last one. One thread reads it; any may close it.
 
-    `batches` counts the server's batches that have come whole: the number to resume from.
+    `batches` counts the server's batches that were received completely: the number to resume from.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class ScanStream:
             check_value_count(plain, "message of a scan")
             head = _head_decoder.decode(plain)
         except (msgspec.DecodeError, ValueError, RecursionError) as malformed:
-            raise errors.ProtocolError(f"a malformed message of a scan came: {malformed}") from None
+            raise errors.ProtocolError(f"a malformed message of a scan was received: {malformed}") from None
         if isinstance(head, EndHead):
             self._take_end(head)
             return
@@ -330,7 +330,7 @@ class ScanStream:
         self.end = head.end
 
     def close(self) -> None:
-        """Stop reading; the server's scan ends."""
+        """Stops reading; the server's scan ends."""
         if not self._is_closed:
             self._is_closed = True
             if self.end is None:
@@ -344,8 +344,8 @@ class ScanStream:
 
 
 class StartedScan:
-    """The batches of the answer that a scan began with. Where `end` is None behind the last, a stream goes on with
-    batch `batches`."""
+    """The batches of the reply that a scan began with. If `end` is None after the last, a stream resumes it with batch
+    `batches`."""
 
     def __init__(self, reply: ScanStart):
         self._batches = iter(reply.batches)
@@ -359,4 +359,4 @@ class StartedScan:
         return batch_of(next(self._batches))
 
     def close(self) -> None:
-        """Nothing is held anywhere but here."""
+        """No-op: the server holds nothing for it."""

@@ -1,6 +1,6 @@
-"""Small batches inside a reply: columns as they lie in memory, without Arrow's messages.
+"""Small batches inside a reply: columns in their memory layout, without Arrow's messages.
 
-    vector            column     bytes that travel
+    vector            column     bytes sent
     Flat              Numbers    the values
     Narrow            Codes      the codes
     Dict              Entries    the codes, the entries' offsets and texts
@@ -33,7 +33,7 @@ from .untrusted_rows import check_rows, read_batch
 
 
 class Numbers(Struct, frozen=True, array_like=True, tag=1):
-    """Values of a numpy dtype. `present`: a byte per row, empty where no value is NULL. `bounds`: low and high."""
+    """Values of a numpy dtype. `present`: a byte per row, empty if no value is NULL. `bounds`: low and high."""
 
     value_type: TypePlain
     dtype: str
@@ -43,7 +43,7 @@ class Numbers(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Codes(Struct, frozen=True, array_like=True, tag=2):
-    """Codes over a base; `top` as `Narrow` has it."""
+    """Codes over a base; `top` as in `Narrow`."""
 
     value_type: TypePlain
     dtype: str
@@ -80,7 +80,7 @@ class Constant(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Arrow(Struct, frozen=True, array_like=True, tag=6):
-    """An array of `model.vectors.encoded_batches`, and what makes the vector of it again."""
+    """An array of `model.vectors.encoded_batches`, and the data to restore its vector."""
 
     value_type: TypePlain
     schema: bytes
@@ -102,12 +102,12 @@ class SmallBatch(Struct, frozen=True, array_like=True):
 
 
 def small_batch(batch: Batch) -> SmallBatch:
-    """The batch as it travels."""
+    """Returns the batch for transport."""
     return SmallBatch(batch.length, tuple([_column(vector) for vector in batch.columns()]))
 
 
 def sent_bytes(batch: Batch) -> int:
-    """About how many bytes `small_batch` has."""
+    """Returns the approximate number of bytes of `small_batch`."""
     return sum([_sent_bytes(vector) for vector in batch.columns()])
 
 
@@ -170,7 +170,7 @@ def _texts(type_: TypePlain, array: pa.Array) -> Texts:
 
 
 def batch_of(small: SmallBatch) -> Batch:
-    """The batch of `small_batch`; `ProtocolError` where it is none."""
+    """Returns the batch of `small_batch`; raises `ProtocolError` if it is malformed."""
     check_rows(small.rows)
     try:
         vectors = [_READERS[type(column)](column, small.rows) for column in small.columns]
@@ -178,7 +178,7 @@ def batch_of(small: SmallBatch) -> Batch:
             if len(vector) != small.rows:
                 raise ValueError(f"a column of {len(vector)} rows in a batch of {small.rows}")
     except (errors.DataError, pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise errors.ProtocolError(f"a malformed batch came: {error}") from None
+        raise errors.ProtocolError(f"a malformed batch was received: {error}") from None
     return Batch(vectors, small.rows)
 
 
@@ -195,7 +195,7 @@ def _validity(present: bytes, rows: int) -> Array | None:
     if not present:
         return None
     if len(present) != rows:
-        raise ValueError(f"{len(present)} rows are told to be NULL or not, of {rows}")
+        raise ValueError(f"{len(present)} presence bytes for {rows} rows")
     return np.frombuffer(present, np.bool_)
 
 

@@ -1,11 +1,11 @@
-"""Rows of a client, checked before anything is allocated for them: a small message must not cost much memory.
+"""Checks of a client's rows, before anything is allocated for them: a small message must not cost much memory.
 
-nyala sends rows as Arrow IPC streams whose buffers stand in the message as they are, so what is read is a view of it.
-Arrow's format can also say much in few bytes:
+nyala sends rows as Arrow IPC streams with plain buffers, so the received rows are views of the message. Arrow's format
+can also describe much in few bytes:
 
     compressed buffers      30 kB are 900 MB when they are read; nyala never sends any
     columns without bytes   columns of type null, and run-end encoded ones, have any number of rows
-    dictionaries            a row's code of one byte stands for a text of any length
+    dictionaries            a row's code of one byte represents a text of any length
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ....errors import ProtocolError
 
 MAX_DECODED_BYTES = 256 << 20
-"""Of the values that the dictionaries of one message stand for."""
+"""Most bytes of the values that the dictionaries of one message represent."""
 
 MAX_PART_ROWS = 1 << 26
 """Of a message of a scan; those of nyala have some 100,000."""
@@ -35,13 +35,14 @@ _COMPRESSION = 3
 
 
 def read_rows(data: bytes) -> pa.RecordBatch:
-    """The only record batch of a stream, whose values are views of it. `ProtocolError`, before it is allocated, if it
-    would take much more memory than it has bytes; Arrow's errors if it is malformed."""
+    """Returns the only record batch of a stream, whose values are views of it. Raises `ProtocolError`, before
+    allocation, if it would take much more memory than it has bytes; Arrow's errors if it is malformed."""
     buffer = pa.py_buffer(data)
     for metadata in _metadata(buffer):
         if _is_compressed(metadata):
             raise ProtocolError(
-                "the rows of a write are compressed; servers take Arrow IPC without compression alone, so that a small "
+                "the rows of a write are compressed; servers accept only Arrow IPC without compression, so that a "
+                "small "
                 "message does not become a large one"
             )
     with pa.ipc.open_stream(buffer) as reader:
@@ -55,19 +56,19 @@ def read_rows(data: bytes) -> pa.RecordBatch:
 
 
 def read_batch(data: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
-    """The record batch of one message without its schema, as scans bring them. `ProtocolError` if it is compressed: a
-    server that sends such is none of nyala's, or broken."""
+    """Returns the record batch of one message without its schema, as in scans. Raises `ProtocolError` if it is
+    compressed: a server that sends one is broken, or of another program."""
     message = pa.ipc.read_message(data)
     if _is_compressed(memoryview(message.metadata)):
-        raise ProtocolError("the rows of a scan are compressed; nyala sends none that are")
+        raise ProtocolError("the rows of a scan are compressed; nyala never sends compressed rows")
     return pa.ipc.read_record_batch(message, schema)
 
 
 def check_rows(count: int) -> None:
-    """`ProtocolError` if a part of a batch says that it has more rows than any that nyala sends: columns that are
-    constant have any number in no bytes."""
+    """Raises `ProtocolError` if a part of a batch claims more rows than nyala ever sends: constant columns have any
+    number of rows in no bytes."""
     if not 0 <= count <= MAX_PART_ROWS:
-        raise ProtocolError(f"a batch says that it has {count:,} rows; at most {MAX_PART_ROWS:,} are taken")
+        raise ProtocolError(f"a batch claims to have {count:,} rows; at most {MAX_PART_ROWS:,} are accepted")
 
 
 def _metadata(stream: pa.Buffer) -> Iterator[memoryview]:
@@ -88,7 +89,7 @@ def _is_compressed(message: memoryview) -> bool:
 
 
 class _Table:
-    """A table of a flatbuffer, as far as it is looked at here."""
+    """A table of a flatbuffer, as far as it is read here."""
 
     def __init__(self, data: memoryview, position: int):
         self._data = data
@@ -97,17 +98,17 @@ class _Table:
         (self._fields_bytes,) = struct.unpack_from("<H", data, self._fields)
 
     def offset(self, field: int) -> int:
-        """Where a field stands, relative to the table; 0 if it has its default."""
+        """Returns a field's position, relative to the table; 0 if it has its default."""
         place = 4 + 2 * field
         return 0 if place >= self._fields_bytes else int(struct.unpack_from("<H", self._data, self._fields + place)[0])
 
     def byte(self, field: int) -> int:
-        """A field of one byte."""
+        """Returns a field of one byte."""
         offset = self.offset(field)
         return int(self._data[self._position + offset]) if offset else 0
 
     def table(self, field: int) -> _Table | None:
-        """A field that is a table."""
+        """Returns a field that is a table."""
         offset = self.offset(field)
         if not offset:
             return None
@@ -116,9 +117,9 @@ class _Table:
 
 
 def _check_size(rows: pa.RecordBatch, size: int) -> None:
-    """A row has a bit at least: every table has a key."""
+    """Checks the number of rows: a row has a bit at least, since every table has a key."""
     if rows.num_rows > 8 * size:
-        raise ProtocolError(f"a write of {size} bytes says that it has {rows.num_rows} rows")
+        raise ProtocolError(f"a write of {size} bytes claims to have {rows.num_rows} rows")
 
 
 def _check_dictionaries(rows: pa.RecordBatch) -> None:
@@ -135,7 +136,7 @@ def _check_dictionaries(rows: pa.RecordBatch) -> None:
         if total > MAX_DECODED_BYTES:
             raise ProtocolError(
                 f"the dictionary of column {field.name!r} makes a write of {total:,} bytes; at most "
-                f"{MAX_DECODED_BYTES:,} are taken: send fewer rows at a time"
+                f"{MAX_DECODED_BYTES:,} are accepted: send fewer rows at a time"
             )
 
 

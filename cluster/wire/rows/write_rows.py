@@ -1,4 +1,4 @@
-"""Rows to write, as they travel: a `WriteBatch` as the fields of a `Write`, and back.
+"""Rows of writes in transit: a `WriteBatch` as the fields of a `Write`, and back.
 
 `rows` is one record batch as an Arrow IPC stream, whose reader makes views of the bytes; `ops` one code or a byte per
 row; `isset` a bitmap per column, eight rows to a byte, the first row in the highest bit.
@@ -24,7 +24,7 @@ def write_to_request(
     call: Call | None,
     check_only: bool = False,
 ) -> Write:
-    """The batch as a request to a tablet."""
+    """Returns the batch as a request to a tablet."""
     return Write(
         tablet_id=tablet_id,
         schema_version=schema_version,
@@ -39,8 +39,8 @@ def write_to_request(
 
 
 def write_from_request(request: Write) -> WriteBatch:
-    """The batch of a request; `ProtocolError` where its parts do not make one. Ops that are none, unknown columns and
-    wrong types are found where the rows are written."""
+    """Returns the batch of a request; raises `ProtocolError` if its parts do not match. Invalid ops, unknown columns
+    and wrong types are detected when the rows are written."""
     rows = rows_from_bytes(request.rows)
     ops: Op | Array
     if isinstance(request.ops, bytes):
@@ -54,13 +54,13 @@ def write_from_request(request: Write) -> WriteBatch:
             raise errors.ProtocolError(f"there is no op {request.ops}") from None
     isset = {name: _bits(name, bits, rows.num_rows) for name, bits in request.isset.items()}
     if request.unchanged_since is not None and not request.all_or_none:
-        raise errors.ProtocolError("a write of rows that are unchanged since a time is all or none")
+        raise errors.ProtocolError("a write with unchanged_since must be all or none")
     since = None if request.unchanged_since is None else Timestamp(request.unchanged_since)
     return WriteBatch(rows, ops, request.all_or_none, isset, since)
 
 
 def rows_to_bytes(rows: pa.RecordBatch) -> bytes:
-    """One record batch as an Arrow IPC stream."""
+    """Returns one record batch as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -69,7 +69,7 @@ def rows_to_bytes(rows: pa.RecordBatch) -> bytes:
 
 
 def rows_from_bytes(data: bytes) -> pa.RecordBatch:
-    """The record batch of a stream; `ProtocolError` where it is malformed."""
+    """Returns the record batch of a stream; raises `ProtocolError` if it is malformed."""
     try:
         return read_rows(data)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:

@@ -1,1 +1,1 @@
-"""TLS, roles and the audit log."""
+"""TLS, roles, the audit log, and a limit on received bytes (`receive_guard`)."""

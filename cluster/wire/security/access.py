@@ -1,16 +1,15 @@
-"""Who may call what: the roles that certificates give, and the least role that each method asks for.
+"""Access control: the roles that certificates give, and the least role that each method needs.
 
 | role | its certificate's first alternative name | may |
 |---|---|---|
-| CLIENT | `nyala-client`, `nyala-client.NAME` | read and write rows, change tables, see where they are |
-| ADMIN | `nyala-admin`, `nyala-admin.NAME` | and compact, check, move replicas, hand over leaderships, empty servers |
+| CLIENT | `nyala-client`, `nyala-client.NAME` | read and write rows, change tables, locate them |
+| ADMIN | `nyala-admin`, `nyala-admin.NAME` | and compact, check, move replicas, transfer leaderships, empty servers |
 | SERVER | `nyala-server` | and take part: consensus, copies of replicas, reports, orders |
 
 NAME is one label, for the log: neither the host `nyala-client.example.com` nor the e-mail address
 `nyala-client.smith@example.com` gives a role.
 
-A method that nobody has thought of here is for servers alone. Where there is no TLS, nobody knows who calls, and all
-methods are everybody's.
+A method that is not listed here is for servers only. Without TLS callers are not identified, and may call all methods.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
 
 
 class Role(enum.IntEnum):
-    """What a certificate is good for; a greater one may all that a lesser one may."""
+    """The role of a certificate; a greater one includes the rights of a lesser one."""
 
     CLIENT = 1
     ADMIN = 2
@@ -49,10 +48,9 @@ def role_name(role: Role) -> str:
 
 
 def role_of(identity: str) -> Role | None:
-    """The role that a first alternative name gives; None: it gives none.
+    """Returns the role that a first alternative name gives; None if it gives none.
 
-    >>> role_of("nyala-client.reports")
-    <Role.CLIENT: 1>
+    >>> role_of("nyala-client.reports") <Role.CLIENT: 1>
     """
     name, dot, label = identity.lower().partition(".")
     role = next((role for role in Role if role.dns_name == name), None)
@@ -98,42 +96,42 @@ _ADMINISTRATORS: Final = (
     methods.SetFaults,
 )
 _CLIENTS_WORK: Final = ("analyze", "flush")
-"""Works on a tablet that clients may order. To flush is the end of each bulk load, and costs no more than the writes
-before; a compaction rewrites files, at every replica."""
+"""Works on a tablet that clients may request. A flush ends each bulk load, and costs no more than the writes before; a
+compaction rewrites files, at every replica."""
 NEEDED: Final[Mapping[type[Request], Role]] = {
     **dict.fromkeys(_CLIENTS, Role.CLIENT),
     **dict.fromkeys(_ADMINISTRATORS, Role.ADMIN),
 }
-"""By method; what is missing needs `Role.SERVER`."""
+"""By method; others need `Role.SERVER`."""
 
 
 def identity_of(flight_context: object) -> str:
-    """The first alternative name of the caller's certificate, as Flight tells it."""
+    """Returns the first alternative name of the caller's certificate, as Flight reports it."""
     told = flight_context.peer_identity()  # type: ignore[attr-defined]
     return bytes(told).decode("utf-8", "replace")
 
 
 def address_of(flight_context: object) -> str:
-    """The caller's address, as gRPC knows it: "127.0.0.1:40123"."""
+    """Returns the caller's address in gRPC's form: "127.0.0.1:40123"."""
     told = str(flight_context.peer())  # type: ignore[attr-defined]
     kind, _, address = told.partition(":")
     return unquote(address if kind in ("ipv4", "ipv6") else told)
 
 
 def check_request(identity: str, request: Request) -> None:
-    """`AccessDenied` where the holder of a certificate may not make a request."""
+    """Raises `AccessDenied` if the holder of a certificate may not make a request."""
     if isinstance(request, methods.WorkOnTablet) and request.work not in _CLIENTS_WORK:
         check_role(identity, Role.ADMIN, f"to {request.work} a tablet")
     check_method(identity, type(request))
 
 
 def check_method(identity: str, method: type[Request]) -> None:
-    """`AccessDenied` where the holder of a certificate may not call a method."""
+    """Raises `AccessDenied` if the holder of a certificate may not call a method."""
     check_role(identity, NEEDED.get(method, Role.SERVER), f"the method {method.__name__}")
 
 
 def check_role(identity: str, needed: Role, what: str) -> None:
-    """`AccessDenied` where the holder of a certificate has not the role that something needs."""
+    """Raises `AccessDenied` if the holder of a certificate does not have the needed role."""
     role = role_of(identity)
     if role is None:
         known = ", ".join(role.dns_name for role in Role)

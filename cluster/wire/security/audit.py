@@ -1,11 +1,12 @@
-"""Lines in a server's log about who did what, from where: what was denied, and what changes tables or servers.
+"""Audit lines in a server's log, with identity and address of the caller: denied calls, and changes of tables or
+servers.
 
     denied    each call, scan or exchange that a certificate's role does not allow
-    done      each change of a table, view, replica, leadership or server, and each compaction, that was requested
+    done      each requested change of a table, view, replica, leadership or server, and each compaction
     failed    the same, if it was not made
 
-Where there is no TLS, `who` is what the caller says of itself. gRPC does not report connections that never came about
-for lack of a good certificate: the caller's `AuthenticationFailed` is all there is of those.
+Without TLS, `who` is the caller's own claim. gRPC does not report connections that failed for lack of a good
+certificate: only the caller's `AuthenticationFailed` shows those.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _AUDITED: Final = (
     UnsafeChangeConfig,
 )
 _NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "work")
-"""Fields of requests that say what they are about."""
+"""Fields of requests that name their object."""
 
 
 def log_denied(what: str, who: str, address: str, error: Exception) -> None:
-    """Log what a caller may not do; `who` is the identity of its certificate."""
+    """Logs a denied call; `who` is the identity of its certificate."""
     _logger.warning("denied", extra={"fields": {"what": what, "who": who, "from": address, "error": str(error)}})
 
 
 def log_done(request: Request, who: str, address: str, error: BaseException | None = None) -> None:
-    """Log a request that changes tables or servers; others leave no line."""
+    """Logs a request that changes tables or servers; others leave no line."""
     is_compaction = isinstance(request, methods.WorkOnTablet) and request.work == "compact"
     if not isinstance(request, _AUDITED) and not is_compaction:
         return

@@ -1,15 +1,16 @@
-"""A limit to what a server's connections send without it making a message.
+"""A limit on the bytes that a server's connections send without completing a message.
 
-gRPC gives a server a message when all of it has come, and Arrow Flight lets no limit be set for that (pyarrow's
-`FlightServerBase` takes no options of gRPC, and sets "unlimited" itself). So a message of 1 GB is 1 GB of memory, some
-times over, before anything here sees it. What can be seen is how much the kernel has received on each connection:
+gRPC passes a message to the server when it is complete, and Arrow Flight allows no limit on its size (pyarrow's
+`FlightServerBase` takes no options of gRPC, and sets "unlimited" itself). So a message of 1 GB takes 1 GB of memory,
+some times over, before any code here sees it. What can be measured is how much the kernel has received on each
+connection:
 
-    TCP_INFO.bytes_received ─ bytes of the messages that came out (`note`) = what gRPC holds of parts of messages
+TCP_INFO.bytes_received ─ bytes of the completed messages (`note`) = bytes that gRPC holds of incomplete messages
 
-Where that is too much, of one connection or of all together, the connection is cut: gRPC drops what it has of it. What
-frames, headers and acknowledgements add is allowed for by a share of each message and some bytes per second.
+If that is too much, of one connection or of all together, the connection is cut: gRPC drops its part of the message. A
+share of each message and some bytes per second allow for frames, headers and acknowledgements.
 
-On Linux alone; elsewhere there is no limit. What comes between two looks is not seen in time: at 1 GB/s, 50 MB.
+On Linux only; elsewhere there is no limit. Bytes that arrive between two checks are seen late: at 1 GB/s, 50 MB.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from ..process.server_threads import Failed, server_thread
 
 LOOK_SECONDS: Final = 0.05
 FIND_SECONDS: Final = 0.25
-"""So often new connections are looked for."""
+"""Seconds between two searches for new connections."""
 CONNECTION_BYTES: Final = 96 << 20
-"""The largest message is a scan's ticket of 64 MiB; eight writes of 8 MiB may be on their way at once."""
+"""The largest message is a scan's ticket of 64 MiB; eight writes of 8 MiB may be in transit at once."""
 ALL_BYTES: Final = 384 << 20
 _MESSAGE_OVERHEAD: Final = 512
 _SHARE: Final = 1.125
@@ -51,11 +52,11 @@ class _Connection:
     def __init__(self, received: int):
         self.received = received
         self.excess = 0.0
-        """Bytes that came and that no message accounts for."""
+        """Received bytes that belong to no completed message."""
 
 
 class ReceiveGuard:
-    """Watches the connections that come in at a port, from `start` to `close`. Safe for several threads."""
+    """Watches the connections accepted at a port, from `start` to `close`. Thread-safe."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class ReceiveGuard:
         self._all_bytes = all_bytes
         self._lock = threading.Lock()
         self._messages: defaultdict[str, int] = defaultdict(int)
-        """Bytes of messages since the last look, by the address of their sender. Guarded by the lock."""
+        """Bytes of messages since the last check, by the address of their sender. Guarded by the lock."""
         self._known: dict[tuple[int, str], _Connection] = {}
         """By descriptor and address."""
         self._strange: set[str] = set()
@@ -79,18 +80,18 @@ class ReceiveGuard:
         self._thread = server_thread("nyala-receive-guard", self._run, failed)
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Starts watching."""
         if self._is_possible:
             self._thread.start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stops watching."""
         self._stopped.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
     def note(self, address: str, size: int) -> None:
-        """A message of so many bytes has come from "host:port"."""
+        """Records a message of this number of bytes from "host:port"."""
         if not self._is_possible:
             return
         with self._lock:
@@ -108,12 +109,12 @@ class ReceiveGuard:
             looked = now
 
     def _find(self) -> None:
-        """Take note of connections that have come, and forget those that are gone."""
+        """Records new connections, and drops closed ones."""
         there: dict[tuple[int, str], _Connection] = {}
         try:
             names = os.listdir("/proc/self/fd")  # noqa: PTH208 - names, not files
         except OSError:
-            return  # no descriptor is free for it just now
+            return  # no descriptor is free for it at the moment
         for name in names:
             with contextlib.suppress(OSError):
                 number = int(name)
@@ -129,7 +130,7 @@ class ReceiveGuard:
         self._strange = strange
 
     def _sender(self, number: int) -> str:
-        """Who sends at a descriptor; "" where it is no connection to the port."""
+        """Returns the sender at a descriptor; "" if it is not a connection to the port."""
         with _borrowed(number) as found:
             if found.family not in (socket.AF_INET, socket.AF_INET6) or found.getsockname()[1] != self._port:
                 return ""
@@ -160,7 +161,7 @@ class ReceiveGuard:
             total -= connection.excess
             del self._known[key]
             _log.error(
-                "a connection is cut: it has sent more than is taken, and no whole message",
+                "a connection is cut: it has sent more than is allowed without completing a message",
                 extra={"fields": {"from": key[1], "bytes": int(connection.excess), "limit": self._connection_bytes}},
             )
             with contextlib.suppress(OSError), _borrowed(key[0]) as found:
@@ -169,14 +170,14 @@ class ReceiveGuard:
 
 
 def _address(connection: socket.socket) -> str:
-    """The other side, as gRPC writes it."""
+    """Returns the other side's address in gRPC's form."""
     host, port = connection.getpeername()[:2]
     host = host.removeprefix("::ffff:")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class CountedReader:
-    """The reader of an exchange, each of whose messages is noted."""
+    """A reader of an exchange that records each message."""
 
     def __init__(self, reader: Any, address: str, guard: ReceiveGuard):
         self._reader = reader
@@ -184,7 +185,7 @@ class CountedReader:
         self._guard = guard
 
     def read_chunk(self) -> Any:
-        """As Flight's; raises what that does."""
+        """As Flight's; raises its errors."""
         chunk = self._reader.read_chunk()
         data = chunk.app_metadata
         self._guard.note(self._address, 0 if data is None else data.size)
@@ -196,7 +197,7 @@ class CountedReader:
 
 @contextlib.contextmanager
 def _borrowed(number: int) -> Iterator[socket.socket]:
-    """gRPC's own descriptor as a socket. A copy would keep a connection open that gRPC closes meanwhile."""
+    """Returns gRPC's own descriptor as a socket. A copy would keep a connection open that gRPC closes meanwhile."""
     found = socket.socket(fileno=number)
     try:
         yield found

@@ -1,12 +1,12 @@
-"""Mutual TLS: each side shows a certificate that the other side's CA has signed, or there is no connection.
+"""Mutual TLS: each side shows a certificate that the other side's CA has signed; otherwise the connection fails.
 
     TlsFiles ── read_credentials ──► Credentials ──► RpcServer, Channels, FlightTransport
-    (paths)     whole, matching, signed by the CA,    (bytes, read once: new files are read by a new process)
-                valid today, of a role
+    (paths)     complete, matching, signed by the CA,    (bytes, read once: new files are read by a new process)
+                valid today, with a role
 
-What is wrong with one's own files is said when they are read: the certificate is checked by a handshake with itself, in
-memory. What the other side is like shows when a connection fails: gRPC says little then, so `why_refused` connects once
-more, by Python's own TLS, and says what is the matter.
+Faults of this side's own files are reported when they are read: the certificate is checked by a handshake with itself,
+in memory. Faults of the other side show when a connection fails. gRPC reports little then, so `why_refused` connects
+once more, by Python's own TLS, and returns the reason.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .tls_files import OPTIONS, TlsFiles
 _logger = logging.getLogger("nyala.cluster.wire")
 
 PROBE_SECONDS: Final = 1.0
-"""For each step of `why_refused`."""
+"""For each step of `why_refused`, in seconds."""
 _ALPN: Final = ["h2"]
 _PAUSE: Final = 0.2
 _NOBODY: Final = ("refused", "timed out", "Endpoint closing")
-"""What gRPC says where nobody is there, or nobody who answers."""
+"""Messages of gRPC for an unreachable or unresponsive address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the files hold, checked. `identity` is the certificate's first alternative name, `names` are all of them,
-    addresses too; `expires` is in seconds since 1970."""
+    """The content of the files, checked. `identity` is the certificate's first alternative name, `names` are all of
+    them, including addresses; `expires` is in seconds since 1970."""
 
     files: TlsFiles
     ca: bytes = field(repr=False)
@@ -51,7 +51,7 @@ class Credentials:
     expires: float
 
     def of_server(self) -> dict[str, Any]:
-        """For Flight's server: TLS alone, and nobody without a certificate."""
+        """Arguments for Flight's server: TLS only, and certificates required."""
         return {
             "tls_certificates": [(self.certificate, self.key)],
             "verify_client": True,
@@ -59,17 +59,19 @@ class Credentials:
         }
 
     def of_client(self) -> dict[str, Any]:
-        """For Flight's client."""
+        """Arguments for Flight's client."""
         return {"tls_root_certs": self.ca, "cert_chain": self.certificate, "private_key": self.key}
 
     def check_address(self, address: str) -> None:
-        """`InterfaceError` where others that reach this server at "host:port" would take it for another."""
+        """Raises `InterfaceError` if callers of this server at "host:port" would not accept its certificate for that
+        name."""
         host = host_of(address)
         if not any(_names(name, host) for name in self.names):
             others = ", ".join(name for name in self.names if role_of(name) is None) or "none"
             raise InterfaceError(
-                f"the certificate {self.files.certificate} is not for {host}, where others reach this server, but for: "
-                f"{others}; --advertise says where they reach it"
+                f"the certificate {self.files.certificate} is not for {host}, the host of this server's address, but "
+                "for: "
+                f"{others}; set --advertise to the address by which others reach it"
             )
 
 
@@ -79,12 +81,12 @@ def expiry(tls: Credentials | None) -> dict[str, Any]:
 
 
 def host_of(address: str) -> str:
-    """The host of "host:port"."""
+    """Returns the host of "host:port"."""
     return address.rpartition(":")[0].strip("[]")
 
 
 def _names(name: str, host: str) -> bool:
-    """Is a certificate's name that of the host?"""
+    """True if a certificate's name matches the host."""
     try:
         return ipaddress.ip_address(name) == ipaddress.ip_address(host)
     except ValueError:
@@ -95,11 +97,11 @@ def _names(name: str, host: str) -> bool:
     return name == host
 
 
-# ---- one's own files -------------------------------------------------------------------------------------------------
+# ---- this side's files -----------------------------------------------------------------------------------------------
 
 
 def read_credentials(files: TlsFiles, needed: Role = Role.CLIENT) -> Credentials:
-    """Read and check the files of somebody who needs a role; `InterfaceError` names the file that is at fault."""
+    """Reads and checks the files of a side that needs a role; `InterfaceError` names the file at fault."""
     ca = _read(files.ca, "CA's certificate")
     certificate, key = _read(files.certificate, "certificate"), _read(files.key, "key")
     told = _shown(files, is_server=needed is Role.SERVER)
@@ -112,7 +114,7 @@ def read_credentials(files: TlsFiles, needed: Role = Role.CLIENT) -> Credentials
 
 
 def server_credentials(files: TlsFiles | None) -> Credentials | None:
-    """What a server is started with, and a line in its log of it; None where it has no TLS."""
+    """Returns a server's credentials, and logs them; None without TLS."""
     if files is None:
         return None
     found = read_credentials(files, Role.SERVER)
@@ -127,7 +129,7 @@ def _read(path: str, what: str) -> bytes:
     except OSError as error:
         raise InterfaceError(f"the {what} {path} cannot be read: {error.strerror or error}") from None
     if b"-----BEGIN " not in data:
-        raise InterfaceError(f"the {what} {path} is no PEM file")
+        raise InterfaceError(f"the {what} {path} is not a PEM file")
     return data
 
 
@@ -142,7 +144,7 @@ def _check_own_role(files: TlsFiles, identity: str, needed: Role) -> None:
 
 
 def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
-    """A context with the files; says which of them is none."""
+    """Returns a context with the files; its error names the invalid one."""
     context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
@@ -150,7 +152,7 @@ def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
     try:
         context.load_verify_locations(files.ca)
     except (ssl.SSLError, OSError) as error:
-        raise InterfaceError(f"the CA's certificate {files.ca} is none: {_reason(error)}") from None
+        raise InterfaceError(f"the CA's certificate {files.ca} is invalid: {_reason(error)}") from None
     try:
         context.load_cert_chain(files.certificate, files.key, lambda: _no_password(files))
     except (ssl.SSLError, OSError) as error:
@@ -172,12 +174,12 @@ def _reason(error: BaseException) -> str:
 
 
 def _shown(files: TlsFiles, is_server: bool) -> Mapping[str, Any]:
-    """The certificate as Python tells it, after a handshake of it with itself; `InterfaceError` where the CA has not
-    signed it, or it is not valid now, or not for this use."""
+    """Returns the certificate as Python describes it, after a handshake with itself. Raises `InterfaceError` if the CA
+    has not signed it, or it is not valid now, or not for this use."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     accepting, calling = _context(files, ssl.PROTOCOL_TLS_SERVER), _context(files, ssl.PROTOCOL_TLS_CLIENT)
     if not is_server:
-        calling.verify_mode = ssl.CERT_NONE  # it need not be good for a server, but for a client
+        calling.verify_mode = ssl.CERT_NONE  # it must be valid for a client, not for a server
     server = accepting.wrap_bio(to_server, to_client, server_side=True)
     client = calling.wrap_bio(to_client, to_server)
     try:
@@ -212,14 +214,14 @@ def _refuse_own(files: TlsFiles, error: ssl.SSLError) -> NoReturn:
 
 
 def why_refused(address: str, own: Credentials | None, told: str) -> AuthenticationFailed | None:
-    """Why a connection that gRPC could not make (`told` is what it says) would not be made again: one side mistrusts
-    the other, or only one speaks TLS. None where it is something else."""
+    """Returns the reason for which a connection that gRPC could not make (with the message `told`) would fail again:
+    one side mistrusts the other, or only one uses TLS. None for another cause."""
     if any(text in told for text in _NOBODY):
         return None
     try:
         return _speaks_tls_alone(address) if own is None else _mistrust(address, own)
     except (OSError, ValueError):
-        return None  # nobody is there any more, or the address is none
+        return None  # the server has gone, or the address is invalid
 
 
 def _connected(address: str) -> socket.socket:
@@ -229,7 +231,7 @@ def _connected(address: str) -> socket.socket:
 
 
 def _speaks_tls_alone(address: str) -> AuthenticationFailed | None:
-    """For a side without TLS: is the other one with?"""
+    """For a side without TLS: true if the other one requires it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -241,7 +243,7 @@ def _speaks_tls_alone(address: str) -> AuthenticationFailed | None:
             if "ALERT" not in (error.reason or ""):
                 return None
     return AuthenticationFailed(
-        f"{address} speaks TLS alone, and this side does not: give {', '.join(OPTIONS)} (--tls-ca and so on, or "
+        f"{address} accepts only TLS, and this side does not use it: give {', '.join(OPTIONS)} (--tls-ca and so on, or "
         "NYALA_TLS_CA and so on in the environment)"
     )
 
@@ -253,7 +255,7 @@ def _mistrust(address: str, own: Credentials) -> AuthenticationFailed | None:
             f"the certificate {own.files.certificate}, which this process was started with, expired on {day}"
         )
     try:
-        # Who hangs up once may be going down; who does so twice has seen the certificate, and does not want it.
+        # A server that hangs up once may be stopping; one that does so twice has refused the certificate.
         for attempt in range(2):
             time.sleep(attempt * _PAUSE)
             if not _hangs_up(address, own):
@@ -266,8 +268,8 @@ def _mistrust(address: str, own: Credentials) -> AuthenticationFailed | None:
             return AuthenticationFailed(_refused_by(address, own, f" ({_reason(error)})"))
         if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"):
             return AuthenticationFailed(
-                f"{address} does not speak TLS, and this side does: connect without {', '.join(OPTIONS)} (where the "
-                "environment names them, with /?tls=off behind the servers), or start the server with --tls-ca, "
+                f"{address} does not use TLS, and this side does: connect without {', '.join(OPTIONS)} (if the "
+                "environment sets them, with /?tls=off after the servers), or start the server with --tls-ca, "
                 "--tls-cert and --tls-key"
             )
         return None
@@ -275,12 +277,12 @@ def _mistrust(address: str, own: Credentials) -> AuthenticationFailed | None:
 
 
 def _hangs_up(address: str, own: Credentials) -> bool:
-    """Does the server end the connection after the handshake, in which it has seen this side's certificate?"""
+    """True if the server ends the connection after the handshake, in which it has received this side's certificate."""
     context = _context(own.files, ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = True
     with _connected(address) as raw, context.wrap_socket(raw, server_hostname=host_of(address)) as wrapped:
         try:
-            return not wrapped.recv(1)  # a server that is content begins to speak HTTP/2
+            return not wrapped.recv(1)  # a server that accepts it begins to send HTTP/2
         except ConnectionResetError:
             return True
 

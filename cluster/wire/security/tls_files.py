@@ -1,4 +1,4 @@
-"""The files by which a side of a connection shows who it is, and knows the other: what options name."""
+"""The files with which a side of a connection identifies itself and checks the other: the values of the TLS options."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, Final
 from ....errors import InterfaceError
 
 OPTIONS: Final = ("tls_ca", "tls_cert", "tls_key")
-"""Of `connect` and of URLs; command lines have --tls-ca and so on, the environment NYALA_TLS_CA."""
+"""Names in `connect` and URLs; command lines have --tls-ca and so on, the environment NYALA_TLS_CA."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of PEM files: the CA's certificate (or several), one's own certificate, its key without a password."""
+    """Paths of PEM files: the CA's certificate (or several), this side's certificate, its key without a password."""
 
     ca: str
     certificate: str
     key: str
 
     def options(self) -> dict[str, str]:
-        """As `connect` takes them."""
+        """Returns them as options of `connect`."""
         return dict(zip(OPTIONS, (self.ca, self.certificate, self.key), strict=True))
 
 
 def tls_files(given: Mapping[str, Any], spelled: Mapping[str, str] | None = None) -> TlsFiles | None:
-    """The files that `OPTIONS` name; None where none of them is given. `InterfaceError` where some are missing;
-    `spelled` says what they are called there.
+    """Returns the files that `OPTIONS` name; None if none of them is given. Raises `InterfaceError` if some are
+    missing; `spelled` gives their names in the message.
 
-    >>> tls_files({"tls_ca": "ca.crt", "tls_cert": "client.crt", "tls_key": "client.key"})
-    TlsFiles(ca='ca.crt', certificate='client.crt', key='client.key')
+    >>> tls_files({"tls_ca": "ca.crt", "tls_cert": "client.crt", "tls_key": "client.key"}) TlsFiles(ca='ca.crt',
+    certificate='client.crt', key='client.key')
     """
     names = {name: (spelled or {}).get(name, name) for name in OPTIONS}
     there = [name for name in OPTIONS if given.get(name)]

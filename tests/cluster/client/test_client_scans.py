@@ -366,7 +366,7 @@ def test_a_slow_reader_keeps_its_scan(client, table, cluster, monkeypatch):
         time.sleep(0.01)
     ((_, ticket),) = cluster.requests(methods.ScanTablet)
     assert cluster.requests(methods.KeepAlive)[0][1].scanner == ticket.scanner
-    gone = [errors.ScannerExpired("nobody read the scan's stream for too long")]
+    gone = [errors.ScannerExpired("the scan's stream was not read for too long")]
 
     def fault(address: str, request: Any, when: str) -> None:
         if isinstance(request, FakeStream) and gone:

@@ -160,7 +160,7 @@ def logged(cluster: MiniCluster, event: str) -> Counter[str]:
 
 
 def others_are_kept_out(cluster: MiniCluster, foreign: Pki) -> None:
-    with pytest.raises(AuthenticationFailed, match="speaks TLS alone"):
+    with pytest.raises(AuthenticationFailed, match="accepts only TLS"):
         nyala.connect(cluster.url)
     with pytest.raises(AuthenticationFailed, match="is not signed by the CA"):
         nyala.connect(cluster.url, **foreign.files().options())

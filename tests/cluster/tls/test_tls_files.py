@@ -45,7 +45,7 @@ def test_a_file_that_is_missing_or_no_pem(pki: Pki, tmp_path: Path, place: int) 
     text.write_text("no certificate\n")
     for path, told in (
         (nothing, "cannot be read: No such file"),
-        (text, "is no PEM file"),
+        (text, "is not a PEM file"),
         (tmp_path, "cannot be read"),
     ):
         options[place] = options[place][0], str(path)
@@ -57,7 +57,7 @@ def test_a_file_that_is_missing_or_no_pem(pki: Pki, tmp_path: Path, place: int) 
 
 def test_a_pem_file_that_holds_something_else(pki: Pki) -> None:
     good = pki.files()
-    with pytest.raises(InterfaceError, match=rf"CA's certificate {good.key} is none"):
+    with pytest.raises(InterfaceError, match=rf"CA's certificate {good.key} is invalid"):
         read_credentials(with_ca(good, good.key))
     with pytest.raises(InterfaceError, match=rf"the certificate {good.key} with the key {good.key} cannot be used"):
         read_credentials(TlsFiles(good.ca, good.key, good.key))

@@ -56,13 +56,13 @@ def plain() -> Iterator[str]:
 
 
 def test_a_client_without_tls(secure: str) -> None:
-    with pytest.raises(AuthenticationFailed, match=f"{secure} speaks TLS alone, and this side does not") as caught:
+    with pytest.raises(AuthenticationFailed, match=f"{secure} accepts only TLS, and this side does not use it") as caught:
         call(secure, None)
     assert not caught.value.retryable
 
 
 def test_a_client_with_tls_at_a_server_without(plain: str, pki: Pki) -> None:
-    with pytest.raises(AuthenticationFailed, match=f"{plain} does not speak TLS, and this side does"):
+    with pytest.raises(AuthenticationFailed, match=f"{plain} does not use TLS, and this side does"):
         call(plain, pki.credentials())
 
 
@@ -144,9 +144,9 @@ def test_noise_and_hung_handshakes_leave_the_server_whole(secure: str, pki: Pki)
 
 
 def test_connect_says_it_at_once(secure: str, plain: str, pki: Pki, foreign: Pki) -> None:
-    with pytest.raises(AuthenticationFailed, match="speaks TLS alone"):
+    with pytest.raises(AuthenticationFailed, match="accepts only TLS"):
         nyala.connect(f"nyala://{secure}", connect_deadline=3600.0)
-    with pytest.raises(AuthenticationFailed, match="does not speak TLS"):
+    with pytest.raises(AuthenticationFailed, match="does not use TLS"):
         nyala.connect(f"nyala://{plain}", connect_deadline=3600.0, **pki.files().options())
     with pytest.raises(AuthenticationFailed, match="is not signed by the CA"):
         nyala.connect(f"nyala://{secure},{secure}", connect_deadline=3600.0, **foreign.files().options())

@@ -294,7 +294,7 @@ def test_a_client_with_no_room_for_answers_is_told_so_and_goes_on_later(
     assert echo.ask(0)[0] == 0
     (stream,) = echo.server._call_service._streams
     monkeypatch.setattr(type(stream), "room", 0)
-    with pytest.raises(errors.ServerOverloaded, match="does not read its answers") as raised:
+    with pytest.raises(errors.ServerOverloaded, match="does not read its replies") as raised:
         echo.ask(2)
     assert raised.value.retryable
     monkeypatch.undo()

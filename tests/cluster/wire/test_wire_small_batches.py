@@ -68,7 +68,7 @@ def test_a_slice_of_texts_brings_only_its_own() -> None:
 def test_batches_that_are_none() -> None:
     texts = Texts(("STRING", None, None, None), np.array([0, 9], np.int32).tobytes(), b"abc")
     for broken in (texts, msgspec.structs.replace(texts, offsets=b""), msgspec.structs.replace(texts, offsets=b"abc")):
-        with pytest.raises(ProtocolError, match="a malformed batch came"):
+        with pytest.raises(ProtocolError, match="a malformed batch was received"):
             batch_of(SmallBatch(1, (broken,)))
 
 
