@@ -146,5 +146,5 @@ def test_one_tablet_is_analyzed_and_what_is_known_of_others_stays(owned):
         owned.call(methods.WorkOnTablet(tablet_id=tablet.id, work="analyze"))
     assert set(store.statistics_cache.analysis.sketches) == {tablet.id for tablet in store.tablets}
     assert 90 <= owned.client().statistics(owned.client().table("h")).columns["v"].distinct_count <= 110
-    with pytest.raises(errors.ProtocolError, match="no work 'polish'"):
+    with pytest.raises(errors.ProtocolError, match="unknown work 'polish'"):
         owned.call(methods.WorkOnTablet(tablet_id=store.tablets[0].id, work="polish"))
