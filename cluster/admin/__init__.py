@@ -1,1 +1,10 @@
-"""Looking after a cluster: start and stop, check, move, rebalance."""
+"""Administration of a cluster.
+
+local_cluster, processes, ports   a cluster of processes on this machine
+minicluster                       the same for tests, with faults
+view, names                       a view of the whole cluster; names of servers and tablets
+ksck                              checks                     masters      calls to the leading master
+moves, leaving, unsafe            moving replicas, emptying a server, forcing a configuration
+rebalance, rebalancing            plan and execution of a rebalance
+certificates, authority           certificates for TLS
+"""

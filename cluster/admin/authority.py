@@ -1,4 +1,4 @@
-"""A CA at work, by the package `cryptography`: `certificates` says what is made, and this makes it."""
+"""A working CA, by the package `cryptography`: `certificates` decides what is made, and this module makes it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..wire.security.access import Role, role_name
 from ..wire.security.tls_files import TlsFiles
 
 VALID: Final = datetime.timedelta(days=3650)
-"""For which a CA is."""
+"""Validity of a CA."""
 EARLIER: Final = datetime.timedelta(hours=1)
-"""Before now certificates begin to be valid: clocks differ."""
+"""Time before now at which certificates begin to be valid: clocks differ."""
 _COMMON_NAME_LENGTH = 64
 
 
@@ -40,10 +40,10 @@ class Authority:
 
     @classmethod
     def in_directory(cls, path: Path, key_path: Path) -> Authority:
-        """The CA with these files, made where there are none; `InterfaceError` where they cannot be one."""
+        """Returns the CA with these files, made if they do not exist; raises `InterfaceError` if they are invalid."""
         if path.exists() != key_path.exists():
             there, missing = (path, key_path) if path.exists() else (key_path, path)
-            raise InterfaceError(f"{there} is there, and {missing} is not: without both nothing can be signed")
+            raise InterfaceError(f"{there} exists, but {missing} does not: nothing can be signed without both")
         if not path.exists():
             return cls._new(path, key_path)
         try:
@@ -71,7 +71,7 @@ class Authority:
         return cls(certificate, key)
 
     def issue(self, files: TlsFiles, role: Role, hosts: Sequence[str], valid: datetime.timedelta) -> None:
-        """Make a key and a certificate of it. One whose `valid` is negative has expired already."""
+        """Makes a key and a certificate of it. One whose `valid` is negative has expired already."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(" ".join(("nyala", role_name(role), *hosts[:1])))
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -139,7 +139,7 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """A file as a whole or not at all, and at no moment open to more than `mode` says."""
+    """Writes a file as a whole or not at all, never with wider permissions than `mode`."""
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

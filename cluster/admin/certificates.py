@@ -1,13 +1,13 @@
-"""Certificates for a cluster: a CA of its own, and what it has signed, as PEM files in one directory.
+"""Certificates for a cluster: a CA of its own, and the certificates that it has signed, as PEM files in one directory.
 
-    DIR/ca.crt                      what everybody trusts (--tls-ca)
+    DIR/ca.crt                      trusted by all sides (--tls-ca)
         ca.key                      signs further certificates; no server or client needs it
         10.0.0.1.crt, 10.0.0.1.key  a server's, by the first of its hosts
         admin.crt, client.crt ...   those of administrators and of clients
 
-Keys are on P-256, and readable by their owner alone. A CA that is there is used and never replaced; so are the
-certificates that are there, unless they are to be renewed. A name that says what a certificate is good for stands
-before its hosts: `wire.security.access` reads it.
+Keys are on P-256, and readable by their owner alone. An existing CA is used and never replaced, and so are existing
+certificates, unless they are to be renewed. The name that gives a certificate's role precedes its hosts:
+`wire.security.access` reads it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from .authority import Authority
 
 DAYS: Final = 730
-"""For which certificates are valid that do not say otherwise."""
+"""Default days of validity of certificates."""
 _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\.?")
 
 
 def authority_file(directory: Path) -> Path:
-    """The CA's certificate."""
+    """Returns the file of the CA's certificate."""
     return directory / "ca.crt"
 
 
 def files_of(directory: Path, name: str) -> TlsFiles:
-    """The files of one certificate: "client", "admin", or a server's first host."""
+    """Returns the files of one certificate: "client", "admin", or a server's first host."""
     stem = _stem(name)
     return TlsFiles(str(authority_file(directory)), str(directory / f"{stem}.crt"), str(directory / f"{stem}.key"))
 
 
 def _stem(name: str) -> str:
-    return name.replace(":", "_")  # of an IPv6 address, which not every file system has a name for
+    return name.replace(":", "_")  # of an IPv6 address: some file systems allow no colon in a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,20 @@ class Made:
 def make_certificates(
     directory: Path, hosts: Sequence[Sequence[str]], *, days: int = DAYS, renew: bool = False
 ) -> list[Made]:
-    """Have a CA, a certificate for each server, and one each for clients and administrators.
+    """Makes a CA, a certificate for each server, and one each for clients and administrators.
 
     Parameters
     ----------
     directory : Path
-        Made where it is not there.
+        Created if it does not exist.
     hosts : sequence of sequences of str
-        Per server the names and addresses that others reach it by; the first names its files.
+        Per server the names and addresses by which others reach it; the first names its files.
     days : int
-        For which what is made now is valid.
+        Validity of new certificates.
     renew : bool
-        Make certificates anew that are there; never the CA.
+        Renew existing certificates; never the CA.
 
-    Raises `InterfaceError` where a host is none, or the directory has half a CA; `OperationalError` where the package
+    Raises `InterfaceError` for an invalid host, or if the directory has half a CA; `OperationalError` if the package
     `cryptography` is missing.
     """
     if days < 1:
@@ -93,7 +93,7 @@ def make_certificates(
 
 
 def authority_of(directory: Path) -> Authority:
-    """The CA of a directory, made where there is none; raises as `make_certificates`."""
+    """Returns the CA of a directory, made if there is none; raises as `make_certificates`."""
     try:
         from .authority import Authority
     except ImportError:
@@ -105,11 +105,11 @@ def authority_of(directory: Path) -> Authority:
 
 
 def check_host(host: str) -> None:
-    """`InterfaceError` where that is neither a host's name nor an address."""
+    """Raises `InterfaceError` unless `host` is a host's name or an address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
         if not _HOST.fullmatch(host) or re.fullmatch(r"[\d.]+", host):
             raise InterfaceError(f"{host!r} is neither a host's name nor an address (without a port)") from None
     if _stem(host) in ("ca", *(role_name(role) for role in Role)):
-        raise InterfaceError(f"a server's certificate cannot be called {host}; name another of its names first")
+        raise InterfaceError(f"a server's certificate cannot be called {host}; give another of its names first")

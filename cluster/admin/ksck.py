@@ -1,10 +1,8 @@
-"""`nyala cluster ksck`: is the cluster whole, and do replicas agree?
+"""`nyala cluster ksck`: checks that the cluster is complete and that replicas agree.
 
-HEALTHY             every replica runs, and a leader serves
-RECOVERING          a replica is being copied or caught up; nothing to be done
-UNDER_REPLICATED    a replica is missing, failed or damaged; a majority serves
-UNAVAILABLE         no majority: reads of the latest and writes wait
-CONFLICT            replicas that should be alike are not
+HEALTHY every replica runs, and a leader serves RECOVERING a replica is being copied or catching up; nothing to be done
+UNDER_REPLICATED a replica is missing, failed or damaged; a majority serves UNAVAILABLE no majority: reads of the latest
+and writes wait CONFLICT replicas that should be equal differ
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class Health(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TabletFinding:
-    """A tablet, its health, and why it is not HEALTHY."""
+    """A tablet, its health, and the reasons for which it is not HEALTHY."""
 
     tablet: str
     table: str
@@ -52,7 +50,7 @@ class TabletFinding:
 @dataclass(frozen=True, slots=True)
 class ListedServer:
     """A server of the cluster. `kind`: "master" or "tserver". `state`: of a master LEADER or FOLLOWER, of a tablet
-    server as the masters see it, or SILENT where it does not answer."""
+    server as in the masters' list, or SILENT if it does not respond."""
 
     kind: str
     address: str
@@ -63,8 +61,8 @@ class ListedServer:
 
 @dataclass(frozen=True, slots=True)
 class KsckReport:
-    """What was found. `servers`: what is wrong with servers. `checksums`: (rows, checksum) by table, where it was
-    summed up. `listed`: all servers that there are."""
+    """The result of a check. `servers`: faults of servers. `checksums`: (rows, checksum) by table, if computed.
+    `listed`: all servers."""
 
     health: Health
     servers: tuple[str, ...]
@@ -74,11 +72,11 @@ class KsckReport:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing is wrong, with servers or tablets."""
+        """True if no server or tablet has a fault."""
         return self.health is Health.HEALTHY and not self.servers
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Returns plain data for JSON."""
         return {
             "health": self.health.value,
             "servers": list(self.servers),
@@ -89,7 +87,8 @@ class KsckReport:
 
 
 def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
-    """Judge a cluster; with `channels`, every tablet's replicas are read at the view's time and their sums compared."""
+    """Checks a cluster; with `channels`, reads every tablet's replicas as of the view's timestamp and compares their
+    checksums."""
     servers = tuple(_server_findings(view))
     tablets = [_tablet_finding(view, tablet) for tablet in view.tablets]
     checksums: dict[str, tuple[int, str]] = {}
@@ -113,18 +112,18 @@ def _server_findings(view: ClusterView) -> list[str]:
     found = [f"master {m.address} does not answer: {m.error}" for m in view.masters if m.status is None]
     for master in view.masters:
         if master.status is not None and master.status.details.get("full"):
-            found.append(f"master {master.address} takes no changes of the catalog: {master.status.details['full']}")
+            found.append(f"master {master.address} accepts no changes of the catalog: {master.status.details['full']}")
     leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
     if len(leaders) != 1:
-        found.append(f"{len(leaders)} masters say that they lead" + (f": {', '.join(leaders)}" if leaders else ""))
+        found.append(f"{len(leaders)} masters claim to lead" + (f": {', '.join(leaders)}" if leaders else ""))
     if any(m.status is not None and m.status.details.get("repair_is_paused") for m in view.masters):
-        found.append("so many replicas do not work that the master replaces none: look for what they have in common")
+        found.append("too many replicas are bad: the master replaces none; look for a common cause")
     for server in view.tservers:
         answer = view.answers.get(server.id)
         if server.state == "REPLACED":
             found.append(
                 f"tablet server {server.id} is lost, as another one runs at its address {server.address}: "
-                f"{server.replicas} replicas that it had are still to be made anew"
+                f"{server.replicas} replicas that it had are still to be copied to other servers"
             )
         elif answer is None or answer.status is None:
             why = "" if answer is None else f"; {answer.error}"
@@ -139,7 +138,7 @@ def _server_findings(view: ClusterView) -> list[str]:
 
 
 def _directory_findings(address: str, status: ServerStatus) -> list[str]:
-    """What is wrong with the disks of a tablet server."""
+    """Returns the faults of a tablet server's disks."""
     found: list[str] = []
     for directory in status.details.get("directories", ()):
         if directory.get("full"):
@@ -166,7 +165,7 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
         reasons.append(f"the replica at {peer.address} {state}")
         recovering += report is not None and report.state in ("COPYING", "BOOTSTRAPPING")
     if len(voters) < tablet.wanted:
-        reasons.append(f"it has {len(voters)} replicas with a vote, and its table wants {tablet.wanted}")
+        reasons.append(f"it has {len(voters)} replicas with a vote, and its table needs {tablet.wanted}")
     leaders = [id_ for id_, report in tablet.reports.items() if report.is_serving]
     terms = {tablet.reports[id_].term for id_ in leaders}
     configurations = {r.configuration.index for r in tablet.reports.values() if r.state == "RUNNING"}
@@ -180,7 +179,7 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
     if reasons and not recovering:
         return TabletFinding(tablet.id, tablet.table, Health.UNDER_REPLICATED, tuple(reasons))
     if reasons or recovering or len(configurations) > 1:
-        reasons = reasons or ["a change of its replicas is on its way"]
+        reasons = reasons or ["a change of its replicas is in progress"]
         return TabletFinding(tablet.id, tablet.table, Health.RECOVERING, tuple(reasons))
     return TabletFinding(tablet.id, tablet.table, Health.HEALTHY)
 
@@ -188,11 +187,12 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
 def _with_checksums(
     view: ClusterView, channels: Channels, findings: Sequence[TabletFinding]
 ) -> tuple[list[TabletFinding], dict[str, tuple[int, str]]]:
-    """The findings with those tablets whose replicas differ, and the sums of the tables that could be read whole."""
+    """Returns the findings with those tablets whose replicas differ, and the checksums of the tables that could be read
+    completely."""
     judged: list[TabletFinding] = []
     rows: dict[str, int] = dict.fromkeys(view.tables, 0)
     sums: dict[str, int] = dict.fromkeys(view.tables, 0)
-    # Followers wait for their leader's word that nothing is missing: many wait at once.
+    # Followers wait for a safe time from their leader: many wait at once.
     with ThreadPoolExecutor(_CHECKSUMS_AT_ONCE, "nyala-ksck") as pool:
         asked = [
             {p: pool.submit(_checksum, channels, p.address, tablet.id, view.clock) for p in _running(tablet)}
@@ -219,7 +219,7 @@ def _with_checksums(
 
 
 def _running(tablet: TabletView) -> list[Peer]:
-    """The replicas that can be read."""
+    """Returns the readable replicas."""
     return [p for p in tablet.replicas if p.id in tablet.reports and tablet.reports[p.id].state == "RUNNING"]
 
 
@@ -229,13 +229,13 @@ def _checksum(channels: Channels, address: str, tablet_id: str, snapshot: int) -
             channels, address, ChecksumTablet(tablet_id=tablet_id, snapshot=snapshot), _CHECKSUM_SECONDS
         )
         return reply
-    # Whatever is wrong with one replica, the others are read all the same.
+    # Whatever the fault of one replica, the others are read.
     except Error as error:
         return str(error) if isinstance(error, ClusterError) else f"{type(error).__name__}: {error}"
 
 
 def describe(report: KsckReport) -> str:
-    """For people."""
+    """Returns a report for people."""
     lines = [
         f"{server.kind:<8} {server.address:<21} {server.state:<9}"
         + ("" if server.kind == "master" else f" {server.replicas} replicas, {server.leaders} lead")

@@ -1,4 +1,5 @@
-"""Emptying a tablet server before it goes for good: the master moves its replicas elsewhere, and this watches."""
+"""Emptying a tablet server before its removal: the master moves its replicas to other servers, and this module
+waits."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from .names import Names
 
 _POLL_SECONDS = 0.2
 TELL_SECONDS = 5.0
-"""Between two words about what is left."""
+"""Seconds between two reports of the remaining replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tablet with a replica at a server: its table's name, and how many replicas that wants."""
+    """A tablet with a replica at a server: its table's name, and the table's number of replicas."""
 
     tablet: str
     table: str
@@ -27,7 +28,7 @@ class Held:
 
 
 class Leaving:
-    """One server's leaving of a cluster with these masters.
+    """The removal of one server from a cluster with these masters.
 
     Parameters
     ----------
@@ -43,41 +44,41 @@ class Leaving:
         self._names = Names(channels, masters, local)
         self._server = self._names.server(server)
         self.name = self._names.of(self._server.address)
-        """What people call it."""
+        """Its name for people."""
         self.is_dead = self._server.state in ("DEAD", "REPLACED")
 
     @property
     def fate(self) -> str:
-        """What becomes of it now."""
+        """Returns a description of its present state."""
         if self._server.state == "REPLACED":
             return (
-                f"({self._server.id}) has lost its directory, as another server runs at its address: it is forgotten "
-                "as soon as its replicas are made anew; name the other one by its id"
+                f"({self._server.id}) has lost its directory, as another server runs at its address: it is removed "
+                "as soon as its replicas are copied to other servers; name the other one by its id"
             )
         if self.is_dead:
-            return "is dead; what it held is made anew elsewhere, where there is room, and then it is forgotten"
+            return "is dead; its replicas are copied to other servers, where there is room, and then it is removed"
         return "is being emptied"
 
     def begin(self, *, has_to_end: bool = False) -> None:
-        """Have the master empty it. `InterfaceError` where that could never come to an end. A dead one is taken
-        anyway, unless it `has_to_end`: so the cluster is told that it does not come back."""
+        """Requests that the master empties it. Raises `InterfaceError` if that could never finish. A dead server is
+        accepted anyway, unless `has_to_end`: the cluster then stops counting it."""
         if not self.is_dead or has_to_end:
             check_room(self._server, self._names, self.held())
         ask_master(self._channels, self._masters, LeaveCluster(server=self._server.id, leaving=True))
 
     def undo(self) -> None:
-        """Let it stay after all."""
+        """Cancels the request: the server stays."""
         ask_master(self._channels, self._masters, LeaveCluster(server=self._server.id, leaving=False))
 
     def wait(self, say: Callable[[str], None], seconds: float | None = None) -> None:
-        """Return when it holds no replica any more; `say` hears what is left, every now and then. `DeadlineExceeded`
-        says what still is there after `seconds`: it goes on being emptied."""
+        """Returns when it holds no replica any more; `say` is called with the remaining ones now and then.
+        `DeadlineExceeded` lists those that remain after `seconds`: emptying continues."""
         began = told = time.monotonic()
         while left := self._left():
             now = time.monotonic()
             if seconds is not None and now - began >= seconds:
                 raise DeadlineExceeded(
-                    f"{self.name} is not empty after {seconds:g} s, and goes on being emptied; still there: "
+                    f"{self.name} is not empty after {seconds:g} s, and continues to be emptied; still there: "
                     f"{_shown(self.held())}"
                 )
             if told == began or now - told >= TELL_SECONDS:
@@ -86,7 +87,7 @@ class Leaving:
             time.sleep(_POLL_SECONDS)
 
     def held(self) -> list[Held]:
-        """The tablets with a replica there, by the master."""
+        """Returns the tablets with a replica there, from the master."""
         found: list[Held] = []
         for table in ask_master(self._channels, self._masters, GetCatalog()).tables or ():
             located = ask_master(self._channels, self._masters, LocateTablets(table_id=table["id"])).tablets
@@ -100,7 +101,7 @@ class Leaving:
 
 
 def check_room(server: NamedServer, names: Names, held: Sequence[Held]) -> None:
-    """`InterfaceError` where the servers that remain are fewer than some table needs that has replicas there."""
+    """Raises `InterfaceError` if too few servers remain for some table that has replicas there."""
     others = [other for other in names.servers() if other.id != server.id]
     takers = [other for other in others if other.state == "ALIVE"]
     needy: dict[str, int] = {one.table: one.replicas for one in held if one.replicas > len(takers)}

@@ -1,11 +1,11 @@
-"""A cluster of processes on this machine, in one directory: `nyala cluster start`, and what tests use (`minicluster`).
+"""A cluster of processes on this machine, in one directory, for `nyala cluster start` and tests (`minicluster`).
 
-    DIR/cluster.json        the servers: names, kinds, addresses, what they were started with
+    DIR/cluster.json        the servers: names, kinds, addresses, options
         master-1/ ...       a server's own directory; master-1.pid, master-1.log beside it (`processes`)
         tserver-1/ ...
         certificates/   of a cluster with TLS: its CA, one certificate for all servers, an admin's, a client's
 
-Addresses are chosen at the first start and stay, so that a restart finds everybody where they were.
+Addresses are chosen at the first start and stay, so that they survive a restart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server of a local cluster, running or not. `kind`: "master" or "tserver"; `status` None: it does not answer."""
+    """A server of a local cluster, running or not. `kind`: "master" or "tserver"; `status` None: it does not
+    respond."""
 
     name: str
     kind: str
@@ -51,23 +52,23 @@ class LocalCluster:
     ----------
     directory : Path
     options : mapping of str to str
-        What every server is started with: long options of `nyala master` or `nyala tserver` without their dashes, such
-        as `durability`; "" for those without a value. A key "master.x" or "tserver.x" is for one kind alone.
+        Options of every server: long options of `nyala master` or `nyala tserver` without their dashes, such
+        as `durability`; "" for those without a value. A key "master.x" or "tserver.x" is for one kind only.
     is_secure : bool
-        Its servers speak TLS alone, by the certificates in the directory.
+        Its servers accept only TLS, by the certificates in the directory.
     """
 
     directory: Path
     options: Mapping[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
-    """By server name, in the order in which they came."""
+    """By server name, in the order of their creation."""
     is_secure: bool = False
     _processes: dict[str, ServerProcess] = field(default_factory=dict)
-    """Those that were asked for: whoever started a process must take note of its end."""
+    """Those that were requested: the starter of a process must reap it."""
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
-        """The cluster that was made in a directory; `InterfaceError` where there is none."""
+        """Returns the cluster in a directory; raises `InterfaceError` if there is none."""
         try:
             content = json.loads((directory / _FILE).read_text())
         except FileNotFoundError:
@@ -86,16 +87,16 @@ class LocalCluster:
         *,
         is_secure: bool = False,
     ) -> LocalCluster:
-        """A new cluster, not started yet; `is_secure`: certificates are made for it. `InterfaceError` where the
-        directory holds something else, or cannot be made."""
+        """Returns a new cluster, not started yet; `is_secure`: certificates are made for it. Raises `InterfaceError` if
+        the directory holds something else, or cannot be created."""
         if tservers < 1 or masters not in (1, 3):
-            raise InterfaceError(f"{tservers} tablet servers, {masters} masters: there are 1 or more, and 1 or 3")
+            raise InterfaceError(f"{tservers} tablet servers, {masters} masters: expected 1 or more, and 1 or 3")
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InterfaceError(f"{directory} cannot be the directory of a cluster: {error.strerror}") from error
         if any(directory.iterdir()):
-            raise InterfaceError(f"{directory} is not empty; a cluster starts in a directory of its own")
+            raise InterfaceError(f"{directory} is not empty; a cluster needs a directory of its own")
         cluster = cls(directory.resolve(), dict(options or {}), is_secure=is_secure)
         if is_secure:
             make_certificates(cluster.certificates, [[HOST, "localhost"]])
@@ -104,7 +105,7 @@ class LocalCluster:
         return cluster
 
     def add(self, kind: str, count: int = 1) -> list[str]:
-        """Have `count` more servers, not started yet: their names."""
+        """Adds `count` servers, not started yet; returns their names."""
         taken = len(self.names(kind))
         names = [f"{kind}-{taken + number + 1}" for number in range(count)]
         ports = {int(address.rpartition(":")[2]) for address in self.addresses.values()}
@@ -121,8 +122,8 @@ class LocalCluster:
         durability: str | None = None,
         is_secure: bool | None = None,
     ) -> None:
-        """`InterfaceError` where it was made otherwise than is asked for now; None: that is not asked for. More tablet
-        servers may be asked for."""
+        """Raises `InterfaceError` if the cluster was made with other options than requested; None: not requested. More
+        tablet servers may be requested."""
         made = self.options.get("durability", "fsync")
         asked = [
             *([] if tservers is None or tservers >= len(self.tservers) else [f"--tservers {tservers}"]),
@@ -134,7 +135,7 @@ class LocalCluster:
             raise InterfaceError(
                 f"{self.directory} holds a cluster with --tservers {len(self.tservers)} --masters {len(self.masters)} "
                 f"--durability {made}{' --tls' if self.is_secure else ''}, and cannot be started with "
-                f"{' '.join(asked)}; of one that is there, only --tservers can be raised"
+                f"{' '.join(asked)}; only --tservers of an existing cluster can be raised"
             )
 
     def _write(self) -> None:
@@ -144,10 +145,10 @@ class LocalCluster:
         temporary.write_text(json.dumps(content, indent=2) + "\n")
         temporary.replace(path)
 
-    # ---- what there is ---------------------------------------------------------------------------------------------
+    # ---- lookup ------------------------------------------------------------------------------------------------------
 
     def names(self, kind: str) -> list[str]:
-        """The names of the servers of a kind, in the order in which they came."""
+        """Returns the names of the servers of a kind, in the order of their creation."""
         return [name for name in self.addresses if name.startswith(f"{kind}-")]
 
     @property
@@ -167,29 +168,29 @@ class LocalCluster:
 
     @property
     def certificates(self) -> Path:
-        """Where the certificates of a cluster with TLS are."""
+        """Directory of the certificates of a cluster with TLS."""
         return self.directory / "certificates"
 
     @property
     def client_tls(self) -> TlsFiles | None:
-        """For clients; None where there is no TLS."""
+        """For clients; None without TLS."""
         return self._tls("client")
 
     @property
     def admin_tls(self) -> TlsFiles | None:
-        """For those who look after it; None where there is no TLS."""
+        """For administrators; None without TLS."""
         return self._tls("admin")
 
     def _tls(self, name: str) -> TlsFiles | None:
         return files_of(self.certificates, name) if self.is_secure else None
 
     def channels(self, clock: HybridClock | None = None) -> Channels:
-        """Channels to the servers, as an administrator."""
+        """Returns channels to the servers, as an administrator."""
         files = self.admin_tls
         return Channels(clock or ClientClock(), tls=None if files is None else read_credentials(files))
 
     def process(self, name: str) -> ServerProcess:
-        """The process of a server."""
+        """Returns the process of a server."""
         if name not in self._processes:
             self._processes[name] = self._make_process(name)
         return self._processes[name]
@@ -207,11 +208,11 @@ class LocalCluster:
         return ServerProcess(name, home, command)
 
     def processes(self) -> list[ServerProcess]:
-        """Of all servers, masters first."""
+        """Returns the processes of all servers, masters first."""
         return [self.process(name) for name in self.addresses]
 
     def status(self) -> list[LocalServer]:
-        """All servers, masters first, with what each says about itself."""
+        """Returns all servers, masters first, with their status."""
         channels = self.channels()
         try:
             return [self._status(channels, name) for name in self.addresses]
@@ -232,7 +233,8 @@ class LocalCluster:
     # ---- start and stop --------------------------------------------------------------------------------------------
 
     def start(self, seconds: float = 2 * START_SECONDS) -> None:
-        """Start all servers that do not run; returns when a master leads and knows every tablet server."""
+        """Starts all servers that are not running; returns when a master leads and every tablet server is
+        registered."""
         started = self.processes()
         for process in started:
             process.start()
@@ -241,7 +243,7 @@ class LocalCluster:
         self.wait_registered(seconds)
 
     def wait_registered(self, seconds: float = START_SECONDS, names: Sequence[str] | None = None) -> None:
-        """Return when the leading master has heard of these tablet servers (all of them by default)."""
+        """Returns when these tablet servers (all of them by default) have registered at the leading master."""
         wanted = {self.addresses[n] for n in self.names("tserver") if names is None or n in names}
         end = time.monotonic() + seconds
         channels = self.channels()
@@ -253,13 +255,13 @@ class LocalCluster:
                     return
                 if time.monotonic() > end:
                     missing = ", ".join(sorted(wanted - alive))
-                    raise DeadlineExceeded(f"the master has not heard of {missing} after {seconds:g} s")
+                    raise DeadlineExceeded(f"the master has no report of {missing} after {seconds:g} s")
                 time.sleep(_POLL_SECONDS)
         finally:
             channels.close()
 
     def stop(self, seconds: float = START_SECONDS) -> list[str]:
-        """Stop all servers, tablet servers first; the names of those that had to be killed."""
+        """Stops all servers, tablet servers first; returns the names of those that had to be killed."""
         killed = []
         for process in reversed(self.processes()):
             if process.pid is not None and not process.stop(seconds):

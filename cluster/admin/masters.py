@@ -1,4 +1,4 @@
-"""Asking the leading master, for tools that need no more of a client."""
+"""Calls to the leading master, for tools that need no other part of a client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..client.client_context import ChannelsLike
 from ..wire.messages.methods import Request
 
 _ATTEMPT_SECONDS = 10.0
-"""What a master has for its first answer: tools may wait longer for one that is busy than statements do."""
+"""Seconds for a master's first reply: tools may wait longer for a busy one than statements do."""
 
 
 def ask_master(
@@ -20,8 +20,8 @@ def ask_master(
     seconds: float = 30.0,
     patience: float | None = None,
 ) -> Any:
-    """The leading master's answer to an idempotent request; tried again as a client does (`client.retry`), until it is
-    there or `seconds` are over."""
+    """Returns the leading master's reply to an idempotent request; retried as by a client (`client.retry`), until it
+    arrives or `seconds` have passed."""
     what = type(request).__name__
     found = Masters(channels, masters)
     return found.call(request, request.reply, what, seconds=seconds, attempt=_ATTEMPT_SECONDS, patience=patience)

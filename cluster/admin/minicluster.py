@@ -1,10 +1,10 @@
-"""A cluster for tests: real processes on this machine that a test can kill, pause, restart and cut off.
+"""A cluster for tests: real processes on this machine that a test can kill, pause, restart and partition.
 
     with MiniCluster(tservers=3) as cluster:
         connection = nyala.connect(cluster.url)
         cluster.kill(cluster.leader("t", 0))
 
-It lives in a temporary directory that goes with it, unless it is given one.
+It has a temporary directory that is removed with it, unless it is given one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEST_DEFAULTS: Mapping[str, str] = {
     "tserver.memrowset-bytes": str(32 << 20),
     "tserver.cache-bytes": str(128 << 20),
 }
-"""Several servers run on one machine, and tests make them suffer."""
+"""Several servers run on one machine, and tests slow them down."""
 
 
 class MiniCluster:
@@ -40,15 +40,15 @@ class MiniCluster:
     Parameters
     ----------
     tservers, masters : int
-        How many; masters are 1 or 3.
+        Numbers of servers; masters are 1 or 3.
     directory : Path, optional
-        Where it lives, kept afterwards; a temporary one by default, removed at the end.
+        Its directory, kept afterwards; a temporary one by default, removed at the end.
     options : mapping of str to str
-        As for `LocalCluster`, on top of `defaults`.
+        As for `LocalCluster`, in addition to `defaults`.
     tls : bool
-        Its servers speak TLS alone: `nyala.connect(cluster.url, **cluster.tls)`.
+        Its servers accept only TLS: `nyala.connect(cluster.url, **cluster.tls)`.
     defaults : mapping of str to str
-        What its servers are started with in place of their own defaults. Without "allow-faults", `cut` and `faults` are
+        Replaces the servers' own defaults. Without "allow-faults", `cut` and `faults` are
         refused.
 
     Server names are "master-1", ..., "tserver-1", ...
@@ -82,13 +82,13 @@ class MiniCluster:
 
     @property
     def tls(self) -> dict[str, str]:
-        """The options of `nyala.connect` for a client; none where there is no TLS."""
+        """The options of `nyala.connect` for a client; none without TLS."""
         files = self.local.client_tls
         return {} if files is None else files.options()
 
     @property
     def directory(self) -> Path:
-        """Where the servers' directories are."""
+        """The parent of the servers' directories."""
         return self.local.directory
 
     @property
@@ -102,7 +102,7 @@ class MiniCluster:
         return self.local.names("master")
 
     def close(self) -> None:
-        """End all servers at once, and remove a temporary directory."""
+        """Ends all servers at once, and removes a temporary directory."""
         for process in self.local.processes():
             process.kill()
         self._channels.close()
@@ -117,20 +117,20 @@ class MiniCluster:
     ) -> None:
         self.close()
 
-    # ---- what tests do to servers ----------------------------------------------------------------------------------
+    # ---- faults of servers -------------------------------------------------------------------------------------------
 
     def kill(self, name: str) -> None:
-        """SIGKILL: as a crash."""
+        """Sends SIGKILL, like a crash."""
         self._check(name)
         self.local.process(name).kill()
 
     def stop(self, name: str) -> bool:
-        """SIGTERM, in good order; False where it had to be killed."""
+        """Sends SIGTERM for an orderly end; False if it had to be killed."""
         self._check(name)
         return self.local.process(name).stop()
 
     def start(self, name: str) -> None:
-        """Start a server that does not run; returns when it listens, and the master knows it."""
+        """Starts a server that is not running; returns when it listens and has registered at the master."""
         self._check(name)
         process = self.local.process(name)
         process.start()
@@ -146,61 +146,61 @@ class MiniCluster:
         self.start(name)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP: the process stands still, its sockets stay open."""
+        """Sends SIGSTOP: the process is suspended, its sockets stay open."""
         self._check(name)
         self.local.process(name).signal(signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT."""
         self._check(name)
         self.local.process(name).signal(signal.SIGCONT)
 
     def cut(self, name: str, *others: str) -> None:
-        """Drop all traffic between a server and others (all servers and clients where none is named)."""
+        """Drops all traffic between a server and others (all servers and clients if none is named)."""
         targets = tuple(self.local.addresses[other] for other in others) or ("*",)
         self.faults(name, cut=targets)
         for other in others:
             self.faults(other, cut=(*self._faults.get(other, SetFaults()).cut, self.local.addresses[name]))
 
     def heal(self, *names: str) -> None:
-        """Undo `cut` and `faults`, of all servers where none is named."""
+        """Undoes `cut` and `faults`, of all servers if none is named."""
         for name in names or tuple(self._faults):
             self._faults.pop(name, None)
             with contextlib.suppress(ClusterError):
                 self.call(name, SetFaults())
 
     def faults(self, name: str, **settings: Any) -> None:
-        """Let a server suffer: `wire.messages.methods.SetFaults`."""
+        """Injects faults into a server: `wire.messages.methods.SetFaults`."""
         self._check(name)
         self._faults[name] = SetFaults(**settings)
         self.call(name, self._faults[name])
 
     def add_tserver(self) -> str:
-        """One more tablet server, running: its name."""
+        """Starts one more tablet server; returns its name."""
         (name,) = self.local.add("tserver")
         self.start(name)
         return name
 
     def call(self, name: str, request: Request, seconds: float = 10.0) -> Any:
-        """Call a method of a server."""
+        """Calls a method of a server."""
         self._check(name)
         return self._channels.get(self.local.addresses[name]).call(request, timeout=seconds)
 
     def ask_master(self, request: Request, seconds: float = 30.0) -> Any:
-        """Call a method of the leading master."""
+        """Calls a method of the leading master."""
         return ask_master(self._channels, self.local.masters, request, seconds)
 
-    # ---- where things are ------------------------------------------------------------------------------------------
+    # ---- locations ---------------------------------------------------------------------------------------------------
 
     def locations(self, table: str) -> list[TabletLocation]:
-        """Where the tablets of a table are, in the order of partitions."""
+        """Returns the locations of a table's tablets, in the order of partitions."""
         for entry in self.ask_master(GetCatalog()).tables or ():
             if entry["name"] == table:
                 return list(self.ask_master(LocateTablets(table_id=entry["id"])).tablets)
         raise InterfaceError(f"the cluster has no table {table}")
 
     def leader(self, table: str, place: int = 0) -> str:
-        """The name of the server that leads a tablet; waits until there is one."""
+        """Returns the name of the server that leads a tablet; waits until there is one."""
         found = ""
 
         def has_leader() -> bool:
@@ -214,17 +214,17 @@ class MiniCluster:
         return found
 
     def followers(self, table: str, place: int = 0) -> list[str]:
-        """The names of the servers with the other replicas of a tablet."""
+        """Returns the names of the servers with the other replicas of a tablet."""
         leader = self.leader(table, place)
         names = [self.name_of(peer.address) for peer in self.locations(table)[place].replicas]
         return [name for name in names if name and name != leader]
 
     def name_of(self, address: str) -> str:
-        """The name of the server at an address; "" where there is none."""
+        """Returns the name of the server at an address; "" if there is none."""
         return next((name for name, known in self.local.addresses.items() if known == address), "")
 
     def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        """Return when a condition holds; errors of the cluster count as "not yet"."""
+        """Returns when a condition holds; errors of the cluster count as "not yet"."""
         end = time.monotonic() + seconds
         last: ClusterError | None = None
         while True:
@@ -234,7 +234,7 @@ class MiniCluster:
             except ClusterError as error:
                 last = error
             if time.monotonic() > end:
-                raise DeadlineExceeded(f"after {seconds:g} s it is not so that {what}") from last
+                raise DeadlineExceeded(f"timed out after {seconds:g} s waiting until {what}") from last
             time.sleep(_POLL_SECONDS)
 
     def _check(self, name: str) -> None:

@@ -1,5 +1,5 @@
-"""Moving one replica: a new one is added and catches up, then the old one goes (Kudu paper, section 3.3, one server at
-a time). At every moment a majority of the voters has everything."""
+"""Moving one replica: a new one is added and catches up, then the old one is removed (Kudu paper, section 3.3, one
+server at a time). At every moment a majority of the voters has everything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReplicaMover:
     Parameters
     ----------
     local : mapping of str to str
-        As for `Names`, which says how servers and tablets may be called.
+        As for `Names`, which defines the names of servers and tablets.
     """
 
     def __init__(self, channels: Channels, masters: Sequence[str], local: Mapping[str, str] | None = None):
@@ -31,11 +31,11 @@ class ReplicaMover:
         self._names = Names(channels, masters, local)
 
     def move(self, tablet: str, source: str, target: str, seconds: float = MOVE_SECONDS) -> tuple[str, Peer, Peer]:
-        """Move the replica on one server to another that has none; returns when that is done, the tablet's id and both
-        servers.
+        """Moves the replica on one server to another that has none; returns, when that is done, the tablet's id and
+        both servers.
 
-        Raises `InterfaceError` where the servers are not as said, `DeadlineExceeded` where it takes too long: it may
-        still go on then.
+        Raises `InterfaceError` for invalid servers, `DeadlineExceeded` if it takes too long: it may still continue
+        then.
         """
         end = time.monotonic() + seconds
         location = self._locate(tablet, end)
@@ -50,18 +50,18 @@ class ReplicaMover:
         return tablet_id, old, new
 
     def remove(self, tablet_id: str, peer: Peer, end: float) -> None:
-        """Take a replica out of the configuration; where it leads, another one leads first."""
+        """Removes a replica from the configuration; if it leads, leadership is transferred first."""
         while self._locate(tablet_id, end).leader == peer.id:
             self.step_down(tablet_id, None, _left(end))
             time.sleep(_PAUSE_SECONDS)
         self._change(tablet_id, "remove", peer, end)
 
     def step_down(self, tablet: str, target: str | None = None, seconds: float = STEP_DOWN_SECONDS) -> tuple[str, Peer]:
-        """Have another replica lead: the one on `target`, or whichever is furthest. Returns when the leader has
-        changed, the tablet's id and who leads it now.
+        """Transfers leadership to another replica: the one on `target`, or the most up-to-date one. Returns, when the
+        leader has changed, the tablet's id and the new leader.
 
-        Raises `InterfaceError` where no other replica can ever lead, `DeadlineExceeded` with the last refusal where
-        none does in time.
+        Raises `InterfaceError` if no other replica can ever lead, `DeadlineExceeded` with the last refusal if none does
+        in time.
         """
         end = time.monotonic() + seconds
         before = self._locate(tablet, end)
@@ -88,7 +88,7 @@ class ReplicaMover:
     # ---- parts -----------------------------------------------------------------------------------------------------
 
     def _check_heirs(self, location: TabletLocation, wanted: Peer | None) -> None:
-        """Raise where nobody could lead but the one that does."""
+        """Raises if no other replica could lead."""
         voters = [peer for peer in location.replicas if peer.role is PeerRole.VOTER]
         if len(voters) == 1:
             at = self._names.of(voters[0].address)
@@ -109,12 +109,16 @@ class ReplicaMover:
                 why = "no replica leads"
             else:
                 why = self._try(location, leader, ChangeReplicas(tablet_id=tablet_id, kind=kind, peer=peer), end) or why
-            self._check(end, f"tablet {tablet_id} takes to {kind} the replica at {self._names.of(peer.address)}", why)
+            self._check(
+                end,
+                f"the leader of tablet {tablet_id} accepts to {kind} the replica at {self._names.of(peer.address)}",
+                why,
+            )
             time.sleep(_PAUSE_SECONDS)
 
     def _try(self, location: TabletLocation, leader: Peer, request: ChangeReplicas | StepDown, end: float) -> str:
-        """Ask a tablet's leader; why it would not, "" where it did not refuse. Another change may be on its way, so it
-        is asked again until the end."""
+        """Calls a tablet's leader; returns the reason of its refusal, "" if it did not refuse. Another change may be in
+        progress, so the call is repeated until the end."""
         try:
             self._channels.get(leader.address).call(request, timeout=max(0.1, min(10.0, end - time.monotonic())))
         except ClusterError as error:
@@ -136,7 +140,7 @@ class ReplicaMover:
 
     def _check(self, end: float, what: str, why: str = "") -> None:
         if time.monotonic() > end:
-            told = f"; the last that was heard: {why}" if why else ""
+            told = f"; the last error: {why}" if why else ""
             raise DeadlineExceeded(f"it is not so, in the time given, that {what}{told}")
 
     def _locate(self, tablet: str, end: float) -> TabletLocation:
@@ -151,7 +155,7 @@ class ReplicaMover:
 
 
 def _peer(server: NamedServer) -> Peer:
-    """As one that has no vote yet."""
+    """Returns the server as a peer without a vote."""
     return Peer(server.id, server.address, PeerRole.PRE_VOTER)
 
 

@@ -1,5 +1,5 @@
-"""What people call servers and tablets: a server by its id, its address or, in a local cluster, its name (tserver-2); a
-tablet by its id, or as much of its beginning as no other has."""
+"""Names of servers and tablets: a server by its id, its address or, in a local cluster, its name (tserver-2); a tablet
+by its id, or a unique prefix of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ S = TypeVar("S", bound=_Addressed)
 
 
 class Names:
-    """Finds what is meant.
+    """Resolves names.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ class Names:
         self._local = dict(local or {})
 
     def of(self, address: str) -> str:
-        """What to call the server at an address."""
+        """Returns the name of the server at an address."""
         name = next((name for name, at in self._local.items() if at == address), "")
         return f"{name} at {address}" if name else address
 
     def find(self, wanted: str, among: Iterable[S]) -> S | None:
-        """The one of some servers, or replicas, that is meant. Of several that were at one address, only the last is
-        there: it is meant last, since the others are what somebody wants to be rid of."""
+        """Returns the server, or replica, with a name. Of several that were at one address, only the last still runs
+        there: an address means it last, since users name the others in order to remove them."""
         address = self._local.get(wanted, wanted)
         found = [one for one in among if wanted == one.id or address == one.address]
         exact = [one for one in found if wanted == one.id]
@@ -52,16 +52,16 @@ class Names:
         return next(iter(exact or replaced or found), None)
 
     def there_are(self, wanted: str, among: Iterable[_Addressed]) -> str:
-        """The end of an error where `find` finds none."""
+        """Returns the end of an error if `find` finds none."""
         return did_you_mean(wanted, [self.of(one.address) for one in among])
 
     def servers(self, seconds: float = 30.0) -> Sequence[NamedServer]:
-        """All tablet servers that the master knows."""
+        """Returns all tablet servers of the master's list."""
         found: Sequence[NamedServer] = ask_master(self._channels, self._masters, ListServers(), seconds).tservers
         return found
 
     def server(self, wanted: str, seconds: float = 30.0) -> NamedServer:
-        """The tablet server that is meant; `InterfaceError` lists those that there are."""
+        """Returns the tablet server with a name; `InterfaceError` lists the existing ones."""
         known = self.servers(seconds)
         found = self.find(wanted, known)
         if found is None:
@@ -69,7 +69,7 @@ class Names:
         return found
 
     def tablet(self, wanted: str, seconds: float = 30.0) -> TabletLocation:
-        """Where the tablet is that is meant; `InterfaceError` lists those that it may be."""
+        """Returns the location of the tablet with a name; `InterfaceError` lists the candidates."""
         found = self._located(wanted, seconds)
         if found is None:
             there = [

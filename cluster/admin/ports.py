@@ -19,9 +19,9 @@ _USUAL_EPHEMERAL_PORT = 32_768
 
 
 def free_ports(count: int, taken: Set[int] = frozenset()) -> list[int]:
-    """Ports of `HOST` where nobody listens now, and that are not `taken` (by servers that may be down).
+    """Returns ports of `HOST` that are free now and not `taken` (by servers that may be down).
 
-    None that the system itself gives out: it might be that of somebody's outgoing connection by the time that the
+    They exclude the ports that the system itself assigns: an outgoing connection might have one by the time that the
     server listens there, or while the server is down.
     """
     free: list[int] = []
@@ -41,7 +41,7 @@ def free_ports(count: int, taken: Set[int] = frozenset()) -> list[int]:
 
 
 def _first_ephemeral_port() -> int:
-    """The lowest port that the system gives to outgoing connections."""
+    """Returns the lowest port that the system assigns to outgoing connections."""
     try:
         return max(int(_EPHEMERAL_RANGE.read_text().split()[0]), _LOWEST_PORT + _PORTS_TRIED)
     except (OSError, ValueError, IndexError):

@@ -3,9 +3,9 @@
 | file | |
 |---|---|
 | NAME/ | the server's own directory |
-| NAME.address | "host:port", written by the server when it answers |
-| NAME.pid | "<process id> <its start time in clock ticks>": no other process is ever taken for it |
-| NAME.log | what it writes, one JSON object per line |
+| NAME.address | "host:port", written by the server when it serves calls |
+| NAME.pid | "<process id> <its start time in clock ticks>": no other process is ever mistaken for it |
+| NAME.log | its log, one JSON object per line |
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pathlib import Path
 from ...errors import ClusterError, DeadlineExceeded
 
 START_SECONDS = 60.0
-"""For a server to listen."""
+"""Seconds for a server to listen."""
 STOP_SECONDS = 30.0
-"""For a server to hand over its tablets and end by itself."""
+"""Seconds for a server to transfer leaderships and end by itself."""
 _POLL_SECONDS = 0.02
 _LOG_TAIL = 12
 
@@ -41,7 +41,7 @@ class ServerProcess:
     directory : Path
         The server's own.
     command : sequence of str
-        What follows `python -m nyala`.
+        The arguments after `python -m nyala`.
     """
 
     name: str
@@ -49,11 +49,11 @@ class ServerProcess:
     command: Sequence[str]
     _child: subprocess.Popen[bytes] | None = None
     _is_to_run: bool = False
-    """This one has started it, and nobody has had it end since."""
+    """This object has started it, and its end was not requested since."""
 
     @property
     def pid(self) -> int | None:
-        """The process's id; None where it does not run."""
+        """The process's id; None if it is not running."""
         try:
             pid, started = self.pid_file.read_text().split()
         except (FileNotFoundError, ValueError):
@@ -74,21 +74,21 @@ class ServerProcess:
 
     @property
     def address(self) -> str:
-        """Where it listens; "" before it ever did."""
+        """Its address; "" before it first listened."""
         try:
             return self.address_file.read_text().strip()
         except FileNotFoundError:
             return ""
 
     def start(self) -> None:
-        """Start the process, where it does not run; `wait_ready` tells when it listens."""
+        """Starts the process, if it is not running; `wait_ready` returns when it listens."""
         if self.pid is not None:
             return
         self.reap()
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self.address_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C at the terminal ends whoever started the server, not the server.
+            # A session of its own: Ctrl-C at the terminal ends the starter of the server, not the server.
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "nyala", *self.command, "--address-file", str(self.address_file)],
                 stdin=subprocess.DEVNULL,
@@ -101,8 +101,8 @@ class ServerProcess:
         self.pid_file.write_text(f"{pid} {_start_time(pid)}\n")
 
     def wait_ready(self, seconds: float = START_SECONDS) -> str:
-        """The address, as soon as the server listens. `ClusterError` where it has ended, with the last lines of its
-        log."""
+        """Returns the address, as soon as the server listens. Raises `ClusterError` if it has ended, with the last
+        lines of its log."""
         end = time.monotonic() + seconds
         while not (address := self.address):
             self.reap()
@@ -116,7 +116,7 @@ class ServerProcess:
         return address
 
     def tail(self) -> str:
-        """The last lines of its log."""
+        """Returns the last lines of its log."""
         try:
             lines = self.log_file.read_text(errors="replace").splitlines()
         except FileNotFoundError:
@@ -124,7 +124,7 @@ class ServerProcess:
         return "\n".join(lines[-_LOG_TAIL:])
 
     def check(self) -> None:
-        """Raise `ClusterError` where a process that this one started has ended, and nobody asked it to."""
+        """Raises `ClusterError` if a process that this object started has ended without a request."""
         self.reap()
         if self._is_to_run and self._child is not None and self._child.returncode is not None:
             raise ClusterError(
@@ -133,17 +133,17 @@ class ServerProcess:
             )
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens where the process does not run."""
+        """Sends a signal; no-op if the process is not running."""
         pid = self.pid
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def stop(self, seconds: float = STOP_SECONDS) -> bool:
-        """Let the server end in good order, or end it after `seconds`; whether it ended by itself."""
+        """Requests an orderly end, and kills the server after `seconds`; True if it ended by itself."""
         self._is_to_run = False
         self.signal(signal.SIGTERM)
-        # A process that is held cannot end.
+        # A suspended process cannot end.
         self.signal(signal.SIGCONT)
         if self.wait_ended(seconds):
             return True
@@ -151,14 +151,14 @@ class ServerProcess:
         return False
 
     def kill(self) -> None:
-        """End the process at once, as a crash does (SIGKILL)."""
+        """Ends the process at once, as a crash does (SIGKILL)."""
         self._is_to_run = False
         self.signal(signal.SIGKILL)
         if not self.wait_ended(STOP_SECONDS):
             raise DeadlineExceeded(f"{self.name} (process {self.pid}) does not end")
 
     def wait_ended(self, seconds: float) -> bool:
-        """Wait until the process has ended; False where it has not."""
+        """Waits until the process has ended; False if it has not."""
         end = time.monotonic() + seconds
         while True:
             if self.pid is None:
@@ -169,13 +169,13 @@ class ServerProcess:
             time.sleep(_POLL_SECONDS)
 
     def reap(self) -> None:
-        """Take note of the end of a process that this one started, and that has ended."""
+        """Reaps an ended process that this object started."""
         if self._child is not None and self.pid is None:
             self._child.wait()
 
 
 def _start_time(pid: int) -> str:
-    """When a process was started, as the system tells it; "" where there is none (or it has ended)."""
+    """Returns the start time of a process, from the system; "" if there is none (or it has ended)."""
     try:
         with Path(f"/proc/{pid}/stat").open(encoding="utf-8") as file:
             # The name, in parentheses, may hold anything.
@@ -186,7 +186,7 @@ def _start_time(pid: int) -> str:
 
 
 def _start_time_by_ps(pid: int) -> str:
-    """The same where there is no /proc."""
+    """Returns the same without /proc."""
     if sys.platform == "linux":
         return ""
     found = subprocess.run(["ps", "-o", "lstart=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False)

@@ -1,10 +1,10 @@
-"""Where replicas should go so that servers carry alike, and who should lead: first each table, then all together.
+"""Balanced placement of replicas and leaders over servers: first for each table, then for all together.
 
-As Kudu's rebalancer: the move that evens out most is taken, again and again, until no server has two replicas more than
-another, of any table or in all. A move never puts two replicas of a tablet on one server.
+As in Kudu's rebalancer, the move that balances most is taken, again and again, until no server has two replicas more
+than another, of any table or in all. A move never puts two replicas of a tablet on one server.
 
 Leaders, which Kudu leaves alone, follow the same rule: a server that was down has its replicas back, but leads none of
-them until somebody hands it some.
+them until leadership is transferred to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A replica goes from one server to another."""
+    """The move of a replica from one server to another."""
 
     tablet: str
     source: str
@@ -33,7 +33,7 @@ class Move:
 
 
 def plan_moves(tablets: Sequence[Placed], servers: Sequence[str], leaving: Sequence[str] = ()) -> list[Move]:
-    """The moves that balance a cluster, to be done in order.
+    """Returns the moves that balance a cluster, to be done in order.
 
     Parameters
     ----------
@@ -72,7 +72,8 @@ def _load(at: Mapping[str, set[str]], server: str) -> int:
 
 
 def _best(at: Mapping[str, set[str]], tables: Mapping[str, str], servers: Sequence[str]) -> Move | None:
-    """A move that evens out a table, or all replicas without making a table more uneven; None where there is none."""
+    """Returns a move that balances a table, or all replicas without making a table more uneven; None if there is
+    none."""
     total = {server: _load(at, server) for server in servers}
     skewed: list[tuple[int, str, dict[str, int]]] = []
     for table in sorted(set(tables.values())):
@@ -98,7 +99,7 @@ def _candidates(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> Iterator[Move]:
-    """Moves of a table's replicas, from the fullest server to the emptiest first."""
+    """Yields moves of a table's replicas, from the fullest server to the emptiest first."""
     by_load = sorted(first, key=lambda server: (first[server], second[server], server))
     for source in reversed(by_load):
         for target in by_load:
@@ -123,8 +124,8 @@ class Led:
 
 
 def plan_leaders(tablets: Sequence[Led], servers: Sequence[str]) -> list[Move]:
-    """The hand-overs of leadership that balance a cluster, one of a tablet at most: no server leads two tablets more
-    than another, of any table or in all, as far as the places of replicas allow it.
+    """Returns the transfers of leadership that balance a cluster, at most one per tablet: no server leads two tablets
+    more than another, of any table or in all, as far as the places of replicas allow it.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def plan_leaders(tablets: Sequence[Led], servers: Sequence[str]) -> list[Move]:
 
 
 def _counts(tablets: Sequence[Led], leaders: Mapping[str, str], servers: Sequence[str]) -> dict[str, int]:
-    """How many of the tablets each server leads."""
+    """Returns how many of the tablets each server leads."""
     counts = dict.fromkeys(servers, 0)
     for tablet in tablets:
         if leaders[tablet.tablet] in counts:
@@ -164,8 +165,8 @@ def _improve(
     counts: Mapping[str, int],
     per_table: Mapping[str, Mapping[str, int]],
 ) -> bool:
-    """Change `leaders` so that one server leads a tablet less, another one more that leads two fewer at least, and
-    those in between as many as before; False where that cannot be. No table of `per_table` becomes more uneven."""
+    """Changes `leaders` so that one server leads a tablet less, another one that leads at least two fewer one more, and
+    those in between as many as before; False if that is impossible. No table of `per_table` becomes more uneven."""
     for source in sorted(servers, key=lambda server: (-counts[server], server)):
         came_by: dict[str, Move] = {}
         waiting = deque([source])

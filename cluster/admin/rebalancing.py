@@ -1,8 +1,8 @@
-"""Doing what a rebalance has planned: several moves at a time, with a word about each, and an end.
+"""Execution of a planned rebalance: several moves at a time, with a line about each, until the end.
 
-A move mostly waits: for the copy, for the master to hear of it, for the configuration. Moves of one tablet are done one
-after the other, in the order of the plan; a server takes part in `PER_SERVER` moves at once, as in Kudu's rebalancer
-(there 5). A move that fails leaves the others as they are: it is told, and counted at the end.
+A move mostly waits: for the copy, for a report to the master, for the configuration. Moves of one tablet run one after
+the other, in the order of the plan; a server takes part in `PER_SERVER` moves at once, as in Kudu's rebalancer (there
+5). A failed move does not affect the others: it is reported, and counted at the end.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ PER_SERVER = 4
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A move that was not done, and why."""
+    """A failed move, and its error."""
 
     move: Move
     error: Error
 
 
 class MoveRun:
-    """Does moves.
+    """Executes moves.
 
     Parameters
     ----------
     work : callable
-        Does one move, and returns when it is done.
+        Executes one move, and returns when it is done.
     say : callable
-        Told of the beginning and the end of each move, in a line; called by one thread at a time.
+        Called with a line at the beginning and the end of each move, by one thread at a time.
     describe : callable
-        Words for a move.
+        Returns the description of a move.
     at_once : int
-        Moves at the same time, of all servers.
+        Most concurrent moves, of all servers.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class MoveRun:
         self._describe = describe
         self._at_once = at_once
         self._changed = threading.Condition()
-        """Guards what follows, and tells of its changes."""
+        """Guards the following attributes, and notifies of their changes."""
         self._waiting: list[tuple[int, Move]] = []
         self._tablets: set[str] = set()
         self._servers: Counter[str] = Counter()
@@ -64,7 +64,7 @@ class MoveRun:
         self._failures: list[Failure] = []
 
     def run(self, moves: Sequence[Move]) -> list[Failure]:
-        """Do all moves; those that failed. An interrupt begins no others, and waits for those that run."""
+        """Executes all moves; returns those that failed. An interrupt begins no others, and waits for running ones."""
         self._waiting = list(enumerate(moves, 1))
         total = len(moves)
         workers = min(self._at_once, total)
@@ -106,7 +106,7 @@ class MoveRun:
             self._say(line)
 
     def _take(self) -> tuple[int, Move] | None:
-        """The first move that may begin; waits for one, None where none is left."""
+        """Returns the first move that may begin; waits for one, None if none is left."""
         with self._changed:
             while self._waiting:
                 seen: set[str] = set(self._tablets)

@@ -1,4 +1,4 @@
-"""`nyala tablet unsafe-change-config`: one replica goes on alone where the majority of a tablet is lost for good."""
+"""`nyala tablet unsafe-change-config`: continues with one replica of a tablet whose majority is permanently lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.2
 
 
 class Forcing:
-    """What would be done to one tablet, and doing it.
+    """A forced configuration of one tablet: its warning, and its execution.
 
     Parameters
     ----------
@@ -41,23 +41,24 @@ class Forcing:
             )
 
     def warning(self) -> Iterator[str]:
-        """What happens, in loud words."""
+        """Returns a prominent warning of the consequences."""
         others = [self._names.of(p.address) for p in self._location.replicas if p.id != self._server.id]
         report = self._report()
         yield (
-            f"DANGER: tablet {self._location.tablet_id} goes on with the replica at "
-            f"{self._names.of(self._server.address)} alone ({report.rows} rows, {report.state}, log entry "
+            f"DANGER: tablet {self._location.tablet_id} continues with only the replica at "
+            f"{self._names.of(self._server.address)} ({report.rows} rows, {report.state}, log entry "
             f"{report.last_index} of term {report.term})."
         )
         yield (
-            f"Writes that {', '.join(others) or 'others'} had acknowledged without it ARE LOST FOR EVER, and writes "
+            f"Writes that {', '.join(others) or 'others'} had acknowledged without it ARE PERMANENTLY LOST, and writes "
             "that were never acknowledged may appear."
         )
         yield "These servers must NEVER run again with the directories that they had: there would be two leaders."
-        yield "Where they can be had back, start them instead."
+        yield "If they can be recovered, start them instead."
 
     def force(self, seconds: float) -> str:
-        """Do it; returns what came of it when the tablet has a leader. `ConfigurationRefused` while it has another."""
+        """Forces the configuration; returns a description of the result when the tablet has a leader. Raises
+        `ConfigurationRefused` while it has another leader."""
         end = time.monotonic() + seconds
         request = UnsafeChangeConfig(tablet_id=self._location.tablet_id, survivors=(self._server.id,))
         call(self._channels, self._server.address, request, max(1.0, min(_CALL_SECONDS, seconds)))
@@ -66,7 +67,7 @@ class Forcing:
                 if self._report().is_serving:
                     return (
                         f"tablet {self._location.tablet_id} is led by {self._names.of(self._server.address)}, the only "
-                        "replica; others are made from it where there are servers"
+                        "replica; others are copied from it if there are servers"
                     )
             except ClusterError:
                 pass

@@ -1,4 +1,4 @@
-"""A look at a whole cluster: what masters say, and what every tablet server says itself."""
+"""A view of a whole cluster: the masters' data, and every tablet server's own report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CALL_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """A server: what it says of itself, or why it does not."""
+    """A server: its status, or the error of the call."""
 
     address: str
     status: ServerStatus | None
@@ -37,7 +37,7 @@ class ServerView:
 
 @dataclass(frozen=True, slots=True)
 class TabletView:
-    """A tablet: the replicas that it should have, by the master, and what servers say of theirs, by server id."""
+    """A tablet: its replicas according to the master, and servers' reports of theirs, by server id."""
 
     id: str
     table: str
@@ -45,10 +45,10 @@ class TabletView:
     replicas: tuple[Peer, ...]
     reports: Mapping[str, TabletReport]
     wanted: int
-    """How many replicas its table is to have."""
+    """Its table's number of replicas."""
 
     def running_voters(self) -> list[str]:
-        """The servers whose replicas have a vote and run."""
+        """Returns the servers whose replicas have a vote and run."""
         return [
             peer.id
             for peer in self.replicas
@@ -67,15 +67,15 @@ class ClusterView:
     tablets: tuple[TabletView, ...]
     tables: tuple[str, ...]
     clock: int
-    """A hybrid time that every write acknowledged before is at or below."""
+    """A hybrid time at or above every write acknowledged before."""
 
     def server(self, id: str) -> NamedServer | None:
-        """The tablet server with an id; None where the master does not know it."""
+        """Returns the tablet server with an id; None if the master does not have it."""
         return next((server for server in self.tservers if server.id == id), None)
 
 
 def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float = 30.0) -> ClusterView:
-    """Ask everybody. Raises where no master answers; a tablet server that does not is part of the view."""
+    """Calls all servers. Raises if no master responds; an unresponsive tablet server is part of the view."""
     with ThreadPoolExecutor(16, "nyala-look") as pool:
         asked = list(pool.map(lambda address: _status(channels, address), masters))
         known = ask_master(channels, masters, ListServers(), seconds)
@@ -102,7 +102,7 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
 
 
 def call(channels: Channels, address: str, request: Request, seconds: float = _CALL_SECONDS) -> Any:
-    """One call of one server."""
+    """Calls one server once."""
     return channels.get(address).call(request, timeout=seconds)
 
 
@@ -114,7 +114,7 @@ def _status(channels: Channels, address: str) -> ServerView:
 
 
 def _status_of(channels: Channels, server: NamedServer) -> ServerView:
-    """A tablet server about itself; where another one runs at its address, that is no answer of this one."""
+    """Returns a tablet server's status; the reply of another server at its address does not count."""
     answer = _status(channels, server.address)
     if answer.status is not None and answer.status.id != server.id:
         return ServerView(server.address, None, f"another server runs there, {answer.status.id}")
@@ -127,7 +127,7 @@ def _reports(channels: Channels, server: NamedServer, answers: Mapping[str, Serv
     try:
         told = call(channels, server.address, ReportTablets())
     except AccessDenied:
-        raise  # not of this server: whoever looks has not the certificate for it
+        raise  # not of this server: the caller's certificate does not suffice
     except ClusterError:
         return {}
     return {report.tablet_id: report for report in told.tablets}

@@ -1,22 +1,21 @@
-"""The thick client: a `Store` whose tablets are elsewhere. `nyala.connect("nyala://host:7051")` makes one.
+"""The thick client: a `Store` whose tablets are at servers. `nyala.connect("nyala://host:7051")` makes one.
 
     SQL, tables, sessions ──► Client ─┬─ catalog/   cached tables and views, locations of replicas, leaders,
                                       │             statistics
                                       ├─ writes/    rows to tablets, exactly once; one row by the row path
-                                      ├─ scans/     tokens, one a tablet; each is read from a replica that responds
+                                      ├─ scans/     tokens, one per tablet; each is read from a replica that responds
                                       └─ loads/     bulk loads, all rows or none
 
 The life of a write:
-1. `catalog.catalog_cache.CatalogCache.known` gives the table as it is now; `writes.routing.route` brings the rows to
-   its types and sends each to its tablet; `writes.routing.cut` makes pieces that fit into a message.
-2. `writes.batch_writes.Writer` sends the pieces side by side, each under a number of its own
-   (`writes.call_ids.CallNumbers`).
-3. `tablet_calls.TabletCalls` finds the leader, and asks again elsewhere, with the same number, until there is an answer
-   or the deadline is over. The server that has seen the number already gives the answer that it gave then.
+1. `catalog.catalog_cache.CatalogCache.known` returns the latest version of the table; `writes.routing.route` converts
+   the rows to its types and assigns each to its tablet; `writes.routing.cut` makes pieces that fit into a message.
+2. `writes.batch_writes.Writer` sends the pieces in parallel, each with its own call id (`writes.call_ids.CallNumbers`).
+3. `tablet_calls.TabletCalls` finds the leader, and retries at other replicas, with the same call id, until there is a
+   reply or the deadline passes. A server that has processed the call id already returns the recorded result.
 
-The life of a scan: `scans.scan_tokens.Scans.tokens` leaves out tablets that the predicates rule out and draws one time
-for all others; `scans.token_scan.TokenScan` reads a token from a replica, and hides from its caller that a server died
+The life of a scan: `scans.scan_tokens.Scans.tokens` prunes tablets by the predicates and takes one timestamp for all
+others; `scans.token_scan.TokenScan` reads a token from a replica, and hides from its caller that a server died
 meanwhile.
 
-Nothing here is used again in a process that was forked: gRPC's threads are not there.
+A client cannot be used in a forked process: gRPC's threads do not exist there.
 """

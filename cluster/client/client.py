@@ -70,7 +70,7 @@ from .writes.joint_writes import JointWriter
 from .writes.single_rows import SingleRows
 
 _DDL_SECONDS = 10.0
-"""For an answer that waits until all tablets have done their part; then another master is asked."""
+"""Seconds for a reply that waits until all tablets have done their part; then another master is called."""
 
 
 def _channels(clock: HybridClock, options: ClientOptions) -> Channels:
@@ -84,12 +84,12 @@ def _release(shared: Shared, catalog: CatalogCache, watch: StreamWatch) -> None:
 
 
 class Client:
-    """Tables of a cluster. Safe for several threads; not for a process that is forked afterwards.
+    """Tables of a cluster. Thread-safe; not for a process that is forked afterwards.
 
     Parameters
     ----------
     masters : sequence of (str, int)
-        Hosts and ports of the masters; one that answers is enough.
+        Hosts and ports of the masters; one that responds is enough.
     options : ClientOptions
     clock : HybridClock, optional
         For tests.
@@ -99,11 +99,11 @@ class Client:
     Raises
     ------
     InterfaceError
-        The TLS files cannot be.
+        The TLS files cannot be used.
     AuthenticationFailed
-        The masters and this client do not trust each other, or only one side speaks TLS.
+        The masters and this client do not trust each other, or only one side uses TLS.
     DeadlineExceeded
-        No master has answered as the leader within `connect_deadline`, or nobody was there for half of it.
+        No master has replied as the leader within `connect_deadline`, or none was reachable for half of it.
     """
 
     runs_fragments = True
@@ -139,7 +139,7 @@ class Client:
         def write(table: Table, batch: WriteBatch) -> WriteResult:
             return (joint if catalog.has_joint_writes else single).write(table, batch)
 
-        self._write = write  # refers to no `Client`, which is to be freed with its last reference
+        self._write = write  # refers to no `Client`, so that its last reference frees it
         self._rows = SingleRows(shared, catalog, self._calls, write, self._facts.wrote)
         try:
             seconds = options.connect_deadline
@@ -152,7 +152,7 @@ class Client:
         self._finalizer = close_when_dropped(self, self.name, release, "client of")
 
     def close(self) -> None:
-        """Let go of the servers; what was acknowledged is durable with them. Closing again does nothing."""
+        """Closes the connections; acknowledged writes are durable at the servers. Idempotent."""
         self._finalizer.detach()
         _release(self._shared, self._catalog, self._watch)
 
@@ -173,22 +173,22 @@ class Client:
     def temporary_directory(self) -> str | None:
         return None
 
-    # ---- time ----------------------------------------------------------------------------------------------------
+    # ---- timestamps --------------------------------------------------------------------------------------------------
 
     def now(self) -> Timestamp:
-        """A timestamp above everything that this client has written or read, and that any server has told it."""
+        """Returns a timestamp above everything that this client has written, read, or received from a server."""
         self._check()
         return self._shared.clock.now()
 
     @property
     def last_observed(self) -> Timestamp:
-        """The greatest time that this client has seen: a token for another client's `update`, which then reads what
-        this one has written and read."""
+        """The greatest timestamp that this client has seen: a token for another client's `update`, which then reads
+        everything that this one has written and read."""
         return self._shared.clock.latest
 
     def update(self, timestamp: Timestamp) -> None:
-        """Take note of a time that another client has written at, or read: whatever this one reads from now on shows
-        what was there then."""
+        """Advances the clock to a timestamp that another client has written at, or read: later reads of this client
+        include everything up to it."""
         self._check()
         self._shared.clock.update(timestamp)
 
@@ -201,30 +201,30 @@ class Client:
 
     @property
     def catalog_version(self) -> int:
-        """Grows when this client sees a newer catalog; plans are cached under it."""
+        """Increases when this client sees a newer catalog; a key of the plan cache."""
         self._catalog.use()
         return self._catalog.current.version
 
     @one_statement
     def refresh_catalog(self) -> None:
-        """Ask the masters for the catalog as it is now; otherwise it is that of the last second or so."""
+        """Refreshes the catalog from the masters; otherwise it is at most about a second old."""
         self._check()
         self._catalog.refresh()
 
     def tables(self) -> Sequence[Table]:
-        """All tables by name, ascending, as of the last second."""
+        """Returns all tables by name, ascending, as of the last second."""
         self._check()
         tables = self._catalog.current.tables
         return [tables[name].table for name in sorted(tables)]
 
     @one_statement
     def table(self, name: str) -> Table:
-        """One table; `UnknownTable` names close ones."""
+        """Returns a table; `UnknownTable` suggests similar names."""
         self._check()
         return self._catalog.table(name)
 
     def create_table(self, definition: TableDefinition) -> Table:
-        """`Store.create_table`: every tablet has a leader when it returns."""
+        """Implements `Store.create_table`: every tablet has a leader when it returns."""
         plain = definition_to_plain(definition)
         reply = self._change(
             lambda call: CreateTable(definition=plain, replicas=definition.replicas, call=call),
@@ -234,7 +234,7 @@ class Client:
         return self._table_of(reply)
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
-        """`Store.alter_table`: every tablet has the new version when it returns."""
+        """Implements `Store.alter_table`: every tablet has the new version when it returns."""
         plain = tuple(step_to_plain(step) for step in steps)
         reply = self._change(
             lambda call: AlterTable(name=name, steps=plain, call=call), TableReply, f"ALTER TABLE {name}"
@@ -242,96 +242,96 @@ class Client:
         return self._table_of(reply)
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
-        """`Store.drop_table`; scans that run already may fail."""
+        """Implements `Store.drop_table`; running scans may fail."""
         self._change(lambda call: DropTable(name=name, views=tuple(views), call=call), Done, f"DROP TABLE {name}")
 
     def views(self) -> Sequence[View]:
-        """All views by name, ascending, as of the last second."""
+        """Returns all views by name, ascending, as of the last second."""
         self._check()
         views = self._catalog.current.views
         return [views[name] for name in sorted(views)]
 
     def view(self, name: str) -> View | None:
-        """One view; None where there is none of that name."""
+        """Returns a view; None if there is none of that name."""
         self._check()
         return self._catalog.current.views.get(name)
 
     def create_view(self, view: View, replace: bool = False) -> None:
-        """`Store.create_view`."""
+        """Implements `Store.create_view`."""
         plain = view_to_plain(view)
         self._change(lambda call: CreateView(view=plain, replace=replace, call=call), Done, f"CREATE VIEW {view.name}")
 
     def drop_views(self, names: Collection[str]) -> None:
-        """`Store.drop_views`."""
+        """Implements `Store.drop_views`."""
         self._change(lambda call: DropViews(names=tuple(names), call=call), Done, "DROP VIEW")
 
     @one_statement
     def _change(self, request: Callable[[Any], Request], reply: type[Reply], what: str) -> Any:
-        """Have the masters change the catalog, once, and look at what became of it."""
+        """Changes the catalog at the masters, once, and refreshes the cache."""
         self._check()
         try:
             with self._shared.numbers.numbered() as call:
                 made = self._masters.call(request(call), reply, what, attempt=_DDL_SECONDS)
         except Error:
-            # What was refused may be so by what this client does not know yet; why it was is what counts.
+            # A refusal may come from a change that this client has not seen yet; the caller needs the refusal's reason.
             with contextlib.suppress(Error):
                 self._catalog.refresh()
             raise
-        self._catalog.refresh(what=f"{what} was done; a look at the catalog")
+        self._catalog.refresh(what=f"{what} was done; a refresh of the catalog")
         return made
 
     def _table_of(self, reply: TableReply) -> Table:
-        """The table that the masters answered with, as the catalog has it, so that there is one object for it."""
+        """Returns the table of the masters' reply as the cached catalog has it, so that there is one object for it."""
         found = self._catalog.current.by_id.get(reply.table["id"])
         return self._catalog.table(reply.table["name"]) if found is None else found.table
 
-    # ---- facts ---------------------------------------------------------------------------------------------------
+    # ---- statistics --------------------------------------------------------------------------------------------------
 
     @one_statement
     def statistics(self, table: Table) -> TableStatistics:
-        """`Store.statistics`, some seconds old at most."""
+        """Implements `Store.statistics`, at most some seconds old."""
         self._check()
         return self._facts.statistics(table)
 
     @one_statement
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
-        """`Store.analyze_table`, at all replicas."""
+        """Implements `Store.analyze_table`, at all replicas."""
         self._check()
         return self._facts.analyze(table, check)
 
     @one_statement
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
-        """`Store.compact_table`, at all replicas."""
+        """Implements `Store.compact_table`, at all replicas."""
         self._check()
         return self._facts.compact(table, check)
 
     @one_statement
     def flush(self, table: Table | None = None) -> int:
-        """Write what is in memory at the servers, of one table or all, to their disks; how many rows that were."""
+        """Flushes one table or all at the servers; returns the number of rows."""
         self._check()
         return self._facts.flush(self.tables() if table is None else [table])
 
     @one_statement
     def table_storage(self, table: Table) -> TableStorage:
-        """How the table lies on the leaders' disks."""
+        """Returns the storage statistics of a table at the leaders."""
         self._check()
         return self._facts.storage(table)
 
     @one_statement
     def tablet_count(self, table: Table) -> int:
-        """How many tablets the table has."""
+        """Returns the table's number of tablets."""
         self._check()
         return len(self._catalog.known(table).tablet_ids)
 
     @one_statement
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
-        """The table's tablets, in the order of partitions."""
+        """Returns the table's tablets, in the order of partitions."""
         self._check()
         return self._facts.describe(table)
 
     @one_statement
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
-        """`Store.key_samples`."""
+        """Implements `Store.key_samples`."""
         self._check()
         return self._facts.key_samples(table, tablet_id)
 
@@ -339,25 +339,25 @@ class Client:
 
     @one_statement
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
-        """The units of a scan, a tablet each; `split_rows` says nothing here, as the servers share out the work."""
+        """Returns the units of a scan, one per tablet; `split_rows` is ignored, as the servers divide the work."""
         self._check()
         return self._scans.tokens(table, spec)
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
-        """Read a token, at whichever replica can; `scans.token_scan` says what happens when it dies."""
+        """Reads a token at any replica that can; `scans.token_scan` describes what happens when it dies."""
         self._check()
         return self._batches(self._token_scan(token, counters or ScanCounters()))
 
     def _batches(self, scan: TokenScan) -> Iterator[Batch]:
-        # A generator of the client's own keeps it, and so its channels, for as long as the scan is read.
+        # A generator of the client itself keeps it, and so its channels, alive for as long as the scan is read.
         yield from scan.batches()
 
     @one_statement
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[TokenBatches]:
-        """`Store.scan_all`: the servers are asked with one message each."""
+        """Implements `Store.scan_all`: one message per server."""
         self._check()
         scans = [self._token_scan(token, mine) for token, mine in zip(tokens, counters, strict=True)]
-        # Where nobody tells who has a tablet, looking for the others would only take long: each reader sees to its own.
+        # If the location of a tablet is not known, finding the others would only delay: each reader finds its own.
         ready = list(takewhile(TokenScan.can_be_asked, scans))
         with sending_together():
             for scan in ready:
@@ -371,7 +371,7 @@ class Client:
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
     ) -> tuple[Any, ...] | None:
-        """The row with a primary key, as it is now, or at a time."""
+        """Returns the row with a primary key, the latest, or as of a timestamp."""
         self._check()
         return self._rows.read(table, key, columns, snapshot)
 
@@ -379,24 +379,24 @@ class Client:
 
     @one_statement
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
-        """`Store.write`: exactly once. On a cluster each tablet's part by itself (`writes`), in a served directory
-        all or nothing (`writes.joint_writes`)."""
+        """Implements `Store.write`: exactly once. On a cluster each tablet's part by itself (`writes`), in a served
+        directory all or nothing (`writes.joint_writes`)."""
         self._check()
         return self._write(table, batch)
 
     @one_statement
     def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """`Store.write_row`: exactly once."""
+        """Implements `Store.write_row`: exactly once."""
         self._check()
         return self._rows.write(table, op, row)
 
     @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:
-        """Start a bulk load of a table; see `loads` for what it promises, and `loads.owned_loads` where a directory is
-        served."""
+        """Starts a bulk load of a table; see `loads` for its guarantees, and `loads.owned_loads` for a served
+        directory."""
         self._check()
         known = self._catalog.known(table)
-        status = self._masters.call(GetStatus(), ServerStatus, "a look at the server")
+        status = self._masters.call(GetStatus(), ServerStatus, "a check of the server")
         loader: Loading
         if status.kind == OWNER:
             loader = OwnedLoader(self._shared, known, self._masters.address, self._facts.wrote)

@@ -1,4 +1,4 @@
-"""What all parts of one client have in common: clock, channels, threads, and whether it is still open."""
+"""The common parts of one client: clock, channels, threads, and its open state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .retry import FIRST_ATTEMPT, Attempts
 from .writes.call_ids import CallNumbers
 
 THREADS = 8
-"""Requests of one client's batches that are on their way at once; more would wait at the servers."""
+"""Most concurrent requests of one client's batches; more would wait at the servers."""
 FAREWELL_THREADS = 2
 
 
@@ -46,14 +46,14 @@ class ChannelsLike(Protocol):
 
 
 class Shared:
-    """See the module's page. Safe for several threads.
+    """The common parts of one client. Thread-safe.
 
     Parameters
     ----------
     name : str
         The cluster's URL, for errors.
     clock : HybridClock
-        Has seen the time of every answer; a later `now` lies above all of them.
+        Has followed the clock of every reply; a later `now` is above all of them.
     channels : Channels
     options : ClientOptions
     """
@@ -67,12 +67,12 @@ class Shared:
         self.pool = ThreadPoolExecutor(THREADS, "nyala-client")
         """Its tasks never wait for other tasks of it."""
         self.farewells = ThreadPoolExecutor(FAREWELL_THREADS, "nyala-client-farewell")
-        """Tells servers what need not be kept. One that stands still keeps none of the others waiting for `pool`."""
+        """Notifies servers of data that they need not keep. An unresponsive server blocks no task of `pool`."""
         self._closed = False
         stay_with_process(self)
 
     def check_open(self) -> None:
-        """Raise `StoreClosed` after `close`."""
+        """Raises `StoreClosed` after `close`."""
         if self._closed:
             raise StoreClosed(f"the client of {self.name} is closed; connect again")
 
@@ -83,22 +83,22 @@ class Shared:
         first_attempt: float | None = FIRST_ATTEMPT,
         patience: float | None = None,
     ) -> Attempts:
-        """The attempts at a request of this thread's statement; they end when the client is closed, too. Those that
-        may take longer than a statement may wait (`seconds`) are bounded by that alone."""
+        """Returns the attempts at a request of this thread's statement; they end when the client is closed, too.
+        Requests that may take longer than a statement may wait (`seconds`) are bounded by that alone."""
         deadline = self.options.deadline
         seconds = deadline if seconds is None else seconds
         waiting, limit = current_waiting(), max(seconds, deadline)
         return Attempts(what, seconds, first_attempt, self.check_open, patience, waiting, limit)
 
     def written(self, timestamp: int) -> None:
-        """A write was acknowledged with this time: everything that is read later lies above it."""
+        """Records the timestamp of an acknowledged write: every later read is above it."""
         self.clock.update(Timestamp(timestamp))
         if self.options.commit_wait:
             while (ahead := (timestamp >> LOGICAL_BITS) + 1 - wall_microseconds()) > 0:
                 time.sleep(ahead / 1e6)
 
     def close(self) -> None:
-        """Take no more requests; those that run end at their next attempt."""
+        """Accepts no more requests; running ones end at their next attempt."""
         if self._closed:
             return
         self._closed = True

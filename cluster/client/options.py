@@ -1,4 +1,4 @@
-"""How a client behaves: what `connect("nyala://...")` takes besides the servers."""
+"""Options of a client: the options of `connect("nyala://...")` besides the servers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ REPLICA_SELECTIONS: Final = ("auto", "leader", "closest", "any")
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """What a client does differently on request.
+    """Options of a client.
 
     Parameters
     ----------
     deadline : float
-        Seconds that a statement may wait for servers that do not answer, do not lead or have no room, all of its
-        requests together; then comes a `DeadlineExceeded`. While servers work for it, the time does not run.
+        Seconds that a statement may wait for servers that do not respond, do not lead or have no room, over all of its
+        requests; then it raises `DeadlineExceeded`. Time in which servers work for it does not count.
     read_mode : {"READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"}
-        At which time a statement reads that names none. READ_YOUR_WRITES: one time for all its tables, above everything
-        that this client has written or read. READ_LATEST: each tablet's leader as it is when it is asked, which waits
-        for nobody and gives no common time. READ_AT_SNAPSHOT: a time is always named (`Connection.at`); where it is
-        not, as READ_YOUR_WRITES.
+        Read timestamp of a statement that names none. READ_YOUR_WRITES: one timestamp for all its tables, above
+        everything that this client has written or read. READ_LATEST: the latest committed state at each tablet's
+        leader, without any wait and without a common timestamp. READ_AT_SNAPSHOT: a timestamp is always given
+        (`Connection.at`); if it is not, as READ_YOUR_WRITES.
     replica_selection : {"auto", "leader", "closest", "any"}
-        Whom scans ask first. "auto": the leader for what is of the last seconds, since a follower would have to wait
-        for it, and the closest replica for the past.
+        Replica that scans are sent to first. "auto": the leader for data of the last seconds, since a follower would
+        have to wait for it, and the closest replica for the past.
     commit_wait : bool
-        A write returns only when its time has passed by this machine's clock, so that whoever starts later, anywhere,
-        reads at a later time (as far as the clocks agree).
+        A write returns only when its timestamp has passed by this machine's clock, so that every statement that starts
+        later, anywhere, reads at a later timestamp (as far as the clocks agree).
     connect_deadline : float
-        Seconds until the first answer of a master; half of it where nobody listens at any of their addresses, since
-        one may be restarting.
+        Seconds until the first reply of a master; half of it if no process listens at any of their addresses, since one
+        may be restarting.
     tls : TlsFiles, optional
-        With what the cluster's servers and this client convince each other; None: nothing is encrypted.
+        For mutual authentication of the cluster's servers and this client; None: no encryption.
     """
 
     deadline: float = 30.0
@@ -48,8 +48,8 @@ class ClientOptions:
 
 
 def client_options(**given: Any) -> ClientOptions:
-    """The options, checked, `tls` as the files `tls_ca`, `tls_cert` and `tls_key`; `InterfaceError` where one cannot
-    be."""
+    """Returns the options, checked, `tls` as the files `tls_ca`, `tls_cert` and `tls_key`; raises `InterfaceError` for
+    an invalid one."""
     for name, choices in {"read_mode": READ_MODES, "replica_selection": REPLICA_SELECTIONS}.items():
         value = given.get(name, choices[0])
         if value not in choices:
@@ -59,6 +59,6 @@ def client_options(**given: Any) -> ClientOptions:
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds > 0:
             raise InterfaceError(f"{name}={seconds!r}: a number of seconds above 0 is needed")
     if not isinstance(given.get("commit_wait", False), bool):
-        raise InterfaceError(f"commit_wait={given['commit_wait']!r}: it is True or False")
+        raise InterfaceError(f"commit_wait={given['commit_wait']!r}: expected True or False")
     tls = tls_files(given)
     return ClientOptions(**{name: value for name, value in given.items() if name not in OPTIONS}, tls=tls)

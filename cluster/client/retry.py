@@ -1,20 +1,21 @@
-"""Trying again: which errors mean what, how long to wait in between, and until when.
+"""Retries: the meaning of errors, the pauses, and the deadline.
 
-| error | what it says | then |
+| error | meaning | reaction |
 |---|---|---|
 | NotTheLeader | another replica leads, perhaps this one | the leader it names, or the next replica |
-| ServerUnavailable, DeadlineExceeded (of one attempt) | this server does not answer | the next replica |
-| ReplicaUnavailable | this server has no replica of the tablet that runs | the next replica, and new locations |
-| AuthenticationFailed | this server and the client do not trust each other | the next replica; out, where all say so |
+| ServerUnavailable, DeadlineExceeded (of one attempt) | this server does not respond | the next replica |
+| ReplicaUnavailable | this server has no running replica of the tablet | the next replica, and new locations |
+| AuthenticationFailed | this server and the client do not trust each other | the next replica; raised if all report it
+|
 | ServerOverloaded, other retryable errors | not now | the same again, after a pause |
-| StaleSchema | the table was altered | its new version, which is the caller's business |
-| all others | no | out |
+| StaleSchema | the table was altered | its new version, by the caller |
+| all others | permanent | raised |
 
 Pauses begin at 10 ms and double up to 1 s, each cut at random between half and all of it, so that many clients of a
-server that comes back do not come at the same moment.
+server that recovers do not retry at the same moment.
 
-Attempts that fail and pauses count into the `WaitingTime` of the statement, which ends when that reaches the client's
-`deadline`, however many requests it has. An attempt that is answered does not count: servers have worked meanwhile.
+Failed attempts and pauses count into the `WaitingTime` of the statement, which ends when that reaches the client's
+`deadline`, over any number of requests. A successful attempt does not count: servers have worked meanwhile.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from ...model.waiting_time import WaitingTime
 FIRST_PAUSE = 0.010
 LONGEST_PAUSE = 1.0
 FIRST_ATTEMPT = 4.0
-"""Seconds that a server has for its answer before another one is asked: long for a healthy one, and short enough that
-one that stands still does not stop its clients."""
+"""Seconds after which an unanswered attempt is repeated at another server: long for a healthy one, and short enough
+that an unresponsive one does not block its clients."""
 LEAST_SECONDS = 0.05
-"""What an attempt gets even where the deadline is nearly over."""
+"""Least seconds of an attempt, even if the deadline is nearly over."""
 
 
 _ELSEWHERE = (
@@ -63,7 +64,7 @@ _ELSEWHERE = (
 
 
 class Verdict(enum.Enum):
-    """What to do about an error; see the module's page."""
+    """The reaction to an error; see the module's page."""
 
     OUT = "out"
     ELSEWHERE = "elsewhere"
@@ -72,17 +73,17 @@ class Verdict(enum.Enum):
 
 
 def verdict(error: BaseException) -> Verdict:
-    """What an error of one attempt asks for."""
+    """Returns the reaction to an error of one attempt."""
     if isinstance(error, StaleSchema):
         return Verdict.SCHEMA
-    # Nobody here cancels a call: one that was cancelled met a server that went down.
+    # This client cancels no call: a cancelled one met a stopping server.
     if isinstance(error, _ELSEWHERE):
         return Verdict.ELSEWHERE
     return Verdict.AGAIN if isinstance(error, Error) and error.retryable else Verdict.OUT
 
 
 class Attempts:
-    """The attempts at one request: counts the time and makes the pauses. For one thread.
+    """The attempts at one request: measures the time and makes the pauses. For one thread.
 
     Parameters
     ----------
@@ -91,15 +92,15 @@ class Attempts:
     seconds : float
         Until the deadline.
     first_attempt : float, optional
-        Seconds for the first attempt; each that ran out of time doubles it. None: all the time that is left.
+        Seconds for the first attempt; each one that timed out doubles it. None: all the remaining time.
     check : callable, optional
-        Called after each failure; what it raises ends the attempts.
+        Called after each failure; its error ends the attempts.
     patience : float, optional
-        Seconds after which they end where nobody listened at any address all the while; None: `seconds`.
+        Seconds after which they end if all the while no process listened at any address; None: `seconds`.
     waiting : WaitingTime, optional
         Of the statement; None: of these attempts alone.
     limit : float, optional
-        Seconds that the statement may wait, all of its requests together; None: `seconds`.
+        Seconds that the statement may wait, over all of its requests; None: `seconds`.
     """
 
     __slots__ = (
@@ -134,7 +135,7 @@ class Attempts:
         self._waiting = WaitingTime() if waiting is None else waiting
         self._limit = seconds if limit is None else limit
         self._began: float | None = None
-        """When the attempt began that is under way."""
+        """The beginning of the running attempt."""
         self._what = what
         self._check = check
         self._seconds = seconds
@@ -142,15 +143,15 @@ class Attempts:
         self._attempt = seconds if first_attempt is None else first_attempt
         self._patience = seconds if patience is None else patience
         self._refused_since: float | None = None
-        """Since when there was no other failure than `ConnectionRefused`."""
+        """Since when all failures were `ConnectionRefused`."""
         self._pause = FIRST_PAUSE
         self._over: DeadlineExceeded | None = None
-        """What `give_up` has raised."""
+        """The error that `give_up` has raised."""
         self.last: BaseException | None = None
         self._disk: DiskError | None = None
-        """A server whose disk is full, or fails, has said so: that is why, whatever the others say."""
+        """The error of a server with a full or failing disk: the probable cause, whatever the others report."""
         self._is_mixed = False
-        """Was there another failure in this round than `AuthenticationFailed`?"""
+        """True if this round had another failure than `AuthenticationFailed`."""
 
     @property
     def remaining(self) -> float:
@@ -158,19 +159,19 @@ class Attempts:
         return min(self._end - time.monotonic(), self._limit - self._waiting.seconds)
 
     def timeout(self) -> float:
-        """Begin an attempt; return the seconds that it may take."""
+        """Begins an attempt; returns the seconds that it may take."""
         self._began = time.monotonic()
         return max(LEAST_SECONDS, min(self._attempt, self.remaining))
 
     def _count(self) -> None:
-        """The attempt that is under way has failed."""
+        """Counts the running attempt as failed."""
         began, self._began = self._began, None
         if began is not None:
             self._waiting.add(began, time.monotonic())
 
     @contextmanager
     def holding(self, lock: Lock) -> Iterator[None]:
-        """Hold a lock under which another thread may be waiting for servers."""
+        """Holds a lock under which another thread may be waiting for servers."""
         if not lock.acquire(blocking=False):
             began = time.monotonic()
             is_held = lock.acquire(timeout=max(LEAST_SECONDS, self.remaining))
@@ -183,9 +184,9 @@ class Attempts:
             lock.release()
 
     def failed(self, error: BaseException) -> None:
-        """An attempt has failed; raises `DeadlineExceeded` where there is no time for another."""
+        """Records a failed attempt; raises `DeadlineExceeded` if there is no time for another."""
         if error is self._over:
-            raise error  # nobody's answer: a pause was too long, and there is still some time left
+            raise error  # not a server's: a pause was too long, and there is still some time left
         self._count()
         self.last = error
         if isinstance(error, DiskError):
@@ -204,14 +205,15 @@ class Attempts:
             self.give_up()
 
     def pause(self) -> None:
-        """Wait before the next round; raises `DeadlineExceeded` where that would be too late, or no server has been
-        there for too long, `AuthenticationFailed` where that was the answer of all in this one."""
+        """Waits before the next round. Raises `DeadlineExceeded` if that would be too late, or no server has been
+        reachable for too long, `AuthenticationFailed` if all servers of this round reported it."""
         if isinstance(self.last, AuthenticationFailed) and not self._is_mixed:
             raise self.last
         self._is_mixed = False
         if self._refused_since is not None and time.monotonic() - self._refused_since >= self._patience:
             self._over = DeadlineExceeded(
-                f"{self._what} was given up after {self._patience:g} seconds: no server is there; the last answer was "
+                f"{self._what} was abandoned after {self._patience:g} seconds: no server is reachable; the last "
+                "answer was "
                 f"{self.last}"
             )
             raise self._over from self.last
@@ -225,7 +227,7 @@ class Attempts:
         self._count()
 
     def give_up(self) -> NoReturn:
-        """Raise `DeadlineExceeded` with what was the matter last."""
+        """Raises `DeadlineExceeded` with the last error."""
         why = "" if self.last is None else f"; the last answer was {type(self.last).__name__}: {self.last}"
         if self._disk is not None and self._disk is not self.last:
             why += f"; before, {self._disk}"

@@ -1,7 +1,7 @@
-"""One request to a tablet: to its leader, or to a replica that can answer, tried until there is an answer.
+"""One request to a tablet: to its leader, or to a replica that can reply, tried until there is a reply.
 
-A round asks each replica at most once: the one that leads, as far as is known, then the others, one of which will say
-who does. After a round without an answer there is a pause, and new locations.
+A round calls each replica at most once: the known leader first, then the others, one of which will name the leader.
+After a round without a reply there is a pause, and new locations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Route:
     Parameters
     ----------
     order : callable
-        The addresses to try at a location, best first.
+        Returns the addresses to try at a location, best first.
     """
 
     __slots__ = ("_known", "_locations", "_order", "_tablet_id", "_tried", "address")
@@ -42,13 +42,14 @@ class Route:
         self.address = ""
 
     def next(self, seconds: float) -> str:
-        """The server to ask now; "" where this round has asked all. A master may be asked first, for so long."""
+        """Returns the server to call now; "" if this round has called all. A master may be called first, for
+        `seconds`."""
         location = self._locations.get(self._tablet_id, self._known.table.id, seconds)
         self.address = next((a for a in self._order(location) if a not in self._tried), "")
         return self.address
 
     def failed(self, error: BaseException) -> None:
-        """The server that was asked last did not do it."""
+        """Records that the server called last failed."""
         self._tried.add(self.address)
         locations, tablet_id = self._locations, self._tablet_id
         locations.forget_leader(tablet_id, self.address)
@@ -59,13 +60,13 @@ class Route:
             locations.shun(self.address)
 
     def begin_again(self) -> None:
-        """A new round, with new locations."""
+        """Begins a new round, with new locations."""
         self._tried.clear()
         self._locations.invalidate(self._tablet_id)
 
 
 class TabletCalls:
-    """Sends requests to tablets. Safe for several threads."""
+    """Sends requests to tablets. Thread-safe."""
 
     def __init__(self, shared: Shared, catalog: CatalogCache, locations: Locations):
         self._shared = shared
@@ -74,12 +75,12 @@ class TabletCalls:
         self._own_host = socket.gethostname()
 
     def leader(self, request: Request, reply: type[R], known: KnownTable, tablet_id: str, attempts: Attempts) -> R:
-        """The answer of the tablet's leader.
+        """Returns the reply of the tablet's leader.
 
-        Raises what the leader raised and will not become better, `StaleSchema` among it; `TabletGone` or `UnknownTable`
-        where the tablet is not there any more; `DeadlineExceeded`.
+        Raises the leader's permanent errors, including `StaleSchema`; `TabletGone` or `UnknownTable` if the tablet no
+        longer exists; `DeadlineExceeded`.
         """
-        # As a rule the leader is known, and is still the leader.
+        # Usually the leader is known, and still leads.
         address = self._locations.leader(tablet_id)
         if not address:
             return self._call(request, reply, known, tablet_id, attempts, self.leading(known, tablet_id))
@@ -102,17 +103,18 @@ class TabletCalls:
         attempts: Attempts,
         snapshot: int | None,
     ) -> R:
-        """The answer of whichever replica can give it, as of a time (None: the latest); raises as `leader`."""
+        """Returns the reply of any replica that can give it, as of a timestamp (None: the latest); raises as
+        `leader`."""
         if snapshot is None:
             return self.leader(request, reply, known, tablet_id, attempts)
         return self._call(request, reply, known, tablet_id, attempts, self.reading(known, tablet_id, snapshot))
 
     def leading(self, known: KnownTable, tablet_id: str) -> Route:
-        """The replicas to try for what only the leader does."""
+        """Returns the replicas to try for a leader's operation."""
         return Route(self._locations, tablet_id, known, self._locations.for_leader)
 
     def reading(self, known: KnownTable, tablet_id: str, snapshot: int | None) -> Route:
-        """The replicas to try for a read at a time; None: the latest, which the leader has."""
+        """Returns the replicas to try for a read as of a timestamp; None: the latest, which the leader has."""
         if snapshot is None:
             return self.leading(known, tablet_id)
         selection, own = self._shared.options.replica_selection, self._own_host
@@ -143,7 +145,7 @@ class TabletCalls:
             return found
 
     def next(self, route: Route, known: KnownTable, tablet_id: str, attempts: Attempts) -> str:
-        """The server to ask now; waits where a round has ended without an answer."""
+        """Returns the server to call now; waits after a round without a reply."""
         while True:
             try:
                 address = route.next(attempts.remaining)
@@ -157,7 +159,7 @@ class TabletCalls:
             route.begin_again()
 
     def failed(self, route: Route, error: Error, attempts: Attempts) -> None:
-        """An attempt has failed: raises where another will not be better, or waits where it is to be the same."""
+        """Records a failed attempt: raises if another cannot succeed, or waits if the same server must be retried."""
         said = verdict(error)
         if said in (Verdict.OUT, Verdict.SCHEMA):
             raise error
@@ -168,13 +170,13 @@ class TabletCalls:
             attempts.pause()
 
     def answered(self, tablet_id: str, address: str, leader: str) -> None:
-        """A replica was read, which says who leads ("": it knows of none). Who is asked for the newest rows may be a
-        leader of before, and would have to wait for them each time."""
+        """Records a reply of a replica, which names the leader ("": none known). Otherwise reads of the newest rows
+        might repeatedly go to a former leader, and wait for them each time."""
         if leader:
             self._locations.note_successor(tablet_id, address, leader)
 
     def _check_tablet(self, known: KnownTable, tablet_id: str) -> None:
-        """Raise `UnknownTable` or `TabletGone` where the masters have given the tablet up."""
+        """Raises `UnknownTable` or `TabletGone` if the masters have dropped the tablet."""
         self._catalog.refresh()
         now = self._catalog.known(known.table)
         if tablet_id not in now.tablet_ids:

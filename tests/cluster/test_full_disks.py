@@ -242,7 +242,7 @@ def test_masters_disks_are_full(full: int) -> None:
                     with pytest.raises(OperationalError, match=r"disk full: \S*/master-\d|disk full: the masters at "):
                         connection.execute(statement)
                 told = ksck(cluster)
-                assert told.count("takes no changes of the catalog: disk full: ") == 3, told
+                assert told.count("accepts no changes of the catalog: disk full: ") == 3, told
             connection.execute("UPSERT INTO t VALUES (1, 1)")
             assert connection.execute("SELECT * FROM t").fetchall() == [(1, 1)]
         with nyala.connect(cluster.url + f",{cluster.local.masters[0]}") as another:

@@ -109,7 +109,7 @@ def test_one_replica_goes_on_where_the_majority_is_lost_for_good(own: MiniCluste
             connection.execute("INSERT INTO t VALUES (5000, 'x')")
         status, told = run(*command)
         assert status == 1
-        assert "LOST FOR EVER" in told
+        assert "PERMANENTLY LOST" in told
         assert "nothing was changed" in told
         with pytest.raises(OperationalError):
             connection.execute("SELECT count(*) FROM t")

@@ -1,8 +1,8 @@
-"""Tables and views as the masters know them, kept by the client.
+"""Tables and views of the masters' catalog, cached by the client.
 
-Asked for again after each DDL of its own, where a name is not known, where a server says that a table was altered, and
-every second in the background while the client is in use: one short message that says "nothing new", as a rule. So
-another client's DDL is seen a second later at the latest, or when it matters.
+Refreshed after each DDL of this client, for an unknown name, when a server reports that a table was altered, and every
+second in the background while the client is in use, usually by one short message that reports no change. So another
+client's DDL is seen after one second at the latest, or when it matters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REFRESH_SECONDS = 1.0
 
 @dataclass(frozen=True, eq=False)
 class KnownTable:
-    """A version of a table with its tablets, in the order of partitions, and what is computed once of it."""
+    """A version of a table with its tablets, in the order of partitions, and objects that are computed once from it."""
 
     entry: CatalogEntry
 
@@ -67,36 +67,36 @@ class KnownCatalog:
 
 
 class CatalogCache:
-    """The catalog as this client knows it. Safe for several threads.
+    """The client's cached catalog. Thread-safe.
 
     Attributes
     ----------
     current : KnownCatalog
-        Replaced as a whole. Its version is the masters' one as long as they are of one cluster; where another one has
-        come to their addresses, it goes on from there: it never goes back, and is never that of another content.
+        Replaced as a whole. Its version is the masters' one as long as they belong to one cluster. If another cluster
+        has taken their addresses, it continues from there: it never goes back, and never repeats for another content.
     """
 
     def __init__(self, masters: Masters, numbers: CallNumbers | None = None):
         self.current = KnownCatalog()
         self.cluster_id = ""
         self.has_joint_writes = False
-        """The server is a directory's owner, which writes to several tablets as a whole (`writes.joint_writes`)."""
+        """The server is an embedded server, which writes to several tablets as a whole (`writes.joint_writes`)."""
         self._masters_version = -1
-        """Of `current`, as the masters count."""
+        """Of `current`, in the masters' numbering."""
         self._numbers = numbers or CallNumbers()
-        """Told which cluster it is."""
+        """Called with the cluster's id."""
         self._masters = masters
         self._lock = threading.Lock()
-        """Held while the masters are asked: several threads that miss the same want one answer."""
+        """Held while the masters are called: threads that miss the same entry share one reply."""
         self._asked = 0.0
         self._used = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    # ---- looking -------------------------------------------------------------------------------------------------
+    # ---- lookups -----------------------------------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
-        """A table by its name; `UnknownTable` names close ones, after the masters were asked."""
+        """Returns a table by its name; after a call to the masters, `UnknownTable` suggests similar names."""
         found = self.current.tables.get(name)
         if found is None:
             self.refresh()
@@ -107,7 +107,7 @@ class CatalogCache:
         return found.table
 
     def known(self, table: Table) -> KnownTable:
-        """A table as it is now; `UnknownTable` where it has been dropped."""
+        """Returns the latest known version of a table; raises `UnknownTable` if it has been dropped."""
         found = self.current.by_id.get(table.id)
         if found is None:
             self.refresh()
@@ -117,7 +117,8 @@ class CatalogCache:
         return found
 
     def fitting(self, table: Table, work: Callable[[KnownTable], T]) -> T:
-        """What comes of the table as it is known; once more, with what the masters say, where it has no such column."""
+        """Returns the result of a function of the known table; called again with the refreshed table if a column is
+        missing."""
         known = self.known(table)
         try:
             return work(known)
@@ -129,20 +130,20 @@ class CatalogCache:
         return work(now)
 
     def newer(self, known: KnownTable, attempts: Attempts) -> KnownTable:
-        """The table after a server said that this version is not the tablet's: waits where the masters know no newer
-        one yet, or the tablet does not."""
+        """Returns the newer version of a table after a server refused this one: waits until the masters have it, or the
+        tablet does."""
         self.refresh()
         found = self.known(known.table)
         if found.table.version == known.table.version:
             attempts.pause()
         return found
 
-    # ---- asking --------------------------------------------------------------------------------------------------
+    # ---- calls to the masters ----------------------------------------------------------------------------------------
 
     def refresh(
-        self, seconds: float | None = None, what: str = "a look at the catalog", patience: float | None = None
+        self, seconds: float | None = None, what: str = "a refresh of the catalog", patience: float | None = None
     ) -> None:
-        """Ask the masters what is new, unless another thread has done so since this call began."""
+        """Refreshes the catalog, unless another thread has done so since this call began."""
         wanted = time.monotonic()
         attempts = self._masters.attempts(what, seconds, patience=patience)
         with attempts.holding(self._lock):
@@ -158,9 +159,9 @@ class CatalogCache:
             self._asked = asked
 
     def _take(self, reply: CatalogReply) -> None:
-        """Make an answer the current catalog. Needs the lock."""
+        """Makes a reply the current catalog. Needs the lock."""
         if self.cluster_id and reply.cluster_id != self.cluster_id:
-            # The same addresses, another cluster: nothing that is known holds any more.
+            # The same addresses, another cluster: no cached entry is valid any more.
             self.current = KnownCatalog(self.current.version + 1)
             self._masters_version = -1
         self.cluster_id = self._numbers.cluster = reply.cluster_id
@@ -178,7 +179,7 @@ class CatalogCache:
         self._masters_version = reply.version
 
     def _same_or_new(self, entry: CatalogEntry) -> KnownTable:
-        """The table that is known where it is still the same, so that what was computed of it is kept."""
+        """Returns the cached table if it is unchanged, so that derived objects are kept."""
         before = self.current.by_id.get(entry.table.id)
         if before is not None and before.table.version == entry.table.version:
             if before.table.name == entry.table.name and before.tablet_ids == entry.tablet_ids:
@@ -188,12 +189,12 @@ class CatalogCache:
     # ---- in the background ---------------------------------------------------------------------------------------
 
     def use(self) -> None:
-        """The client is in use: what it knows is looked after for the next seconds."""
+        """Marks the client as in use: the catalog is refreshed in the background for the next seconds."""
         if not self._used.is_set():
             self._used.set()
 
     def start(self) -> None:
-        """Start looking after it."""
+        """Starts the background refresh."""
         self._thread = threading.Thread(target=self._look_after, name="nyala-client-catalog", daemon=True)
         self._thread.start()
 
@@ -202,14 +203,14 @@ class CatalogCache:
             self._used.wait()
             self._stop.wait(REFRESH_SECONDS)
             self._used.clear()
-            if self._stop.is_set():  # asked behind `clear`, which may have undone what `stop` set
+            if self._stop.is_set():  # requested after `clear`, which may have undone what `stop` set
                 return
-            # Whoever needs the masters learns by himself that they do not answer.
+            # A thread that needs the masters detects by itself that they do not respond.
             with contextlib.suppress(Error):
                 self.refresh(seconds=REFRESH_SECONDS)
 
     def stop(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         self._stop.set()
         self._used.set()
         if self._thread is not None:

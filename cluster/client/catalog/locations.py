@@ -1,7 +1,7 @@
-"""Where the replicas of tablets are, as far as this client knows.
+"""Cached locations of tablets' replicas.
 
-The masters tell the replicas of a whole table at once, and who leads. Afterwards the replicas themselves know better:
-who is not the leader says who is. What turns out wrong is asked for again.
+The masters return the replicas of a whole table at once, with the leaders. Later the replicas themselves have newer
+information: a follower names its leader. An entry that proves wrong is requested again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..retry import Attempts
 from .masters import Masters
 
 FRESH_SECONDS = 2.0
-"""What is younger, a follower may have to wait for: its safe time comes with the leader's heartbeats."""
+"""Seconds of age below which a follower may have to wait for data: its safe time comes with the leader's heartbeats."""
 SHUNNED_SECONDS = 2.0
-"""So long a server that did not answer comes last."""
+"""Seconds for which a server that did not respond is tried last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The replicas of a tablet, and the leader's address, "" where it is not known."""
+    """The replicas of a tablet, and the leader's address, "" if it is not known."""
 
     tablet_id: str
     replicas: tuple[Peer, ...]
@@ -35,24 +35,24 @@ class Location:
 
 
 class Locations:
-    """The locations of tablets. Safe for several threads."""
+    """The locations of tablets. Thread-safe."""
 
     def __init__(self, masters: Masters):
         self._masters = masters
         self._lock = threading.Lock()
-        """Held while the masters are asked."""
+        """Held while the masters are called."""
         self._known: dict[str, Location] = {}
-        """By tablet. Replaced entry by entry; a look needs no lock."""
+        """By tablet. Replaced entry by entry; reads need no lock."""
         self._shunned: dict[str, float] = {}
         """Until when, by address."""
 
-    # ---- asking --------------------------------------------------------------------------------------------------
+    # ---- calls to the masters ----------------------------------------------------------------------------------------
 
     def get(self, tablet_id: str, table_id: str, seconds: float | None = None) -> Location:
-        """The location of a tablet; those of its whole table are asked for where it is not known, for so many seconds
-        at most (None: the client's deadline).
+        """Returns the location of a tablet. If it is not cached, the masters are called for its whole table, for at
+        most `seconds` (None: the client's deadline).
 
-        Raises `ServerUnavailable` where the masters do not know the tablet (any more), `DeadlineExceeded` where none
+        Raises `ServerUnavailable` if the masters do not have the tablet (any more), `DeadlineExceeded` if no master
         leads.
         """
         found = self._known.get(tablet_id)
@@ -61,7 +61,7 @@ class Locations:
     def of_table(
         self, table_id: str, tablet_ids: Sequence[str], seconds: float | None = None
     ) -> Mapping[str, Location]:
-        """The locations of all tablets of a table that the masters know, who are asked as in `get`."""
+        """Returns the locations of all tablets of a table that the masters have; calls them as `get` does."""
         if any(tablet_id not in self._known for tablet_id in tablet_ids):
             attempts = self._attempts(seconds)
             with attempts.holding(self._lock):
@@ -80,43 +80,43 @@ class Locations:
         return found
 
     def _attempts(self, seconds: float | None) -> Attempts:
-        return self._masters.attempts("a look for a table's tablets", seconds)
+        return self._masters.attempts("a location of a table's tablets", seconds)
 
     def _fetch(self, table_id: str, attempts: Attempts) -> None:
         reply = self._masters.answer(LocateTablets(table_id=table_id), LocationsReply, attempts)
         for told in reply.tablets:
             self._known[told.tablet_id] = _location(told)
 
-    # ---- learning ------------------------------------------------------------------------------------------------
+    # ---- updates -----------------------------------------------------------------------------------------------------
 
     def note_leader(self, tablet_id: str, address: str) -> None:
-        """This server leads, or was named by a replica as the one that does."""
+        """Records a server as leader: it leads, or a replica has named it."""
         found = self._known.get(tablet_id)
         if found is not None and found.leader != address:
             self._known[tablet_id] = replace(found, leader=address)
 
     def note_successor(self, tablet_id: str, address: str, leader: str) -> None:
-        """This server, if it was thought to lead or nobody was, says who does: perhaps itself."""
+        """Records the leader that a server names, perhaps itself, if that server or none was recorded as leader."""
         found = self._known.get(tablet_id)
         if found is not None and found.leader in ("", address):
             self._known[tablet_id] = replace(found, leader=leader)
 
     def forget_leader(self, tablet_id: str, address: str) -> None:
-        """This server does not lead."""
+        """Records that this server does not lead."""
         found = self._known.get(tablet_id)
         if found is not None and found.leader == address:
             self._known[tablet_id] = replace(found, leader="")
 
     def invalidate(self, tablet_id: str) -> None:
-        """Ask the masters when the tablet is needed next."""
+        """Drops an entry: the masters are called when the tablet is next needed."""
         self._known.pop(tablet_id, None)
 
     def shun(self, address: str) -> None:
-        """The server did not answer: for a while others are asked first."""
+        """Records that a server did not respond: for a while other servers are tried first."""
         self._shunned[address] = time.monotonic() + SHUNNED_SECONDS
 
     def is_shunned(self, address: str) -> bool:
-        """Has the server failed to answer just now?"""
+        """True if the server has recently failed to respond."""
         until = self._shunned.get(address)
         if until is None:
             return False
@@ -125,15 +125,15 @@ class Locations:
         self._shunned.pop(address, None)
         return False
 
-    # ---- whom to ask ---------------------------------------------------------------------------------------------
+    # ---- order of replicas -------------------------------------------------------------------------------------------
 
     def leader(self, tablet_id: str) -> str:
-        """The address of the leader, where it is known and has answered of late; "" otherwise."""
+        """Returns the address of the leader, if it is known and has responded recently; "" otherwise."""
         found = self._known.get(tablet_id)
         return "" if found is None or self.is_shunned(found.leader) else found.leader
 
     def for_leader(self, location: Location) -> list[str]:
-        """The addresses to try for what only the leader does."""
+        """Returns the addresses to try for a leader's operation, best first."""
         voters = [peer.address for peer in location.replicas if peer.role is PeerRole.VOTER]
         order = [location.leader] if location.leader else []
         random.shuffle(voters)
@@ -141,7 +141,7 @@ class Locations:
         return sorted(order, key=self.is_shunned)
 
     def for_reading(self, location: Location, selection: str, snapshot: int | None, own_host: str) -> list[str]:
-        """The addresses to try for a read at a time; see `ClientOptions.replica_selection`."""
+        """Returns the addresses to try for a read as of a timestamp; see `ClientOptions.replica_selection`."""
         leader_first = selection == "leader" or (selection == "auto" and _is_fresh(snapshot))
         order = [peer.address for peer in location.replicas if peer.role is PeerRole.VOTER]
         random.shuffle(order)
@@ -162,6 +162,6 @@ def _is_fresh(snapshot: int | None) -> bool:
 
 
 def is_local(address: str, own_host: str) -> bool:
-    """Is the server on this machine?"""
+    """True if the server is on this machine."""
     host = address.rpartition(":")[0].strip("[]")
     return host in ("localhost", "::1", own_host) or host.startswith("127.")

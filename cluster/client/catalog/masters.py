@@ -1,4 +1,4 @@
-"""Asking the masters: the leading one answers, and is asked first next time."""
+"""Calls to the masters: the leading one replies, and is called first next time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R", bound=Reply)
 
 
 class Masters:
-    """The masters of a cluster, by their addresses. Safe for several threads.
+    """The masters of a cluster, by their addresses. Thread-safe.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Masters:
     addresses : sequence of str
         "host:port" of all masters, or of some.
     attempts : callable, optional
-        Makes the `Attempts` at a request: `Shared.attempts` for a client, which knows a deadline where none is given.
+        Makes the `Attempts` at a request: `Shared.attempts` for a client, which has a default deadline.
     """
 
     def __init__(self, channels: ChannelsLike, addresses: Sequence[str], attempts: Callable[..., Attempts] = Attempts):
@@ -30,11 +30,11 @@ class Masters:
         self._channels = channels
         self._attempts = attempts
         self._leader = ""
-        """Who answered last, or was named by one that does not lead; a guess, so that no lock is needed."""
+        """The master that last replied, or was named by a follower; a guess, so it needs no lock."""
 
     @property
     def address(self) -> str:
-        """Address of the master that answered last, or of the first: of a served directory, its owner's."""
+        """Address of the master that last replied, or of the first; of a served directory, the embedded server's."""
         return self._leader or self.addresses[0]
 
     def call(
@@ -47,9 +47,10 @@ class Masters:
         attempt: float | None = FIRST_ATTEMPT,
         patience: float | None = None,
     ) -> R:
-        """The leading master's answer. A request that changes something carries its number, so it may be sent again.
+        """Returns the leading master's reply. A request that changes something has its call id, so it may be sent
+        again.
 
-        Raises what the master raised, or `DeadlineExceeded` where none led in time, or none was there for `patience`
+        Raises the master's error, or `DeadlineExceeded` if no master led in time, or none was reachable for `patience`
         seconds.
         """
         return self.answer(request, reply, self.attempts(what, seconds, attempt, patience))
@@ -57,8 +58,8 @@ class Masters:
     def attempts(
         self, what: str, seconds: float | None, attempt: float | None = FIRST_ATTEMPT, patience: float | None = None
     ) -> Attempts:
-        """The attempts at a request, for `answer`; the parameters are those of `call`."""
-        return self._attempts(f"{what} (asked of {', '.join(self.addresses)})", seconds, attempt, patience=patience)
+        """Returns the attempts at a request, for `answer`; the parameters are those of `call`."""
+        return self._attempts(f"{what} (from {', '.join(self.addresses)})", seconds, attempt, patience=patience)
 
     def answer(self, request: Request, reply: type[R], attempts: Attempts) -> R:
         """As `call`, with attempts that were made before."""
@@ -80,12 +81,12 @@ class Masters:
             return found
 
     def _next(self, tried: set[str]) -> str:
-        """Whom to ask now; "" where all were asked in this round."""
+        """Returns the master to call now; "" if all were called in this round."""
         order = (self._leader, *self.addresses) if self._leader else self.addresses
         return next((address for address in order if address not in tried), "")
 
     def _failed(self, address: str, error: Error, tried: set[str]) -> None:
-        """Take note of an answer that was none; raises what will not become better."""
+        """Records a failed call; raises errors that a retry cannot mend."""
         if verdict(error) is Verdict.OUT:
             raise error
         tried.add(address)

@@ -1,13 +1,13 @@
-"""One table's statistics, put together from its tablets'.
+"""One table's statistics, merged from its tablets'.
 
-Rows, NULLs and bounds add up. Distinct values do not. Where the tablets have told their sketches, these are merged, as
-those of one store's rowsets are. Otherwise nobody knows how many values two tablets have in common. They have none in
-common where the column decides to which tablet a row belongs, or where their bounds lie apart; then the counts add up.
-In all other cases the tablets are taken for samples of the same values: with D values that are all as likely, n rows
-show D (1 - (1 - 1/D)^n) of them. The largest tablet's count gives D, and D what all rows together show.
+Rows, NULLs and bounds are combined directly; distinct values are not. If the tablets have sent their sketches, these
+are merged, like those of one store's rowsets. Otherwise the number of values that two tablets share is unknown. They
+share none if the column decides to which tablet a row belongs, or if their bounds are disjoint; then the counts are
+added. In all other cases the tablets are treated as samples of the same values. Of D equally likely values, n rows show
+D (1 - (1 - 1/D)^n). The largest tablet's count determines D, and D the number that all rows together show.
 
     rows       distinct, of 4 tablets    together
-    4 x 1000   10 each                   10          few values: each tablet has seen them all
+    4 x 1000   10 each                   10          few values: each tablet has them all
     4 x 1000   1000 each                 4000        as many as rows: all differ
     4 x 1000   800 each                  1817        D is about 2,150
 """
@@ -24,13 +24,13 @@ from ....model.store import ColumnStatistics, ColumnStorage, TableStatistics, Ta
 from ....storage.columns.sketch import ColumnSketch, SketchBuilder
 
 _NEARLY_ALL = 0.95
-"""From this share of the rows on, every row's value counts as another."""
+"""Share of the rows from which on every row's value counts as distinct."""
 
 
 def merged_statistics(
     table: Table, tablets: Sequence[TableStatistics], sketches: Sequence[Mapping[str, ColumnSketch]] = ()
 ) -> TableStatistics:
-    """What is known of the table as a whole; `sketches` are those of the same tablets, by column."""
+    """Returns the statistics of the whole table; `sketches` are those of the same tablets, by column."""
     rows = sum(tablet.row_count for tablet in tablets)
     if len(tablets) == 1:
         return tablets[0]
@@ -54,7 +54,7 @@ def merged_statistics(
 
 
 def _dividing_columns(table: Table) -> Collection[str]:
-    """The columns of which one value is in one tablet alone: those that partition by themselves."""
+    """Returns the columns each of whose values occurs in one tablet only: those that partition by themselves."""
     partitions = table.partitions
     hashed = [rule.columns[0] for rule in partitions.hash_rules if len(rule.columns) == 1]
     ranged = () if partitions.range_rule is None else partitions.range_rule.columns
@@ -80,7 +80,7 @@ def _distinct(parts: Sequence[tuple[int, ColumnStatistics]], is_dividing: bool) 
 
 
 def _lie_apart(bounds: Sequence[tuple[Any, Any]]) -> bool:
-    """Does no interval meet another?"""
+    """True if all intervals are disjoint."""
     if any(low is None or high is None or low != low or high != high for low, high in bounds):
         return False
     ordered = sorted(bounds)
@@ -88,12 +88,12 @@ def _lie_apart(bounds: Sequence[tuple[Any, Any]]) -> bool:
 
 
 def _shown(values: float, rows: float) -> float:
-    """How many of so many equally likely values so many rows show."""
+    """Expected number of distinct values in `rows` uniform draws from `values` distinct values."""
     return rows if math.isinf(values) else -values * math.expm1(rows * math.log1p(-1 / max(values, 1 + 1e-9)))
 
 
 def _values(seen: float, rows: float) -> float:
-    """How many values there are, where so many rows show so many of them: the inverse of `_shown`."""
+    """Returns the number of distinct values from which `rows` draws show `shown` of them: the inverse of `_shown`."""
     if seen >= _NEARLY_ALL * rows:
         return math.inf
     low, high = max(seen, 1.0), max(seen, 1.0) * 64
@@ -104,7 +104,7 @@ def _values(seen: float, rows: float) -> float:
 
 
 def merged_storage(table: Table, tablets: Sequence[tuple[int, TableStorage]]) -> TableStorage:
-    """How the table lies on disk: its tablets' (rows, storage) together; widths are averages over the rows."""
+    """Returns the storage of a table, from its tablets' (rows, storage); widths are averages over the rows."""
     columns: dict[str, ColumnStorage] = {}
     for column in table.schema.columns:
         parts = [(rows, lies.columns[column.name]) for rows, lies in tablets if column.name in lies.columns]
@@ -121,5 +121,5 @@ def _width(parts: Sequence[tuple[int, ColumnStorage]]) -> float | None:
 
 
 def summed(numbers: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The numbers of several tablets added up, name by name."""
+    """Returns the sums of several tablets' numbers, name by name."""
     return {name: sum(n.get(name, 0) for n in numbers) for name in dict.fromkeys(k for n in numbers for k in n)}

@@ -1,7 +1,7 @@
-"""What the tablets tell of themselves: rows, sizes, statistics; kept for seconds.
+"""Cached statistics of tables: rows, sizes and statistics of their tablets, kept for seconds.
 
-A plan wants to know about how many rows a table has, and asks often. What is known is used for `KEPT_SECONDS`; where
-this client has written since, for shorter, and not at all while the table is small: there the count is to be exact.
+A plan needs the approximate number of rows of a table, often. A cached value is used for `KEPT_SECONDS`. After a write
+of this client it is used for a shorter time, and not at all while the table is small: its count must be exact.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from .statistics import merged_statistics, merged_storage, summed
 
 KEPT_SECONDS = 5.0
 WRITTEN_SECONDS = 1.0
-"""Where this client has written a little of a large table since."""
+"""The same after this client has written a little to a large table."""
 SMALL_ROWS = 100_000
 MANY = 0.1
-"""Rows written, as a share of those there are, from which on nothing that is known of the table holds."""
+"""Written rows, as a share of the table's, from which on a cached entry is invalid."""
 PATIENCE_SECONDS = 5.0
-"""A plan waits no longer for tablets that do not answer."""
+"""Seconds for which a plan waits for unresponsive tablets."""
 WORK_SECONDS = 6 * 3600.0
-"""How long flushing and compacting a tablet may take."""
+"""Timeout for flushing or compacting a tablet, in seconds."""
 _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableFacts:
-    """What the tablets of a table told at one time (monotonic seconds), and how much was written by then."""
+    """Statistics of the tablets of a table at one time (monotonic seconds), and the rows written until then."""
 
     known: KnownTable
     tablets: Mapping[str, TabletFacts]
@@ -68,7 +68,7 @@ class TableFacts:
     written: int
 
     def is_fresh(self, known: KnownTable, written: int) -> bool:
-        """Does it still hold?"""
+        """True if the entry is still valid."""
         age, changed, rows = time.monotonic() - self.at, written - self.written, self.statistics.row_count
         if self.known is not known or age > KEPT_SECONDS:
             return False
@@ -76,7 +76,7 @@ class TableFacts:
 
 
 class Facts:
-    """Facts about tables. Safe for several threads."""
+    """Cached statistics of tables. Thread-safe."""
 
     def __init__(self, shared: Shared, catalog: CatalogCache, locations: Locations, calls: TabletCalls):
         self._shared = shared
@@ -84,40 +84,40 @@ class Facts:
         self._locations = locations
         self._calls = calls
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By table: held while its tablets are asked."""
+        """By table: held while its tablets are called."""
         self._found: dict[str, TableFacts] = {}
         self._written: defaultdict[str, int] = defaultdict(int)
-        """Rows that this client has changed so far; an estimate, so that threads may overtake each other."""
+        """Rows that this client has changed so far; an estimate, so concurrent updates may be lost."""
 
-    # ---- what is known -------------------------------------------------------------------------------------------
+    # ---- lookups -----------------------------------------------------------------------------------------------------
 
     def wrote(self, table: Table, rows: int) -> None:
-        """So many rows of a table were changed."""
+        """Records that a number of rows of a table were changed."""
         self._written[table.id] += rows
 
     def rows_of(self, known: KnownTable) -> Mapping[str, int]:
-        """About how many rows the tablets have, as far as that is known already."""
+        """Returns the approximate rows of the tablets, as far as they are cached."""
         found = self._found.get(known.table.id)
         return {} if found is None else {tablet_id: facts.rows for tablet_id, facts in found.tablets.items()}
 
     def counted(self, known: KnownTable) -> Mapping[str, int]:
-        """How many rows the tablets have now; those that do not answer are left out."""
+        """Returns the present number of rows of the tablets, without those that do not respond."""
         self._found.pop(known.table.id, None)
         return {tablet_id: facts.rows for tablet_id, facts in self._get(known.table).tablets.items()}
 
     def statistics(self, table: Table) -> TableStatistics:
-        """`Store.statistics`."""
+        """Implements `Store.statistics`."""
         return self._get(table).statistics
 
     def storage(self, table: Table) -> TableStorage:
-        """`Store.table_storage`."""
+        """Implements `Store.table_storage`."""
         found = self._get(table, anew=True)
         return merged_storage(
             found.known.table, [(facts.rows, storage_from_plain(facts.storage)) for facts in found.tablets.values()]
         )
 
     def describe(self, table: Table) -> list[TabletDescription]:
-        """`Store.describe_tablets`. A tablet that does not answer has no rows here."""
+        """Implements `Store.describe_tablets`. A tablet that does not respond has no rows here."""
         found = self._get(table, anew=True)
         known = found.known
         locations = self._locations.of_table(known.table.id, known.tablet_ids)
@@ -130,15 +130,15 @@ class Facts:
         return described
 
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[object, ...]]:
-        """`Store.key_samples`."""
+        """Implements `Store.key_samples`."""
         known = self._catalog.known(table)
         if tablet_id not in known.tablet_ids:
             raise TabletGone(f"table {known.table.name} has no tablet {tablet_id}: its range partition was dropped")
-        attempts = self._shared.attempts(f"a look at tablet {tablet_id}")
+        attempts = self._shared.attempts(f"statistics of tablet {tablet_id}")
         reply = self._calls.leader(KeySamples(tablet_id=tablet_id), KeySamplesReply, known, tablet_id, attempts)
         return [key_from_plain(key) for key in reply.keys]
 
-    # ---- asking --------------------------------------------------------------------------------------------------
+    # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _get(self, table: Table, anew: bool = False) -> TableFacts:
         known = self._catalog.known(table)
@@ -147,17 +147,17 @@ class Facts:
         if found is not None and not anew and found.is_fresh(known, self._written[known.table.id]):
             return found
         patience = min(PATIENCE_SECONDS, self._shared.options.deadline)
-        attempts = self._shared.attempts("a look at tablets", patience)
+        attempts = self._shared.attempts("statistics of tablets", patience)
         with suppress(DeadlineExceeded), attempts.holding(self._locks[known.table.id]):
             found = self._found.get(known.table.id)
             if found is not None and found.at >= asked and found.known is known:
                 return found
             found = self._found[known.table.id] = self._ask(known, found, attempts)
             return found
-        return self._ask(known, found, attempts)  # the thread that asks waits, too; a plan goes without
+        return self._ask(known, found, attempts)  # the calling thread waits, too; a plan continues without
 
     def _ask(self, known: KnownTable, before: TableFacts | None, attempts: Attempts) -> TableFacts:
-        """Ask the leaders of all tablets, or other replicas where there is none."""
+        """Calls the leaders of all tablets, or other replicas if there is none."""
         at, written = time.monotonic(), self._written[known.table.id]
         tablets: dict[str, TabletFacts] = {}
         with suppress(Error):
@@ -185,7 +185,7 @@ class Facts:
     def _describe(
         self, locations: Mapping[str, Location], tablet_ids: Sequence[str], seconds: float
     ) -> list[TabletFacts]:
-        """The facts of those tablets that answer in time, one message per server."""
+        """Returns the statistics of those tablets that respond in time, with one message per server."""
         by_server: defaultdict[str, list[str]] = defaultdict(list)
         for tablet_id in tablet_ids:
             order = self._locations.for_leader(locations[tablet_id]) if tablet_id in locations else []
@@ -209,15 +209,15 @@ class Facts:
     # ---- work ----------------------------------------------------------------------------------------------------
 
     def compact(self, table: Table, check: Callable[[], None] | None) -> CompactionResult:
-        """`Store.compact_table`: every replica is compacted; the numbers are those of the leaders."""
+        """Implements `Store.compact_table`: compacts every replica; the numbers are those of the leaders."""
         return CompactionResult(**self._work(table, "compact", check))
 
     def analyze(self, table: Table, check: Callable[[], None] | None) -> AnalyzeResult:
-        """`Store.analyze_table`, likewise."""
+        """Implements `Store.analyze_table`, likewise."""
         return AnalyzeResult(**self._work(table, "analyze", check))
 
     def flush(self, tables: Sequence[Table]) -> int:
-        """Write what the tablets of some tables have in memory to their disks; how many rows that were, at leaders."""
+        """Flushes the tablets of some tables; returns the number of rows, at leaders."""
         return sum(self._work(table, "flush", None).get("rows", 0) for table in tables)
 
     def _work(self, table: Table, work: str, check: Callable[[], None] | None) -> dict[str, int]:
@@ -237,14 +237,14 @@ class Facts:
         location = self._locations.get(tablet_id, known.table.id)
         for peer in location.replicas:
             if peer.address != location.leader:
-                with suppress(Error):  # it does so in its own time
+                with suppress(Error):  # maintenance does so later
                     self._shared.channels.get(peer.address).call(request, timeout=WORK_SECONDS)
         return reply.numbers
 
 
 def _awaited(futures: Sequence[Future[Mapping[str, int]]], check: Callable[[], None] | None) -> list[Mapping[str, int]]:
-    """All results; `check` is called while they are waited for, and what it raises comes out: what is being done at the
-    servers then ends in its own time."""
+    """Returns all results. Calls `check` while waiting; its errors propagate, and the running work at the servers then
+    ends by itself."""
     try:
         while True:
             if check is not None:

@@ -1,1 +1,1 @@
-"""Bulk loads into clusters and served directories."""
+"""Bulk loads into clusters (`cluster_loads`, with `load_runs`) and served directories (`owned_loads`)."""

@@ -1,15 +1,16 @@
 """Bulk loads into a cluster: many rows as INSERTs, each of which the tablets' logs replicate.
 
-1. `ClusterLoader.append` brings rows to the table's types and to their tablets, and keeps them (`loads.load_runs`).
-2. `ClusterLoader.finish` looks for keys that are in the load twice, then asks the tablets that have rows which keys are
-   there already. Until here nothing has been written.
-3. The pieces are written side by side, each all or none and exactly once. Where one is refused, since somebody else has
-   inserted its keys meanwhile, or cannot be written, the pieces that were written are deleted again. Of a piece that no
-   server has answered nobody knows whether it was written; its keys may be somebody else's by now, so it stays.
+1. `ClusterLoader.append` converts rows to the table's types, routes them to their tablets, and keeps them
+   (`loads.load_runs`).
+2. `ClusterLoader.finish` checks for duplicate keys in the load, then calls the tablets that have rows for existing
+   keys. Until here nothing has been written.
+3. The pieces are written in parallel, each all or none and exactly once. A piece may be refused, if another client has
+   inserted its keys meanwhile, or fail. Then the pieces that were written are deleted again. The outcome of a piece
+   without any reply is unknown; its keys may belong to another client by now, so it stays.
 
-So a load that raises has left nothing, unless a server could not be reached; the error says so. It is not atomic
-otherwise: readers see its rows come piece by piece, and a client that dies in the middle of step 3 leaves what it had
-written by then. Rows of a table without a unique key cannot be told from others, and stay.
+So a load that raises has left nothing, unless a server could not be reached, which the error reports. It is not atomic
+otherwise: readers see its rows appear piece by piece, and a client that dies in the middle of step 3 leaves the rows
+written by then. Rows of a table without a unique key cannot be distinguished from others, and stay.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from ..writes.routing import Piece
 from .load_runs import LoadRuns, StoredPiece, numbered
 
 BUFFER_BYTES = 256 << 20
-"""Of Arrow data that a load keeps in memory."""
+"""Most bytes of Arrow data that a load keeps in memory."""
 IN_FLIGHT = 16
-"""Pieces that are read and sent at once."""
+"""Pieces that are read and sent concurrently."""
 
 
 class ClusterLoader(Loading):
@@ -44,10 +45,9 @@ class ClusterLoader(Loading):
     Parameters
     ----------
     rows_of : callable
-        How many rows the tablets of a table have now, by their ids; those that are left out are not known.
+        Returns the present number of rows of a table's tablets, by their ids; missing ones are unknown.
     flush : callable
-        Has the tablets write what they have in memory to their disks: a load lies there when it has ended, in as few
-        files as it would in an embedded store.
+        Flushes the tablets, so that a finished load lies on their disks, in as few files as in an embedded store.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ClusterLoader(Loading):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def finish(self) -> int:
-        """Write all rows; how many there are. See `model.store.BulkLoader` and the module's page."""
+        """Writes all rows; returns their number. See `model.store.BulkLoader` and the module's page."""
         with self._step():
             self._end_run(spill=False)
             self._runs.check_unique()
@@ -111,7 +111,7 @@ class ClusterLoader(Loading):
         return self._rows
 
     def _check_tablets(self) -> None:
-        """Raise `AlreadyPresent` where a key is in the table; tablets that are empty need not be asked."""
+        """Raises `AlreadyPresent` if a key is in the table; empty tablets are not called."""
         if self._table.schema.auto_increment is not None:
             return
         rows = self._rows_of(self._known)
@@ -145,15 +145,15 @@ class ClusterLoader(Loading):
             raise answer.errors[0].error
 
     def _take_back(self, written: Iterable[StoredPiece], unknown: list[StoredPiece], failure: Error) -> None:
-        """Delete what was inserted. A piece that may have been written, or not, stays: in its keys' place there may be
-        rows of others by now, whose writes were acknowledged."""
+        """Deletes the inserted rows. A piece with unknown outcome stays: other clients may have acknowledged rows with
+        its keys by now."""
         if self._table.schema.auto_increment is not None:
             failure.add_note("rows of the load that were written stay, as their table has no unique key")
             return
-        with within(WaitingTime()):  # what the load has waited for is no reason to leave rows behind
+        with within(WaitingTime()):  # the load's own waiting time is no reason to leave rows behind
             deleted = list(self._each(written, self._delete_piece, stop=False))
         left = [stored for stored, failed in deleted if failed is not None]
-        for stayed, why in ((left, "they could not be deleted again"), (unknown, "no server said what became of them")):
+        for stayed, why in ((left, "they could not be deleted again"), (unknown, "their outcome is unknown")):
             if stayed:
                 count = sum(self._runs.read(stored).num_rows for stored in stayed)
                 failure.add_note(f"up to {count} rows of the load may have stayed: {why}")
@@ -170,8 +170,8 @@ class ClusterLoader(Loading):
     def _each(
         self, pieces: Iterable[StoredPiece], work: Callable[[StoredPiece], None], stop: bool = True
     ) -> Iterable[tuple[StoredPiece, Error | None]]:
-        """Do the work for all pieces, some at a time: each with its error. After the first error no others are begun,
-        unless `stop` is False."""
+        """Does the work for all pieces, some concurrently: each with its error. After the first error no others are
+        begun, unless `stop` is False."""
         work = carried(work)
         running: deque[tuple[StoredPiece, Future[None]]] = deque()
         has_failed = False

@@ -1,4 +1,4 @@
-"""The rows of a bulk load until it ends: sorted pieces of each tablet, in memory, or in a temporary file.
+"""The rows of a bulk load until its end: sorted pieces of each tablet, in memory, or in a temporary file.
 
     append ─► rows by tablet ─ 256 MB ─► run: each tablet's rows by key, cut into pieces ─► temporary file
                                  └─────── the last run stays in memory
@@ -27,7 +27,7 @@ from ..writes.routing import cut
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredPiece:
-    """Some rows of one tablet, by key: at hand, or `length` bytes at `offset` of the file."""
+    """Some rows of one tablet, by key: in memory, or `length` bytes at `offset` of the file."""
 
     tablet_id: str
     first_key: bytes
@@ -44,14 +44,14 @@ class LoadRuns:
         self._table = table
         self._is_unique = table.schema.auto_increment is None
         self._key = [column.name for column in table.schema.key if not column.auto_increment]
-        """Without the numbers, which the tablets assign; perhaps nothing is left."""
+        """Without the numbers, which the tablets assign; may be empty."""
         self._file: IO[bytes] | None = None
         self._end = 0
         self.pieces: dict[str, list[StoredPiece]] = {}
         """By tablet; run after run, each ascending by key."""
 
     def add(self, tablet_id: str, batches: Sequence[pa.RecordBatch], spill: bool) -> None:
-        """Sort the rows of a run that belong to a tablet; `AlreadyPresent` where a key is there twice."""
+        """Sorts the rows of a run that belong to a tablet; raises `AlreadyPresent` for a duplicate key."""
         rows = pa.Table.from_batches(batches).combine_chunks()
         keys = Keys.from_rows(self._table.schema, rows, self._key) if self._key else None
         if keys is not None and not keys.is_strictly_ascending():
@@ -68,7 +68,7 @@ class LoadRuns:
                 self.pieces.setdefault(tablet_id, []).append(stored or StoredPiece(tablet_id, first, last, piece))
 
     def check_unique(self) -> None:
-        """Raise `AlreadyPresent` where two runs have the same key."""
+        """Raises `AlreadyPresent` if two runs have the same key."""
         if not self._is_unique:
             return
         for pieces in self.pieces.values():
@@ -85,12 +85,12 @@ class LoadRuns:
             raise AlreadyPresent(f"key {key} is in this load of table {self._table.name} twice")
 
     def in_turn(self) -> Iterator[StoredPiece]:
-        """All pieces, the tablets' by turns, so that their leaders work side by side."""
+        """Returns all pieces, alternating between the tablets, so that their leaders work in parallel."""
         for place in range(max(map(len, self.pieces.values()), default=0)):
             yield from (pieces[place] for pieces in self.pieces.values() if place < len(pieces))
 
     def read(self, piece: StoredPiece) -> pa.RecordBatch:
-        """A piece's rows."""
+        """Returns a piece's rows."""
         if piece.rows is not None:
             return piece.rows
         assert self._file is not None
@@ -99,7 +99,7 @@ class LoadRuns:
             return reader.read_next_batch()
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drops everything."""
         self.pieces.clear()
         if self._file is not None:
             self._file.close()

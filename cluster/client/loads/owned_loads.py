@@ -1,8 +1,8 @@
 """Bulk loads into a directory that another process has open: its own loader does the work
 (`cluster.embedded_server.loads`).
 
-Rows are sent as they come. They are there all at once when the load has ended, or not at all, as in a store of one's
-own process; what is wrong with them is said by the owner: at once or, of keys that are there already, at the end.
+Rows are sent as they arrive. They are visible all at once when the load has ended, or not at all, as in an embedded
+store. The server reports their errors: at once or, for existing keys, at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..retry import Attempts, Verdict, verdict
 from ..writes.routing import cut
 
 MESSAGE_SECONDS = 6 * 3600.0
-"""For an answer: what the owner has collected is written in between, and keys are looked for at the end."""
+"""Seconds for a reply: the server writes collected rows in between, and looks up keys at the end."""
 
 R = TypeVar("R", bound=Reply)
 
@@ -37,9 +37,9 @@ class OwnedLoader(Loading):
     Parameters
     ----------
     address : str
-        The owner's.
+        The server's.
     wrote : callable
-        Told the table and the number of rows, at the end.
+        Called with the table and the number of rows, at the end.
     """
 
     def __init__(self, shared: Shared, known: KnownTable, address: str, wrote: Callable[[Table, int], None]):
@@ -62,9 +62,9 @@ class OwnedLoader(Loading):
                 self._messages += 1
 
     def finish(self) -> int:
-        """Make all rows durable and visible; how many there are. See `model.store.BulkLoader`.
+        """Makes all rows durable and visible; returns their number. See `model.store.BulkLoader`.
 
-        Raises `ClusterError` where the owner was another process before it could say whether it has done so.
+        Raises `ClusterError` if the server was replaced by another process before it could report the outcome.
         """
         with self._step(), self._shared.numbers.numbered() as call:
             reply = self._call(FinishLoad(load_id=self._id, messages=self._messages, call=call), WriteReply)
@@ -74,11 +74,11 @@ class OwnedLoader(Loading):
         return reply.applied
 
     def _forget(self) -> None:
-        with suppress(Error):  # the owner gives it up by itself, later
+        with suppress(Error):  # the server abandons it by itself, later
             self._shared.channels.get(self._address).call(AbandonLoad(load_id=self._id), timeout=5.0)
 
     def _call(self, request: Request, reply: type[R]) -> R:
-        """The owner's answer. It may take long; an owner that cannot be reached is waited for as by other requests."""
+        """Returns the server's reply. It may take long; an unreachable server is waited for as in other requests."""
         attempts: Attempts | None = None
         while True:
             try:

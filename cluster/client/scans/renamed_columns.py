@@ -1,4 +1,4 @@
-"""A scan in the words of a table that was altered since: columns are known by their ids, whatever they are called."""
+"""Scans of a table that was altered since: columns are identified by their ids, whatever their names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec
 
 
 def respelled(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:
-    """The spec for the table as it is now. `StaleScanToken` where a column is gone, or where a fragment, which has
-    names of its own, goes with a scan whose columns are called otherwise now."""
+    """Returns the spec for the table's latest version. Raises `StaleScanToken` if a column was dropped, or if a
+    fragment, which contains column names, belongs to a scan whose columns were renamed."""
     if before.version == now.version:
         return spec
     names = {column.id: column.name for column in now.schema.columns}
@@ -23,7 +23,7 @@ def respelled(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:
         if spec.changes is not None and name in (CHANGE_COLUMN, CHANGED_AT_COLUMN):
             return name
         if name not in ids or ids[name] not in names:
-            raise StaleScanToken(f"column {name} of table {now.name} has been dropped; ask for new scan tokens")
+            raise StaleScanToken(f"column {name} of table {now.name} has been dropped; request new scan tokens")
         return names[ids[name]]
 
     found = replace(
@@ -32,7 +32,7 @@ def respelled(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:
         predicates=tuple(_renamed(predicate, called) for predicate in spec.predicates),
     )
     if spec.fragment and found.columns != spec.columns:
-        raise StaleScanToken(f"columns of table {now.name} have been renamed; ask for new scan tokens")
+        raise StaleScanToken(f"columns of table {now.name} have been renamed; request new scan tokens")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Tokens of a scan: one for each tablet that may have rows, all at one time."""
+"""Tokens of a scan: one for each tablet that may have rows, all at one timestamp."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .encoded_spec import SentSpec
 
 
 class Scans:
-    """Makes tokens. Safe for several threads.
+    """Makes tokens. Thread-safe.
 
     Parameters
     ----------
     rows_of : callable
-        About how many rows the tablets of a table have, by their ids, as far as it is known already.
+        Returns the approximate rows of a table's tablets, by their ids, as far as they are cached.
     """
 
     def __init__(self, shared: Shared, catalog: CatalogCache, rows_of: Callable[[KnownTable], Mapping[str, int]]):
@@ -30,8 +30,8 @@ class Scans:
         self._rows_of = rows_of
 
     def tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
-        """`Store.scan_tokens`. The time is drawn here, once for all tokens, from the client's clock: it lies above
-        everything that the client has written or read. With READ_LATEST each leader takes its own."""
+        """Implements `Store.scan_tokens`. The timestamp is taken here, once for all tokens, from the client's clock: it
+        is above everything that the client has written or read. With READ_LATEST each leader takes its own."""
         known = self._catalog.fitting(table, lambda known: self._checked(table, known, spec))
         spec = self._timed(table, spec)
         if spec.tablet is not None and spec.tablet not in known.tablet_ids:
@@ -65,7 +65,7 @@ class Scans:
         return spec
 
     def _checked(self, table: Table, known: KnownTable, spec: ScanSpec) -> KnownTable:
-        """The table, if it has the scan's columns, and these mean what they did for the caller."""
+        """Returns the table, if it has the scan's columns with the caller's meaning."""
         names = (*spec.columns, *(predicate.column for predicate in spec.predicates))
         for name in names:
             if spec.changes is None or name not in (CHANGE_COLUMN, CHANGED_AT_COLUMN):

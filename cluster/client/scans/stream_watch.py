@@ -1,9 +1,9 @@
-"""Looking after streams that a thread waits for.
+"""Monitoring of streams that a thread waits for.
 
-A thread that waits for the next batch of a stream hears nothing else: neither that its statement was cancelled, nor
-that the server stands still. One thread of the client looks for all of them: every 50 ms at the statement, and where a
-stream has been silent for some seconds, whether its server answers at all. A scan whose reader takes its time is kept
-alive at its server.
+A thread that waits for the next batch of a stream notices nothing else: neither that its statement was cancelled, nor
+that the server hangs. One thread of the client checks all of them. It checks the statement every 50 ms and, if a stream
+has been silent for some seconds, whether its server responds at all. A scan whose reader is slow is kept alive at its
+server.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..client_context import Shared
 
 LOOK_SECONDS = 0.05
 SILENT_SECONDS = 3.0
-"""After so long a server is asked whether it is there."""
+"""Seconds of silence after which a server is called to check it."""
 ANSWER_SECONDS = 3.0
 _SHARE = 0.25
 """Neither takes longer than this share of the client's deadline."""
 KEEP_ALIVE_SECONDS = 15.0
-"""After so long a server is told that a scan is still wanted; it would keep it for a minute."""
+"""Seconds after which a server gets a keep-alive for a scan; it would keep it for a minute."""
 
 
 class Watched:
-    """A stream that somebody waits for. `error`: why it was closed."""
+    """A stream with a waiting reader. `error`: the reason for which it was closed."""
 
     __slots__ = ("address", "asked", "error", "is_asking", "look", "stream")
 
@@ -43,15 +43,15 @@ class Watched:
 
 
 class StreamWatch:
-    """Closes streams whose reader is not to wait any longer. Safe for several threads."""
+    """Closes streams whose reader must not wait any longer. Thread-safe."""
 
     def __init__(self, shared: Shared):
         self._shared = shared
         self._changed = threading.Condition()
-        """Guards what follows."""
+        """Guards the following attributes."""
         self._waiting: set[Watched] = set()
         self._idle: dict[tuple[str, str], float] = {}
-        """Scans that their readers do not ask for just now, by address and scanner: when they were heard of last."""
+        """Scans whose readers are busy, by address and scanner: when they last had contact."""
         self._thread: threading.Thread | None = None
         self._closed = False
         share = _SHARE * shared.options.deadline
@@ -59,8 +59,8 @@ class StreamWatch:
 
     @contextlib.contextmanager
     def waiting(self, stream: ScanStream, address: str, look: Callable[[], None]) -> Iterator[None]:
-        """While the caller waits for a stream, `look` is called now and then; what it raises closes the stream, and
-        comes out here in place of the stream's own error."""
+        """While the caller waits for a stream, calls `look` now and then. Its error closes the stream, and is raised
+        here in place of the stream's own error."""
         watched = Watched(stream, address, look)
         with self._changed:
             self._waiting.add(watched)
@@ -80,7 +80,7 @@ class StreamWatch:
 
     @contextlib.contextmanager
     def idle(self, address: str, scanner: str) -> Iterator[None]:
-        """While the caller does something else, the server keeps a scan that it has begun."""
+        """Keeps a begun scan alive at its server while the caller does something else."""
         with self._changed:
             self._idle[address, scanner] = time.monotonic()
             if len(self._idle) == 1:
@@ -92,14 +92,14 @@ class StreamWatch:
                 self._idle.pop((address, scanner), None)
 
     def _wake(self) -> None:
-        """Have the thread look. Needs the lock."""
+        """Wakes the thread. Needs the lock."""
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(target=self._run, name="nyala-client-watch", daemon=True)
             self._thread.start()
         self._changed.notify()
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -121,7 +121,7 @@ class StreamWatch:
                     self._shared.pool.submit(self._keep_alive, address, scanner)
 
     def _rest(self) -> bool:
-        """Wait until there is something to look after; False where that is over."""
+        """Waits for work; False when there is none any more."""
         with self._changed:
             if not self._waiting and not self._closed:
                 self._changed.wait(KEEP_ALIVE_SECONDS / 2 if self._idle else None)
@@ -131,14 +131,14 @@ class StreamWatch:
         return True
 
     def _keep_alive(self, address: str, scanner: str) -> None:
-        with contextlib.suppress(Error):  # its reader will see
+        with contextlib.suppress(Error):  # its reader will get the error
             self._shared.channels.get(address).call(KeepAlive(scanner=scanner), timeout=ANSWER_SECONDS)
 
     def _look_at(self, watched: Watched) -> None:
         try:
             self._shared.check_open()
             watched.look()
-        except BaseException as error:  # whatever it is, it is the reader's
+        except BaseException as error:  # whatever it is, the reader gets it
             watched.error = error
             watched.stream.close()
             return
@@ -148,13 +148,13 @@ class StreamWatch:
                 self._shared.pool.submit(self._ask, watched)
 
     def _ask(self, watched: Watched) -> None:
-        """Is the server there? One that is may take its time."""
+        """Checks that the server is there. One that is may be slow."""
         try:
             self._shared.channels.get(watched.address).call(GetStatus(), timeout=self._answer_seconds)
         except (ServerUnavailable, DeadlineExceeded) as error:
-            watched.error = ServerUnavailable(f"{watched.address} does not answer any more: {error}")
+            watched.error = ServerUnavailable(f"{watched.address} does not respond any more: {error}")
             watched.stream.close()
         except Error:
-            pass  # an answer, whatever it says
+            pass  # any response will do
         watched.asked = time.monotonic()
         watched.is_asking = False

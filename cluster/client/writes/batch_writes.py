@@ -1,9 +1,9 @@
-"""Writing batches: pieces side by side, each done exactly once.
+"""Writing batches: pieces in parallel, each exactly once.
 
-A piece is atomic, durable and done once: it keeps its number until there is an answer, through deadlines of single
-attempts, dead leaders and new ones. All pieces of a batch together are not atomic. Where all or none were asked for and
-there are several, all are checked first and then written; what other clients do in between may still refuse a row of
-one piece when others are written.
+A piece is atomic, durable and executed once: it keeps its call id until there is a reply, over timeouts of single
+attempts, dead leaders and new ones. The pieces of a batch together are not atomic. If all or none was requested and
+there are several pieces, all are checked first and then written; a concurrent change by another client may still refuse
+a row of one piece when others are written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .row_errors import row_errors
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What became of a piece; `errors` have the rows' numbers in the caller's batch."""
+    """The outcome of a piece; `errors` have the rows' numbers in the caller's batch."""
 
     applied: int
     timestamp: int
@@ -46,14 +46,14 @@ class Answer:
 
 
 class Writer:
-    """Writes batches of rows. Safe for several threads.
+    """Writes batches of rows. Thread-safe.
 
-    Where some pieces of a batch have failed and others were written, or may have been, `PartlyWritten` says how many.
+    If some pieces of a batch have failed and others were written, or may have been, `PartlyWritten` gives the numbers.
 
     Parameters
     ----------
     wrote : callable
-        Told the table and the number of rows that changed, after each write.
+        Called with the table and the number of changed rows, after each write.
     """
 
     def __init__(self, shared: Shared, catalog: CatalogCache, calls: TabletCalls, wrote: Callable[[Table, int], None]):
@@ -63,7 +63,7 @@ class Writer:
         self._wrote = wrote
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
-        """`Store.write`."""
+        """Implements `Store.write`."""
         known, routed = self._catalog.fitting(table, lambda known: (known, _routed(table, known, batch)))
         if any(isinstance(error.error, NoPartition) for error in routed.errors):
             # The range may have been added since.
@@ -82,7 +82,7 @@ class Writer:
         return WriteResult(applied, tuple(errors), Timestamp(timestamp))
 
     def _refusals(self, known: KnownTable, routed: Routed) -> list[RowError]:
-        """What would be refused; nothing is changed."""
+        """Returns what would be refused, without any change."""
         errors = list(routed.errors)
         if routed.is_refusable:
             for answer in self._each(known, routed.pieces, check_only=True):
@@ -90,11 +90,12 @@ class Writer:
         return sorted(errors, key=lambda error: error.row)
 
     def check(self, known: KnownTable, pieces: Sequence[Piece]) -> list[RowError]:
-        """Which rows of some pieces would be refused now, in the order of pieces; nothing is changed."""
+        """Returns the rows of some pieces that would be refused now, in the order of pieces, without any change."""
         return [error for answer in self._each(known, pieces, check_only=True) for error in answer.errors]
 
     def send(self, known: KnownTable, pieces: Sequence[Piece]) -> list[Answer]:
-        """Write pieces; their answers. Where one fails, its error or `PartlyWritten` is raised when all have ended."""
+        """Writes pieces; returns their outcomes. After all have ended, raises the error of a failed one or
+        `PartlyWritten`."""
         try:
             answers = self._each(known, pieces, check_only=False)
         except Error:
@@ -131,7 +132,7 @@ class Writer:
         return Answer(reply.applied, reply.timestamp, row_errors(reply.errors, piece.numbers))
 
     def _rerouted(self, known: KnownTable, piece: Piece, check_only: bool) -> Answer:
-        """The rows of a tablet whose range partition was dropped, by the partitions that there are now."""
+        """Returns the rows of a tablet whose range partition was dropped, by the present partitions."""
         routed = route(self._catalog.known(known.table), piece.batch)
         errors = [RowError(int(piece.numbers[error.row]), error.error) for error in routed.errors]
         if piece.batch.all_or_none and errors:
@@ -157,13 +158,13 @@ class Writer:
 
 
 def _routed(table: Table, known: KnownTable, batch: WriteBatch) -> Routed:
-    """The batch, made for a table as its caller knows it, by the tablets that there are now."""
+    """Returns the batch, made for the caller's version of a table, by the present tablets."""
     check_same_columns(table, known.table, batch.rows.schema.names)
     return route(known, batch)
 
 
 def _request(known: KnownTable, piece: Piece, call: Call | None) -> Write:
-    """The piece as a message; a check has no call."""
+    """Returns the piece as a message; a check has no call id."""
     return write_to_request(
         piece.batch,
         tablet_id=piece.tablet_id,
@@ -176,7 +177,7 @@ def _request(known: KnownTable, piece: Piece, call: Call | None) -> Write:
 def _failure(
     table: Table, pieces: Sequence[Piece], futures: Sequence[Future[Answer]], failed: Sequence[BaseException]
 ) -> BaseException:
-    """The error of a batch of which some pieces have failed: the first one's own, where it is certain that nothing was
+    """Returns the error of a batch of which some pieces have failed: the first piece's own, if certainly nothing was
     written."""
     written = sum(future.exception() is None for future in futures)
     rows = sum(future.result().applied for future in futures if future.exception() is None)
@@ -196,4 +197,4 @@ def _failure(
 
 
 _IN_DOUBT = (DeadlineExceeded, ServerUnavailable, OutcomeUnknown)
-"""Errors of a write after which it may have been done."""
+"""Errors after which a write may have been executed."""

@@ -1,9 +1,9 @@
 """Batches for a directory that another process has open: its store writes each as a whole
 (`embedded_server.joint_writes`).
 
-A batch is all or nothing, over however many tablets, as in a store of one's own process: after a crash of the owner,
-too. It is done once: a request that is sent again has the same number. What is wrong with a batch or a row whatever the
-table holds is found here, as for a cluster (`routing`); everything else, partitions included, the owner says.
+A batch is all or nothing, over any number of tablets, as in an embedded store, even after a crash of the server. It is
+executed once: a retried request has the same call id. Errors of a batch or a row that do not depend on the table's
+content are detected here, as for a cluster (`routing`); the server reports all others, including partitions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Outgoing:
-    """A batch as it is sent: whole rows of the table's types, in pieces of a message each.
+    """A batch for sending: whole rows of the table's types, in pieces of a message each.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ class _Outgoing:
 
 
 class JointWriter:
-    """Writes batches of rows through the owner of a directory. Safe for several threads.
+    """Writes batches of rows through an embedded server. Thread-safe.
 
     Parameters
     ----------
     masters : Masters
-        They know the owner's address.
+        Have the server's address.
     wrote : callable
-        Called with the table and the number of rows that changed, after each write.
+        Called with the table and the number of changed rows, after each write.
     """
 
     def __init__(self, shared: Shared, catalog: CatalogCache, masters: Masters, wrote: Callable[[Table, int], None]):
@@ -72,7 +72,7 @@ class JointWriter:
         self._wrote = wrote
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
-        """`Store.write`."""
+        """Implements `Store.write`."""
         known, sent = self._catalog.fitting(table, lambda known: (known, _outgoing(table, known, batch)))
         check_only = batch.all_or_none and bool(sent.errors)
         if not len(sent.numbers):
@@ -100,11 +100,11 @@ class JointWriter:
             for number, piece in enumerate(sent.pieces[:-1], 1):
                 request = StageRows(batch_id=batch_id, number=number, piece=_message(known, piece, check_only))
                 self._call(request, Done, self._shared.attempts(what))
-            # All of it is written by the last request, in the time that its pieces would have by themselves.
+            # The last request writes all of it, in the time that its pieces would have by themselves.
             seconds = self._shared.options.deadline * len(sent.pieces)
             return self._write(known, sent, check_only, batch_id, self._shared.attempts(what, seconds))
         except BaseException:
-            with suppress(Exception):  # the owner drops them by itself, later
+            with suppress(Exception):  # the server drops them by itself, later
                 self._shared.farewells.submit(self._forget, batch_id)
             raise
 
@@ -142,8 +142,7 @@ class JointWriter:
                 return WriteResult(reply.applied, errors, Timestamp(reply.timestamp))
 
     def _call(self, request: Request, reply: type[R], attempts: Attempts) -> R:
-        """The owner's reply. Raises what it raised and will not become better, `StaleSchema` among it, or
-        `DeadlineExceeded`."""
+        """Returns the server's reply. Raises its permanent errors, including `StaleSchema`, or `DeadlineExceeded`."""
         while True:
             try:
                 found = self._shared.channels.get(self._masters.address).call(request, timeout=attempts.timeout())
@@ -162,8 +161,8 @@ class JointWriter:
 
 
 def _outgoing(table: Table, known: KnownTable, batch: WriteBatch) -> _Outgoing:
-    """The batch, made for a table as its caller knows it, for the table as it is now. Raises what is wrong with the
-    batch as a whole, as `writes.routing.route` does."""
+    """Returns the batch, made for the caller's version of a table, for its latest version. Raises errors of the batch
+    as a whole, as `writes.routing.route` does."""
     check_same_columns(table, known.table, batch.rows.schema.names)
     rows = incoming(known.table, batch)
     errors = row_errors(known.table, rows)

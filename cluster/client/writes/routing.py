@@ -1,9 +1,9 @@
-"""Rows on their way out: which tablet each belongs to, and how many fit into one message.
+"""Routing of rows: the tablet of each row, and pieces that fit into one message.
 
-    WriteBatch ─ incoming, row_errors ─► rows of the table's types ─ route ─► one `Part` per tablet ─ cut ─► `Piece`s
+WriteBatch ─ incoming, row_errors ─► rows of the table's types ─ route ─► one `Part` per tablet ─ cut ─► `Piece`s
 
-What is wrong with a batch or a row whatever the table holds is found here, with the embedded store's own code, and has
-its words. What depends on the rows that are there, the tablets say.
+Errors of a batch or a row that do not depend on the table's content are detected here, with the embedded store's own
+code and messages. The tablets report those that depend on existing rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ....storage.writing.incoming_rows import (
 from ..catalog.catalog_cache import KnownTable
 
 PIECE_BYTES = 4 << 20
-"""Of Arrow data in one request: half of what a message may have."""
+"""Bytes of Arrow data in one request: half of a message's limit."""
 PIECE_ROWS = 1 << 17
 _REFUSABLE = np.zeros(max(Op) + 1, np.bool_)
 _REFUSABLE[[Op.INSERT, Op.UPDATE, Op.DELETE]] = True
@@ -39,7 +39,7 @@ _ADDING[[Op.INSERT_IGNORE, Op.UPSERT, Op.UPSERT_IGNORE]] = True
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Rows for one tablet that travel together.
+    """Rows for one tablet that are sent together.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Routed:
     Parameters
     ----------
     pieces : list of Piece
-        In the order of tablets. All rows of a key are in one piece, in their order, so that pieces may be sent side by
-        side.
+        In the order of tablets. All rows of a key are in one piece, in their order, so that pieces may be sent in
+        parallel.
     errors : list of RowError
-        What is wrong with rows whatever the table holds; they are in no piece.
+        Errors of rows that do not depend on the table's content; these rows are in no piece.
     is_refusable : bool
-        May the tablets refuse rows?
+        True if the tablets may refuse rows.
     """
 
     pieces: list[Piece]
@@ -76,9 +76,9 @@ class Routed:
 
 
 def route(known: KnownTable, batch: WriteBatch) -> Routed:
-    """Send the rows of a batch to their tablets.
+    """Routes the rows of a batch to their tablets.
 
-    Raises what is wrong with the batch as a whole: `UnknownColumn`, `TypeMismatch`, `NotNullViolation` (a key column is
+    Raises errors of the batch as a whole: `UnknownColumn`, `TypeMismatch`, `NotNullViolation` (a key column is
     missing), `NumericOutOfRange`.
     """
     table = known.table
@@ -106,7 +106,7 @@ def route(known: KnownTable, batch: WriteBatch) -> Routed:
 def _parts(
     known: KnownTable, rows: IncomingRows, numbers: Array, places: Array
 ) -> Iterator[tuple[str, IncomingRows, Array]]:
-    """The rows by tablet: one stable sort by a small integer, one copy, of which the tablets get slices."""
+    """Returns the rows by tablet: one stable sort by a small integer, one copy, of which the tablets get slices."""
     low, high = int(places.min()), int(places.max())
     if low == high:
         if low >= 0:
@@ -136,7 +136,7 @@ def _fits(rows: pa.RecordBatch) -> bool:
 
 
 def _key_starts(keys: Keys) -> Array:
-    """Where another key begins, of ordered keys: ndarray of intp."""
+    """Returns the positions at which a new key begins, of ordered keys: ndarray of intp."""
     is_first = np.ones(len(keys), np.bool_)
     is_first[keys.duplicates()] = False
     return np.flatnonzero(is_first)
@@ -150,12 +150,12 @@ def _pieces(
 
 
 def _given(rows: IncomingRows) -> pa.RecordBatch:
-    """The rows with the columns that some of them give."""
+    """Returns the rows with the columns that some of them give."""
     return rows.rows.select([field.name for field, given in zip(rows.rows.schema, rows.given) if given is not False])
 
 
 def message_batch(rows: IncomingRows, start: int, stop: int, all_or_none: bool) -> WriteBatch:
-    """Rows from `start` to `stop` (exclusive) as a batch of the columns that some of all rows give."""
+    """Returns rows from `start` to `stop` (exclusive) as a batch of the columns that some of all rows give."""
     isset = {
         field.name: mask[start:stop] for field, mask in zip(rows.rows.schema, rows.given) if not isinstance(mask, bool)
     }
@@ -165,13 +165,13 @@ def message_batch(rows: IncomingRows, start: int, stop: int, all_or_none: bool) 
 
 
 def message_batches(rows: IncomingRows, all_or_none: bool) -> list[WriteBatch]:
-    """Rows as batches that fit into a message each, in their order."""
+    """Yields rows as batches that fit into a message each, in their order."""
     return [message_batch(rows, start, stop, all_or_none) for start, stop in cut(_given(rows), 0, len(rows))]
 
 
 def cut(rows: pa.RecordBatch, start: int, stop: int, places: Array | None = None) -> Iterator[tuple[int, int]]:
-    """Parts of some rows that fit into a message each, halved as often as needed; only at `places` (ascending row
-    numbers), where these are given. A row alone is not parted."""
+    """Yields parts of some rows that fit into a message each, halved as often as needed; only at `places` (ascending
+    row numbers), if these are given. A single row is not divided."""
     if not _fits(rows.slice(start, stop - start)):
         middle = (start + stop) // 2
         if places is not None:
@@ -191,7 +191,7 @@ def _ops(ops: Array) -> Op | Array:
 
 
 def _is_refusable(known: KnownTable, rows: IncomingRows) -> bool:
-    """May the tablets refuse some of the rows, or does nothing depend on what is there?"""
+    """True if the tablets may refuse some of the rows; False if the result does not depend on existing rows."""
     if rows.unchanged_since is not None or _REFUSABLE[rows.ops].any():
         return True
     table = known.table

@@ -1,4 +1,4 @@
-"""Rows that a tablet refused, as the embedded store would have answered them: numbers of the caller's batch, classes of
+"""Errors of rows that a tablet refused, in the form of the embedded store: numbers of the caller's batch, classes of
 `errors`."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...wire.messages.methods import WrittenRow
 
 
 def row_errors(refused: Sequence[WrittenRow], numbers: Array) -> list[RowError]:
-    """The errors of a piece; `numbers` are its rows' in the whole batch."""
+    """Returns the errors of a piece; `numbers` are its rows' in the whole batch."""
     return [RowError(int(numbers[row.row]), _error(row, int(numbers[row.row]))) for row in refused]
 
 
@@ -20,7 +20,7 @@ def _error(row: WrittenRow, number: int) -> errors.IntegrityError:
     known = getattr(errors, row.error, errors.IntegrityError)
     message = row.message
     if known is errors.NotNullViolation:
-        # The one message of a tablet that counts rows, and it counts those that it was given.
+        # The only message of a tablet with a row number, which counts the rows that the tablet received.
         message = message.replace(f"row {row.row + 1} leaves it out", f"row {number + 1} leaves it out")
     if not (isinstance(known, type) and issubclass(known, errors.IntegrityError)):
         known = errors.IntegrityError

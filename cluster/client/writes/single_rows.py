@@ -1,9 +1,9 @@
-"""Single rows by a short way: one message, without Arrow.
+"""The row path of the client: one row, one message, without Arrow.
 
-The rules are those of `storage.single_rows.row_write`: what is wrong with the row itself, or may be, goes the long way
-as a batch of one row, which has the words for it. The tablet's leader decides everything else.
+The rules are those of `storage.single_rows.row_write`: a row with an error of its own, or possibly one, becomes a batch
+of one row, whose path has the messages. The tablet's leader decides everything else.
 
-    row ─ RowCodec.take ─► physical values ─ Partitioner.route_one ─► tablet ─ WriteRow ─► leader
+row ─ RowCodec.take ─► physical values ─ Partitioner.route_one ─► tablet ─ WriteRow ─► leader
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _FIRST = np.zeros(1, np.intp)
 
 
 class SingleRows:
-    """Reads and writes single rows. Safe for several threads.
+    """Reads and writes single rows. Thread-safe.
 
     Parameters
     ----------
     write_batch : callable
-        `Store.write`: the long way.
+        `Store.write`: the batch path, used as fallback.
     wrote : callable
-        Told the table and the number of rows that changed.
+        Called with the table and the number of changed rows.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SingleRows:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """`Store.write_row`."""
+        """Implements `Store.write_row`."""
         known = self._known(table, row)
         try:
             physical, stored = known.codec.take(row)
@@ -117,14 +117,14 @@ class SingleRows:
         return self._catalog.fitting(table, lambda found: self._checked(table, found, list(names)))
 
     def _checked(self, table: Table, known: KnownTable, names: Sequence[str]) -> KnownTable:
-        """The table, if it has the columns, and these mean what they did for the caller."""
+        """Returns the table, if it has the columns with the caller's meaning."""
         for name in names:
             known.codec.place(name)
         check_same_columns(table, known.table, names)
         return known
 
     def _altered(self, known: KnownTable, names: Sequence[str], attempts: Attempts) -> KnownTable:
-        """The table's new version, in which the names still mean the same."""
+        """Returns the table's new version, in which the names have the same meaning."""
         found = self._catalog.newer(known, attempts)
         check_same_columns(known.table, found.table, names)
         return found
@@ -134,7 +134,7 @@ class SingleRows:
     def read(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None
     ) -> tuple[Any, ...] | None:
-        """`Store.read_row`."""
+        """Implements `Store.read_row`."""
         names = tuple(columns)
         known = self._known(table, names)
         if snapshot is not None and snapshot > (now := self._shared.clock.now()):
@@ -180,7 +180,7 @@ def _python(columns: Sequence[ColumnSchema], values: Sequence[Any]) -> tuple[Any
 
 
 def _place(known: KnownTable, op: Op, physical: list[Any]) -> int:
-    """The place of the row's tablet; -1 where the row must go the long way, for its errors or its size."""
+    """Returns the place of the row's tablet; -1 if the row needs the batch path, for its errors or its size."""
     codec = known.codec
     for place in codec.key_places:
         value = physical[place]

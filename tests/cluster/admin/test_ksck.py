@@ -90,7 +90,7 @@ def test_servers() -> None:
     for ill, told in (
         (silent, "tablet server c:1 does not answer, although the master heard of it 0 s ago; refused"),
         (dead, "tablet server c:1 does not answer, and counts as dead: the master heard of it 99 s ago; refused"),
-        (two, "2 masters say that they lead: m:1, n:1"),
+        (two, "2 masters claim to lead: m:1, n:1"),
         (none, "master m:1 does not answer: refused"),
     ):
         found = ksck(ill)

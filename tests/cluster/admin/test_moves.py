@@ -258,7 +258,7 @@ class Answers:
 
 def test_masters_that_are_not_there_are_given_up() -> None:
     nobody = Answers(m=ConnectionRefused("m cannot be reached"), n=ConnectionRefused("n cannot be reached"))
-    with pytest.raises(DeadlineExceeded, match=r"^ListServers .asked of m, n. was given up after 0 .* n cannot be"):
+    with pytest.raises(DeadlineExceeded, match=r"^ListServers .from m, n. was abandoned after 0 .* n cannot be"):
         ask_master(nobody, ["m", "n"], ListServers(), 3600.0, patience=0.0)
     assert nobody.asked == ["m", "n"]
 

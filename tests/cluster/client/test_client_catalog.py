@@ -148,7 +148,9 @@ def test_nobody_there_is_known_before_the_deadline():
     attempts = Attempts("a look", 3600.0, patience=0.0)
     for address in "ab":
         attempts.failed(errors.ConnectionRefused(f"{address} cannot be reached"))
-    with pytest.raises(errors.DeadlineExceeded, match=r"^a look was given up after 0 seconds: .* b cannot be reached$"):
+    with pytest.raises(
+        errors.DeadlineExceeded, match=r"^a look was abandoned after 0 seconds: .* b cannot be reached$"
+    ):
         attempts.pause()
     attempts = Attempts("a look", 3600.0, patience=0.0)
     attempts.failed(errors.ConnectionRefused("a cannot be reached"))
@@ -174,7 +176,7 @@ def test_ddl_that_was_done_says_so_where_the_catalog_cannot_be_looked_at(cluster
 
     with cluster.client(deadline=0.2) as client:
         cluster.faults.append(fault)
-        with pytest.raises(errors.DeadlineExceeded, match=r"^CREATE TABLE u was done; a look at the catalog "):
+        with pytest.raises(errors.DeadlineExceeded, match=r"^CREATE TABLE u was done; a refresh of the catalog "):
             client.create_table(replace(DEFINITION, name="u"))
 
 

@@ -105,7 +105,7 @@ def test_rows_of_others_stay_where_nobody_knows_what_became_of_a_piece(
         loader.append(some(range(300)))
         with pytest.raises(errors.DeadlineExceeded) as failure:
             loader.finish()
-    assert any("no server said what became of them" in note for note in failure.value.__notes__)
+    assert any("their outcome is unknown" in note for note in failure.value.__notes__)
     assert client.read_row(table, (77,), ("v",)) == ("mine",)
     assert client.statistics(table).row_count == 1
 

@@ -66,7 +66,7 @@ def test_half_a_ca_is_not_made_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / missing).unlink()
     before = contents(tmp_path)
     assert certificates(tmp_path, "--host", "a", "--renew") == 1
-    assert f"{missing} is not: without both nothing can be signed" in capsys.readouterr().err
+    assert f"{missing} does not: nothing can be signed without both" in capsys.readouterr().err
     assert contents(tmp_path) == before
 
 

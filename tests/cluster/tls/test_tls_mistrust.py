@@ -56,7 +56,9 @@ def plain() -> Iterator[str]:
 
 
 def test_a_client_without_tls(secure: str) -> None:
-    with pytest.raises(AuthenticationFailed, match=f"{secure} accepts only TLS, and this side does not use it") as caught:
+    with pytest.raises(
+        AuthenticationFailed, match=f"{secure} accepts only TLS, and this side does not use it"
+    ) as caught:
         call(secure, None)
     assert not caught.value.retryable
 
