@@ -133,8 +133,9 @@ def flight_error(error: BaseException) -> flight.FlightError:
 def flight_text(error: BaseException) -> str:
     """Returns the cause in a message of gRPC, without its wrapping.
 
-    >>> flight_text(OSError("Flight returned unavailable error, with message: failed to connect to all addresses; " ...
-    "last error: UNKNOWN: ipv4:127.0.0.1:7051: Failed to connect to remote host: refused")) 'refused'
+    >>> flight_text(OSError("Flight returned unavailable error, with message: failed to connect to all addresses; "
+    ...                     "last error: UNKNOWN: ipv4:127.0.0.1:7051: Failed to connect to remote host: refused"))
+    'refused'
     """
     text = _BEHIND.split(str(error), maxsplit=1)[0]
     for wrapping in _WRAPPINGS:

@@ -50,7 +50,8 @@ def role_name(role: Role) -> str:
 def role_of(identity: str) -> Role | None:
     """Returns the role that a first alternative name gives; None if it gives none.
 
-    >>> role_of("nyala-client.reports") <Role.CLIENT: 1>
+    >>> role_of("nyala-client.reports")
+    <Role.CLIENT: 1>
     """
     name, dot, label = identity.lower().partition(".")
     role = next((role for role in Role if role.dns_name == name), None)

@@ -29,8 +29,8 @@ def tls_files(given: Mapping[str, Any], spelled: Mapping[str, str] | None = None
     """Returns the files that `OPTIONS` name; None if none of them is given. Raises `InterfaceError` if some are
     missing; `spelled` gives their names in the message.
 
-    >>> tls_files({"tls_ca": "ca.crt", "tls_cert": "client.crt", "tls_key": "client.key"}) TlsFiles(ca='ca.crt',
-    certificate='client.crt', key='client.key')
+    >>> tls_files({"tls_ca": "ca.crt", "tls_cert": "client.crt", "tls_key": "client.key"})
+    TlsFiles(ca='ca.crt', certificate='client.crt', key='client.key')
     """
     names = {name: (spelled or {}).get(name, name) for name in OPTIONS}
     there = [name for name in OPTIONS if given.get(name)]

@@ -176,7 +176,7 @@ def test_files_that_are_not_good_make_no_server(pki: Pki, tmp_path: Path) -> Non
     other = pki.issue("other", Role.SERVER, ["10.1.2.3"])
     for files, told in (
         (pki.files(), "is not for this use"),
-        (other, "is not for 127.0.0.1, where others reach this server"),
+        (other, "is not for 127.0.0.1, the host of this server's address"),
     ):
         home = str(tmp_path / "server")
         with pytest.raises(InterfaceError, match=told):
