@@ -11,8 +11,8 @@
 | StaleSchema | the table was altered | its new version, by the caller |
 | all others | permanent | raised |
 
-Pauses begin at 10 ms and double up to 1 s, each cut at random between half and all of it, so that many clients of a
-server that recovers do not retry at the same moment.
+Pauses begin at 10 ms and double up to 1 s. Each is cut at random to between half and all of it, so that the clients of
+a recovering server do not all retry at the same moment.
 
 Failed attempts and pauses count into the `WaitingTime` of the statement, which ends when that reaches the client's
 `deadline`, over any number of requests. A successful attempt does not count: servers have worked meanwhile.

@@ -9,8 +9,8 @@
          tablets/<tablet id>/
          reserve          as in DIR: space for essential writes on a full disk
 
-A tablet lies completely in one directory. A further directory is out of use until the server's next start if it cannot
-be read at the start, is not the one that was there before, or its disk fails later. Its tablets, which `placement`
+A tablet lies completely in one directory. A further directory goes out of use, until the server's next start, if it is
+unreadable at the start, has been replaced by another one, or its disk fails later. Its tablets, which `placement`
 lists, have then failed; the others continue. DIR itself must be readable.
 
 A full disk has not failed. A directory without space is *full*: the reserve is freed, so that votes and terms can still

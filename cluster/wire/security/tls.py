@@ -1,7 +1,8 @@
 """Mutual TLS: each side shows a certificate that the other side's CA has signed; otherwise the connection fails.
 
     TlsFiles ── read_credentials ──► Credentials ──► RpcServer, Channels, FlightTransport
-    (paths)     complete, matching, signed by the CA,    (bytes, read once: new files are read by a new process)
+    (paths)     complete, matching,     (bytes, read once: new files are read by a new process)
+                signed by the CA,
                 valid today, with a role
 
 Faults of this side's own files are reported when they are read: the certificate is checked by a handshake with itself,
