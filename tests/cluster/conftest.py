@@ -1,4 +1,4 @@
-"""What tests of harm to real servers have in common. Each module says which cluster its tests share: `shared`."""
+"""Common fixtures of tests that harm real servers. Each module defines the cluster that its tests share: `shared`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Wrong clocks of clients and servers, with real processes: nothing is done twice, nobody is dragged along, and the
-past stays where it was."""
+"""Wrong clocks of clients and servers, with real processes: nothing is executed twice, no other clock follows them, and
+the past does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real processes: column files that are damaged. No client sees it, ksck tells, and the replica is made anew."""
+"""Real processes with damaged column files: no client sees it, ksck reports it, and the replica is replaced."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_damaged_leader_is_no_clients_business(cluster: MiniCluster, statement
 
 
 def test_ksck_goes_on_past_damaged_replicas_and_names_each(cluster: MiniCluster) -> None:
-    """Tables with one replica each: nothing heals before it is looked at, and what is whole can still be read."""
+    """Tables with one replica each: nothing is repaired before the check, and intact ones can still be read."""
     with nyala.connect(cluster.url) as connection:
         for name in ("a", "b", "c"):
             connection.execute(f"CREATE TABLE {name} (k BIGINT PRIMARY KEY, v STRING) REPLICAS 1")
@@ -107,7 +107,7 @@ def test_ksck_goes_on_past_damaged_replicas_and_names_each(cluster: MiniCluster)
 
 
 def test_two_of_three_replicas_are_damaged(cluster: MiniCluster) -> None:
-    """The third is whole: it leads, and the two are made anew from it, one after the other."""
+    """The third is intact: it leads, and the two are copied from it, one after the other."""
     with nyala.connect(cluster.url, deadline=60) as connection:
         connection.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v STRING)")
         connection.execute(f"INSERT INTO t SELECT k, '{'x' * 50}' || k FROM generate_series(0, {ROWS - 1}) AS s(k)")

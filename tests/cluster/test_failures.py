@@ -1,5 +1,5 @@
-"""Real processes under continuous writes: killed, paused, cut off, away for long. Nothing acknowledged is lost, nothing
-happens twice, no session reads backwards, and replicas end alike.
+"""Real processes under continuous writes: killed, paused, partitioned, down for long. No acknowledged write is lost,
+none happens twice, no session reads backwards, and replicas end equal.
 
 The tests share a cluster.
 """
@@ -28,11 +28,11 @@ from nyala.testing import MiniCluster
 pytestmark = pytest.mark.slow
 
 RESUME_SECONDS = 5.0
-"""What the product promises: so soon after a leader's death its tablet takes writes again."""
+"""The product's guarantee: seconds after a leader's death until its tablet accepts writes again."""
 UNSEEN_SECONDS = 2.5
-"""Above the time after which a follower that hears nothing wants to lead."""
+"""Above the time after which a follower without messages campaigns."""
 WIDE_BYTES, WIDE_ROWS = 32 << 10, 20 * 128
-"""80 MiB: a leader keeps 64 MiB of its log for those who lack them, by whole segments of 8 MiB."""
+"""80 MiB: a leader keeps 64 MiB of its log for peers that lack them, by whole segments of 8 MiB."""
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def test_a_leader_is_killed_then_a_follower(cluster: MiniCluster, workload: Work
 
 
 def test_writes_resume_within_five_seconds_of_a_leaders_death(cluster: MiniCluster, one_tablet: Workload) -> None:
-    """No other test asserts how long something takes, since that says something about the machine as well. This is
-    what the product promises, though, and a change that doubled the time would show nowhere else. A busy machine may
-    spoil a measurement, hardly three in a row: the best of up to three deaths counts."""
+    """No other test asserts a duration, since that depends on the machine as well. This one is a guarantee of the
+    product, and a change that doubled the time would show nowhere else. A busy machine may spoil a measurement, hardly
+    three in a row: the best of up to three deaths counts."""
     measured = []
     for _ in range(3):
         leader = cluster.leader("chain")
@@ -111,7 +111,7 @@ def test_a_chain_holds_at_past_moments_though_all_servers_are_killed(cluster: Mi
             workload.wait_writes(80)
             (count,) = connection.execute("SELECT count(*) FROM chain").fetchone()
             moments.append((connection.store.now(), count))
-        # The writers do not stop: each has a row on its way, which is there afterwards or not.
+        # The writers do not stop: each has a row in progress, with an unknown outcome.
         for name in cluster.local.addresses:
             cluster.kill(name)
         cluster.local.start()
@@ -137,7 +137,7 @@ def test_a_server_that_the_log_does_not_reach_back_to_is_copied(cluster: MiniClu
         began = {name: oldest_segment(cluster, name, location.tablet_id) for name in others}
         for start in range(0, WIDE_ROWS, 128):
             ids = range(start, start + 128)
-            noise = [os.urandom(WIDE_BYTES) for _ in ids]  # nothing packs it
+            noise = [os.urandom(WIDE_BYTES) for _ in ids]  # incompressible
             connection.table("wide").upsert(pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(noise)}))
         for name in others:
             cluster.call(name, WorkOnTablet(tablet_id=location.tablet_id, work="flush"), 60.0)
@@ -153,12 +153,12 @@ def test_a_server_that_the_log_does_not_reach_back_to_is_copied(cluster: MiniClu
 
 
 def oldest_segment(cluster: MiniCluster, name: str, tablet_id: str) -> str:
-    """The name of the first file of a replica's log: it begins with an index."""
+    """Returns the name of the first file of a replica's log: it begins with an index."""
     return min(path.name for path in (cluster.directory / name / "tablets" / tablet_id / "wal").iterdir())
 
 
 def copied(cluster: MiniCluster, name: str) -> set[str]:
-    """The tablets that a server says it has copied from another one, ever."""
+    """Returns all tablets that a server's log lists as copied from another one."""
     lines = cluster.local.process(name).log_file.read_text().splitlines()
     return {json.loads(line)["fields"]["tablet"] for line in lines if '"event": "copied"' in line}
 
@@ -167,8 +167,8 @@ def copied(cluster: MiniCluster, name: str) -> set[str]:
 
 
 def test_single_rows_are_linearizable_and_sessions_never_read_backwards(cluster: MiniCluster) -> None:
-    """Reads and writes by key are linearizable, and each row of a scan with READ_LATEST. One with the default read mode
-    shows what its session has written and read, or what came later."""
+    """Reads and writes by key are linearizable, and each row of a scan with READ_LATEST. A scan with the default read
+    mode shows what its session has written and read, or later state."""
     with nyala.connect(cluster.url) as connection:
         connection.execute("CREATE TABLE register (k INT PRIMARY KEY, v BIGINT) DISTRIBUTE BY HASH (k) INTO 2 BUCKETS")
     register = Register(cluster.url)
@@ -177,7 +177,7 @@ def test_single_rows_are_linearizable_and_sessions_never_read_backwards(cluster:
             register.wait_operations(cluster, 150)
             victim = cluster.leader("register", place)
             harm(victim)
-            # So many that they need another leader: half of them are for the victim's tablet.
+            # Enough operations to need another leader: half of them are for the victim's tablet.
             register.wait_operations(cluster, 200)
             cluster.resume(victim)
             cluster.start(victim)
@@ -187,7 +187,7 @@ def test_single_rows_are_linearizable_and_sessions_never_read_backwards(cluster:
 
 
 class Register:
-    """Clients that read and write six rows, each with a clock of its own, and remember what they saw."""
+    """Clients that read and write six rows, each with a clock of its own, and record their operations."""
 
     KEYS = range(6)
 
@@ -214,7 +214,7 @@ class Register:
         assert not self._wrong
 
     def wait_operations(self, cluster: MiniCluster, count: int) -> None:
-        """Return when so many more are done, or begun."""
+        """Returns when this number of further operations are done, or begun."""
         before = len(self.history.operations)
 
         def are_done() -> bool:
@@ -270,7 +270,7 @@ class Register:
 
 @contextmanager
 def unless_retryable() -> Iterator[None]:
-    """The body may end with an error after which nobody knows what happened."""
+    """Context manager whose body may end with an error after which its outcome is unknown."""
     try:
         yield
     except OperationalError as error:

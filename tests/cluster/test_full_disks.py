@@ -1,5 +1,5 @@
-"""Real processes whose disks are full: writes are refused or go elsewhere, and the error says why and where; reads go
-on; no replica is given up for it; when there is space again, all is well in seconds, without a restart."""
+"""Real processes with full disks: writes are refused or go to other servers, and the error names cause and place; reads
+continue; no replica is replaced for it; when there is space again, all recovers in seconds, without a restart."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ksck(cluster: MiniCluster) -> str:
 
 
 def rows(start: int, count: int = 500) -> pa.Table:
-    keys, noise = range(start, start + count), random.Random(start)  # nothing packs it
+    keys, noise = range(start, start + count), random.Random(start)  # incompressible
     return pa.table({"k": pa.array(keys, pa.int64()), "v": [f"{noise.getrandbits(2000):0500x}" for _ in keys]})
 
 
@@ -59,7 +59,7 @@ class Small:
         self.mounted: list[Path] = []
 
     def mount(self) -> None:
-        """Put the servers' directories on file systems of their own; they run again then."""
+        """Mounts the servers' directories on file systems of their own, and restarts the servers."""
         for name, disk in zip(self.cluster.tservers, self.disks):
             self.cluster.stop(name)
             moved = disk.with_name(f"{name}-moved")
@@ -121,10 +121,10 @@ def test_all_disks_are_full(small: tuple[Small, MiniCluster]) -> None:
         with pytest.raises(OperationalError, match=r"disk full: .*(tserver-|127)"):
             for _ in range(200):
                 written += _upsert(table, written)
-        (count,) = connection.execute("SELECT count(*) FROM t").fetchone()  # reads go on
+        (count,) = connection.execute("SELECT count(*) FROM t").fetchone()  # reads continue
         assert written <= count <= written + 500
         assert connection.execute("SELECT k FROM t WHERE k = 77").fetchall() == [(77,)]
-        time.sleep(8)  # twice as long as it takes to count a server as dead
+        time.sleep(8)  # twice the time after which a server counts as dead
         check_nothing_was_given_up(cluster, 6)
         assert "disk full" in ksck(cluster)
         assert connection.execute("SELECT count(*) FROM t").fetchone()[0] >= written
@@ -204,7 +204,7 @@ def shared() -> Iterator[MiniCluster]:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_chain_is_written_while_disks_are_full(cluster: MiniCluster, workload: Workload, count: int) -> None:
-    """Of one, two and all servers: what was acknowledged stays, and writes go on by themselves."""
+    """Of one, two and all servers: acknowledged writes stay, and writes resume by themselves."""
     workload.wait_writes(30)
     chosen = [cluster.leader("chain"), *cluster.followers("chain")][:count]
     for name in chosen:
@@ -220,7 +220,8 @@ def test_a_chain_is_written_while_disks_are_full(cluster: MiniCluster, workload:
 
 @pytest.mark.parametrize("full", [1, 3])
 def test_masters_disks_are_full(full: int) -> None:
-    """DDL says so and where, if no other master with space can lead; reads, rows and the catalog's readers go on."""
+    """DDL reports cause and place, if no other master with space can lead; reads, rows and the catalog's readers
+    continue."""
     with MiniCluster(tservers=3, masters=3, options={"durability": "os"}) as cluster:
         leading = next(name for name in cluster.masters if cluster.call(name, GetStatus()).is_leader)
         chosen = [leading] if full == 1 else list(cluster.masters)

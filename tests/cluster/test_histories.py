@@ -1,4 +1,4 @@
-"""The judge of histories: beside a search through all orders, and by cases that everybody agrees on."""
+"""The checker of histories: compared with a search through all orders, and by undisputed cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(value: Any, start: float, end: float) -> Operation:
         ([write(1, 0, 1), read(None, 2, 3)], False),
         ([write(1, 0, 4), read(None, 1, 2), read(1, 2, 3)], True),
         ([write(1, 0, 4), read(1, 1, 2), read(None, 2.5, 3)], False),  # a read that goes back
-        ([write(1, 0), read(None, 1, 2), read(1, 9, 10)], True),  # never answered, and yet it happened
+        ([write(1, 0), read(None, 1, 2), read(1, 9, 10)], True),  # never answered, and yet executed
         ([write(1, 0), read(1, 1, 2), read(None, 9, 10)], False),
         ([write(1, 0, 3), write(2, 1, 4), read(2, 5, 6), read(1, 7, 8)], False),
         ([read(7, 0, 1), write(7, 2, 3)], False),  # from the future
@@ -57,7 +57,7 @@ def test_a_session_reads_what_it_has_written() -> None:
 
 
 def by_brute_force(operations: list[Operation]) -> bool:
-    """Every choice of unanswered writes, in every order."""
+    """Checks every choice of unanswered writes, in every order."""
     known = [o for o in operations if o.is_known]
     unknown = [o for o in operations if not o.is_known]
     for count in range(len(unknown) + 1):

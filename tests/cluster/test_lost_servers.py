@@ -1,4 +1,4 @@
-"""Real processes: servers whose directories are lost. One that comes back empty, and two of three that never do."""
+"""Real processes: servers whose directories are lost. One returns empty, and two of three never return."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def servers(cluster: MiniCluster) -> list[NamedServer]:
 
 
 def lose(cluster: MiniCluster, name: str) -> None:
-    """Kill a server and lose its directory."""
+    """Kills a server and deletes its directory."""
     cluster.kill(name)
     shutil.rmtree(cluster.directory / name)
 
@@ -62,7 +62,7 @@ def test_a_server_that_comes_back_empty_takes_the_place_of_the_one_before(own: M
 
 @pytest.mark.parametrize("called", ["id", "address", "name"])
 def test_what_is_lost_for_good_is_told_and_can_be_told_to_leave(own: MiniCluster, called: str) -> None:
-    """The only replica of a table was on the server: nothing can be made anew, and ksck tells the truth of that."""
+    """The only replica of a table was on the server: nothing can be copied, and ksck reports that."""
     with nyala.connect(own.url) as connection:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 1")
         name = own.leader("t")

@@ -1,4 +1,4 @@
-"""Servers that join, leave, or stay away for good, under continuous writes: replicas move, and no client notices.
+"""Servers that join, leave, or never return, under continuous writes: replicas move, and no client notices.
 
 The tests share a cluster that grows.
 """

@@ -1,11 +1,11 @@
-"""Random schedules of whatever goes wrong with servers, disks, files and clocks, while programs write and read:
-what was acknowledged stays, and all heals by itself, without a restart of what was not killed.
+"""Random schedules of faults of servers, disks, files and clocks, while programs write and read: acknowledged writes
+stay, and everything recovers by itself, without a restart of any server that was not killed.
 
-NYALA_FAULT_SEEDS=20        run so many schedules, of the seeds from 1 on
+NYALA_FAULT_SEEDS=20 run this number of schedules, of the seeds from 1 on
 
-What each part would have found:
+The bugs that each part would have found:
 
-    full disks     a data directory that met ENOSPC was retired for ever: replicas stay FAILED, voters are given up
+    full disks     a data directory that met ENOSPC was retired for ever: replicas stay FAILED, voters are replaced
     damaged files  a leader whose column file is damaged stayed leader, and readers got CorruptionError
     poison         one client whose clock is hours ahead moved all servers: reads as of the true time miss rows
                    (`Workload.poisoned`)
@@ -42,7 +42,7 @@ class Faults:
         self._chance = random.Random(seed)
 
     def run(self) -> None:
-        """All kinds of faults, in an order of this seed; all that heals by itself does so in between."""
+        """All kinds of faults, in an order of this seed; passing ones end in between."""
         kinds: list[Callable[[], None]] = [
             self.full_disks,
             self.all_disks_full,
@@ -59,7 +59,7 @@ class Faults:
             self._workload.wait_writes(20)
 
     def _is_whole(self) -> bool:
-        """Every tablet has three replicas that run and vote, and no replica is given up."""
+        """True if every tablet has three replicas that run and vote, and no replica is replaced."""
         reports = [r for name in self._cluster.tservers for r in self._cluster.call(name, ReportTablets()).tablets]
         voters = {r.tablet_id: len(r.configuration.voters) for r in reports if r.is_serving}
         running = [r for r in reports if r.state == "RUNNING"]
@@ -120,7 +120,7 @@ def test_nothing_is_lost_and_all_heals(seed: int) -> None:
         stop, wrong = threading.Event(), []
 
         def scan() -> None:
-            """Reads of whole rows: a damaged file is no client's business."""
+            """Reads whole rows: a damaged file must not reach any client."""
             with nyala.connect(alias(cluster.url, 3), deadline=60) as connection:
                 while not stop.wait(0.2):
                     try:

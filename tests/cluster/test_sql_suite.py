@@ -1,4 +1,4 @@
-"""The SQL tests, written for an embedded store, run once more with their stores on a cluster of three servers."""
+"""The SQL tests, written for an embedded store, repeated with their stores on a cluster of three servers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PARTS = {
         "shell/test_golden.py",
     ),
 }
-"""Of modules whose other tests have tables of their own without a store, those that have one."""
+"""Of modules whose other tests have their own tables without a store, those that have one."""
 LEFT_OUT = ("driver/statements/test_hidden_key.py::test_it_holds_a_bag_of_rows",)
 """Long, and about a directory."""
 
@@ -65,7 +65,7 @@ LEFT_OUT = ("driver/statements/test_hidden_key.py::test_it_holds_a_bag_of_rows",
 def test_sql_is_the_same_on_a_cluster(part: str) -> None:
     # No second level of workers, and one cluster for all: a process of its own.
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "cluster_store", "-p", "no:randomly", "-q"]
-    # pytest takes names of what to leave out from its root.
+    # pytest takes names of tests to leave out from its root.
     command += [f"--deselect={(TESTS / test).relative_to(TESTS.parent)}" for test in LEFT_OUT]
     run = subprocess.run(
         [*command, *(str(TESTS / test) for test in PARTS[part])],

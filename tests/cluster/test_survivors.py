@@ -1,4 +1,4 @@
-"""Real processes: what one replica does for readers when the others of its tablet are gone."""
+"""Real processes: the service of one replica for readers when the others of its tablet are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nyala cluster` and `nyala tablet`, from an empty directory to a stopped cluster, as somebody types them."""
+"""`nyala cluster` and `nyala tablet`, from an empty directory to a stopped cluster, as a user types them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process: what it says, if its exit status is the one that is expected."""
+    """Runs a command in this process; returns its output, after checking its exit status."""
 
     def run(*words: str, status: int = 0) -> str:
         capsys.readouterr()
@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def run_alone(*words: str) -> str:
-    """The same in a process of its own, which servers that it starts outlive."""
+    """The same in a process of its own, which does not end the servers that it starts."""
     done = subprocess.run(
         [sys.executable, "-m", "nyala", *words], capture_output=True, text=True, check=False, timeout=180
     )

@@ -1,4 +1,4 @@
-"""What ksck says of a cluster, for every way in which one can be ill."""
+"""Findings of ksck for every kind of fault of a cluster."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ LEARNER = (*PEERS, Peer("d", "d:1", PeerRole.PRE_VOTER))
         ({"a": report(), "b": report(), "c": report()}, PEERS, Health.UNAVAILABLE, "no replica leads"),
         ({"a": report(leads=True)}, PEERS, Health.UNAVAILABLE, "b:1 is missing"),
         (WHOLE | {"b": report(leads=True)}, PEERS, Health.CONFLICT, "2 replicas lead in one term"),
-        (WHOLE | {"b": report(leads=True, term=2)}, PEERS, Health.HEALTHY, ""),  # it has not heard of its successor yet
+        # it has not received a message of its successor yet
+        (WHOLE | {"b": report(leads=True, term=2)}, PEERS, Health.HEALTHY, ""),
     ],
 )
 def test_tablets(reports: dict[str, TabletReport], peers: tuple[Peer, ...], health: Health, reason: str) -> None:
@@ -100,7 +101,7 @@ def test_servers() -> None:
 
 
 class Answers:
-    """Channels to replicas that answer a `ChecksumTablet` with these, or raise them."""
+    """Channels to replicas that reply to a `ChecksumTablet` with these, or raise them."""
 
     def __init__(self, answers: dict[str, ChecksumReply | Exception]):
         self._answers = answers

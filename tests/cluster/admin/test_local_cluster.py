@@ -1,4 +1,4 @@
-"""What a local cluster decides before any of its servers runs."""
+"""Decisions of a local cluster before any of its servers runs."""
 
 from __future__ import annotations
 

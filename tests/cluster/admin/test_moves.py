@@ -1,4 +1,4 @@
-"""Moving leaders and emptying servers: what is refused, and with which words; over a cluster that is a few records."""
+"""Moving leaders and emptying servers: refusals and their messages, over a cluster of a few records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def entry() -> Iterator[Any]:
 
 @dataclass
 class Cluster:
-    """Its channels, too. `on_step_down` is what a leader does that is asked to step down."""
+    """Records with channels. `on_step_down` is a leader's reaction to a request to step down."""
 
     entry: Any
     servers: str = "abc"
@@ -236,7 +236,7 @@ LED = ServersReply(tservers=(), masters=())
 
 
 class Answers:
-    """Channels to masters, each with its answer or error; `asked` are the addresses in the order of calls."""
+    """Channels to masters, each with its reply or error; `asked` are the addresses in the order of calls."""
 
     def __init__(self, **answers: Reply | Exception):
         self.answers = answers

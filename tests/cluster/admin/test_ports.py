@@ -1,4 +1,4 @@
-"""Ports for servers: none that is another's, or that the system may give to an outgoing connection."""
+"""Ports for servers: none that is in use, or that the system may assign to an outgoing connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebalancing: whatever the cluster, the moves end, keep replicas apart and leave servers even, leaders too."""
+"""Rebalancing of any cluster: the moves end, keep replicas apart and leave servers even, including leaders."""
 
 from __future__ import annotations
 

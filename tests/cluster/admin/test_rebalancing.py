@@ -1,4 +1,5 @@
-"""Moves of a rebalance: several at once, those of one tablet in order, each told, and an end whatever fails."""
+"""Moves of a rebalance: several at once, those of one tablet in order, each reported, and an end in spite of
+failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and views as a client knows them; connecting; processes."""
+"""Cached tables and views of a client; connecting; processes."""
 
 from __future__ import annotations
 

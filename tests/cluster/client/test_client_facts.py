@@ -1,4 +1,4 @@
-"""Statistics and descriptions, put together from many tablets."""
+"""Statistics and descriptions, merged from many tablets."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_distinct_values_add_up_where_tablets_have_none_in_common():
     assert merged_statistics(TABLE, [*apart, unknown]).columns["v"].distinct_count is None
 
 
-# ---- asking ----------------------------------------------------------------------------------------------------------
+# ---- calls -----------------------------------------------------------------------------------------------------------
 
 
 def test_statistics_are_the_whole_tables(client, table, cluster):

@@ -1,4 +1,4 @@
-"""Bulk loads into a cluster: all or nothing, as far as one client can see to it."""
+"""Bulk loads into a cluster: all or nothing, as far as one client can ensure it."""
 
 from __future__ import annotations
 

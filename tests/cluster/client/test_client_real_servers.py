@@ -1,4 +1,4 @@
-"""The client with real servers: what it does when they are killed while it reads, and its options."""
+"""The client with real servers: servers that are killed during reads, and its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nyala.testing import MiniCluster
 
 ROWS = 300_000
 PAD = "." * 120
-"""So that a scan is more than what the network holds ready."""
+"""Larger than the network's buffers."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_paused_server_does_not_stop_its_readers_and_writers(cluster: MiniClus
         table = connection.store.table("t")
         tablet_id = connection.store.scan_tokens(table, ScanSpec(()))[0].tablet_id
         locations = connection.store._locations  # type: ignore[attr-defined]
-        # A tablet may be between two leaders, if the servers were slow just now.
+        # A tablet may be between two leaders, if the servers were slow.
         while not (leader := locations.get(tablet_id, table.id).leader):
             locations.invalidate(tablet_id)
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Scans through the client: one time for all tablets, and servers that die in the middle."""
+"""Scans through the client: one timestamp for all tablets, and servers that die in the middle."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def token_of(client: Client, table: Table, spec: ScanSpec) -> ScanToken:
 
 
 def die_after(cluster: FakeCluster, batches: int, kill: bool = True) -> None:
-    """The server of the first stream dies when so many batches have been read; or only the stream breaks."""
+    """Kills the server of the first stream after a number of batches; or breaks only the stream."""
     victims: list[FakeStream] = []
 
     def fault(address: str, request: Any, when: str) -> None:
@@ -198,7 +198,7 @@ def test_without_a_master_neither_plans_nor_scans_wait_longer_than_they_say(
     make_client: Callable[..., Client], cluster: FakeCluster, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (token,) = make_client().scan_tokens(table, ScanSpec(("k",)))
-    client = make_client(deadline=30.0)  # which does not know yet where the tablet is
+    client = make_client(deadline=30.0)  # which does not have the tablet's location yet
     cluster.faults.append(once(methods.LocateTablets, errors.ServerUnavailable("it is away"), times=1 << 30))
     clock = VirtualTime()
     monkeypatch.setattr(retry, "time", clock)
@@ -229,7 +229,7 @@ def test_what_was_asked_for_and_is_not_read_is_given_up_at_the_server(client, cl
     cluster.first_batches = 1
     first, second, *others = client.scan_all(tokens, [ScanCounters() for _ in tokens])
     assert len(values(first, 0)) > 0
-    next(second)  # a little is held back until all of it is here: it has ended at the server
+    next(second)  # a little is held back until it is complete: it has ended at the server
     cluster.first_batches = 100
     whole = client.scan_all(tokens[:1], [ScanCounters()])
     for scan in (second, *others, *whole):
@@ -241,7 +241,7 @@ def test_what_was_asked_for_and_is_not_read_is_given_up_at_the_server(client, cl
 
 
 def wait_closed(cluster: FakeCluster, wanted: set[str]) -> None:
-    """Return when these scans have been given up, and no others."""
+    """Returns when these scans have been cancelled, and no others."""
     end = time.monotonic() + 30
     while {request.scanner for _, request in cluster.requests(methods.CloseScanner)} != wanted:
         assert time.monotonic() < end, "a scan was left at its server, or one was given up that had ended"
@@ -304,7 +304,7 @@ def test_a_beginning_that_fails_is_tried_again(client, table, cluster, error):
 def test_answers_that_say_not_yet_are_no_progress(
     client: Client, table: Table, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tablet that has lost its majority: its servers answer that it takes a while, and then that they cannot."""
+    """A tablet that has lost its majority: its servers reply that it takes a while, and then that they cannot."""
     cluster.first_batches = 0
     clock = VirtualTime()
     asked = itertools.count()
@@ -332,7 +332,7 @@ def test_an_error_of_the_data_ends_a_beginning(client, table, cluster):
 
 @pytest.mark.parametrize("held", [0, 64 << 20])
 def test_a_server_that_dies_behind_its_answer(client, table, cluster, held):
-    """The stream that is to go on finds nobody."""
+    """The stream that should resume finds no server."""
     cluster.first_batches = 4
 
     def fault(address: str, request: Any, when: str) -> None:
@@ -394,7 +394,7 @@ def test_a_silent_server_is_given_up(client, table, cluster, monkeypatch):
     assert cluster.requests(methods.GetStatus)
 
 
-# ---- time ------------------------------------------------------------------------------------------------------------
+# ---- timestamps------------------------------------------------------------------------------------------------------
 
 
 def test_all_tokens_read_at_one_time_above_all_writes(client, table):
@@ -445,7 +445,7 @@ def test_the_past_is_read_at_any_replica_and_the_present_at_the_leader(make_clie
 
 
 def test_a_reader_of_the_present_follows_a_leader_that_has_handed_over(make_client, table, cluster):
-    """The one of before answers still, but what is new it has half a heartbeat later; so it tells who leads now."""
+    """The former leader still responds, but gets new rows half a heartbeat later; so it names the present leader."""
     client = make_client()
     (tablet,) = (token.tablet_id for token in client.scan_tokens(table, ScanSpec(())))
     before = cluster.leader(tablet)

@@ -1,4 +1,4 @@
-"""Writes through the client: the same answers as the embedded store, exactly once whatever gets lost on the way."""
+"""Writes through the client: the same results as the embedded store, exactly once whatever messages are lost."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def some(keys: list[int], **columns: Any) -> pa.RecordBatch:
 
 
 def told(result: Any) -> tuple[int, list[tuple[int, str, str]]]:
-    """What a write's result says, but for its time."""
+    """The content of a write's result, except its timestamp."""
     return result.applied, [(e.row, type(e.error).__name__, str(e.error)) for e in result.errors]
 
 

@@ -1,4 +1,4 @@
-"""A statement has one deadline for all of its requests: it waits no longer in all for servers that do not answer."""
+"""A statement has one deadline for all of its requests: its total wait for unresponsive servers is limited."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from nyala.model.waiting_time import WaitingTime, as_statement, carried, current
 
 DEADLINE = 0.8
 STALL = 0.5
-"""One request alone gets through."""
+"""A single request passes within it."""
 
 
 class Stall:
-    """Each request of another kind, or about another tablet, is refused for a while when it comes first."""
+    """Refuses the first attempts of each request of another kind, or about another tablet, for a while."""
 
     def __init__(self) -> None:
         self._first: dict[Any, float] = {}
@@ -45,7 +45,7 @@ class Stall:
 @pytest.fixture
 def connection(cluster: FakeCluster, make_client: Callable[..., Client]) -> Any:
     client = make_client(deadline=DEADLINE)
-    client.runs_fragments = True  # what a session takes for a store with servers, though these evaluate none
+    client.runs_fragments = True  # the setting of a session over servers, though these evaluate none
     session = Session(client, threads=2)
     client.runs_fragments = False
     found = Connection(SharedStore(client, None, {}), session)
@@ -79,7 +79,7 @@ def test_all_requests_of_a_statement_share_its_deadline(
     with pytest.raises((errors.DeadlineExceeded, errors.PartlyWritten), match=r"waits for servers in all|within"):
         connection.execute(statement).fetchall()
     texts = statement.count(";") + 1
-    assert time.monotonic() - began < texts * DEADLINE + 1.5  # 3.3 s where each request has a deadline of its own
+    assert time.monotonic() - began < texts * DEADLINE + 1.5  # 3.3 s if each request had a deadline of its own
     cluster.faults.clear()
     assert connection.execute("SELECT count(*) FROM u").fetchone() == (1,)
 

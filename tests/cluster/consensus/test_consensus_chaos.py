@@ -1,4 +1,4 @@
-"""Writers at work while servers lose power, are stopped and are cut off: what was acknowledged is there once, in the
+"""Concurrent writers while servers lose power, are stopped and partitioned: acknowledged entries exist once, in the
 same order everywhere."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nyala.storage.files.memory_filesystem import FaultyFileSystem
 
 
 class Writer:
-    """Writes numbered bodies to whoever leads; keeps account of what was acknowledged."""
+    """Writes numbered bodies to the leader; records the acknowledged ones."""
 
     def __init__(self, group: Group, name: str):
         self.acknowledged: list[bytes] = []
@@ -36,7 +36,7 @@ class Writer:
             try:
                 leader.replica.write(body, time.monotonic() + 0.5)
             except OperationalError:
-                continue  # it may be there, or not
+                continue  # its outcome is unknown
             self.acknowledged.append(body)
 
     def stop(self) -> None:

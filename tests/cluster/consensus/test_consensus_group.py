@@ -1,4 +1,4 @@
-"""Three servers in one process: who leads, what is committed, what survives."""
+"""Three servers in one process: leadership, commits, recovery."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_entries_of_a_leader_that_lost_its_place_may_be_committed_after_all() ->
     with Group() as group:
         old = group.leader()
         followers = group.others(old)
-        # The entry arrives, the answers do not: the leader does not learn that it is with a majority.
+        # The entry arrives, the responses do not: the leader does not learn that a majority has it.
         deliver = group.network.deliver
 
         def one_way(sender: Peer, peer: Peer, batch: object) -> None:
@@ -255,8 +255,8 @@ def test_a_leader_whose_disk_fails_lets_its_waiters_know() -> None:
 
 @pytest.mark.parametrize("full", [("leader",), ("follower",), ("leader", "follower"), ("leader", "follower", "other")])
 def test_a_full_disk_is_a_passing_state(full: tuple[str, ...]) -> None:
-    """What cannot be written is not acknowledged; a majority with space goes on; nothing fails, and all is healed when
-    there is space again, elections in between included."""
+    """Unwritten entries are not acknowledged; a majority with space continues; nothing fails, and everything recovers
+    when there is space again, including after elections."""
     with Group() as group:
         disks: dict[str, FaultyFileSystem] = {}
         for server in list(group.running):
@@ -277,11 +277,11 @@ def test_a_full_disk_is_a_passing_state(full: tuple[str, ...]) -> None:
             assert not ticket.is_decided
             assert leader.replica.error is None
             if len(full) == 3:
-                assert leader.consensus.is_serving  # reads go on
+                assert leader.consensus.is_serving  # reads continue
                 leader.consensus.check_can_serve(leader.clock.now())
         for disk in disks.values():
             disk.heal()
-        # Its term cannot be written while it is full, so that somebody else may lead by now.
+        # Its term cannot be written while the disk is full, so another peer may lead by now.
         eventually(lambda: ticket.is_decided)
         group.write(b"third")
         expected = [b"first", b"second", b"third"] if ticket.error is None else [b"first", b"third"]

@@ -1,4 +1,4 @@
-"""What a peer makes durable, and when: term and vote before they are told, results beside the rows they belong to."""
+"""Durability of a peer's state: term and vote before they are sent, results with the rows they belong to."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_vote_is_durable_before_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
             update(file, **changes)
 
         def is_held() -> bool:
-            """All know one leader's term, and none later is durable."""
+            """True if all have one leader's term, and no later one is durable."""
             held_above[0] = group.leader().consensus.status().term
             if {server.consensus.status().term for server in group.running} == {held_above[0]}:
                 return True

@@ -1,4 +1,4 @@
-"""A follower leaves committed entries for a moment, unless somebody waits for them. The moment lasts an hour here."""
+"""A follower delays committed entries for a moment, unless a caller waits for them. The moment lasts an hour here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def soon() -> float:
 
 
 def _lagging(group: Group, leader: Server, index: int) -> list[Server]:
-    """The followers, which know that the entry is committed, and have not applied it."""
+    """Returns the followers that know the entry as committed, and have not applied it."""
     followers = group.others(leader)
     for server in followers:
         eventually(lambda server=server: server.consensus.status().commit_index >= index, "word of the commit")

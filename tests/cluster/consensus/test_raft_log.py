@@ -38,7 +38,7 @@ def entry(index: int, term: int = 1, size: int = 100, kind: EntryKind = EntryKin
 
 
 def contents(log: RaftLog) -> list[Entry]:
-    """Everything, read in pieces."""
+    """Returns all entries, read in pieces."""
     found: list[Entry] = []
     while (first := log.base_index + 1 + len(found)) <= log.last_index:
         found += log.entries(first, log.last_index, 700)
@@ -46,7 +46,7 @@ def contents(log: RaftLog) -> list[Entry]:
 
 
 class Model:
-    """What a log must hold, and what a crash may leave of it."""
+    """The expected content of a log, before and after a crash."""
 
     def __init__(self) -> None:
         self.base = (0, 0)
@@ -87,7 +87,7 @@ class Model:
         assert log.term(self.last + 1) is None and log.term(self.base[0] - 1) is None
 
     def adopt(self, log: RaftLog) -> None:
-        """After a crash: what was durable is there, what else is there was appended once."""
+        """After a crash: durable entries exist, and every other one was appended once."""
         found = contents(log)
         kept = self.durable - self.base[0]
         assert found[:kept] == self.entries[:kept]
@@ -105,7 +105,7 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 10**6)), 
 
 @settings(max_examples=150, deadline=None)
 @given(operations=OPERATIONS, syncs=st.booleans())
-@example(  # an empty segment that recovery removed came back with a crash, behind entries that were cut off meanwhile
+@example(  # an empty segment that recovery removed reappeared with a crash, after entries that were truncated meanwhile
     operations=[("append", 0), ("persist", 22679), ("truncate", 1), ("persist", 0), ("crash", 1)], syncs=False
 )
 def test_model(operations: list[tuple[str, int]], syncs: bool) -> None:
@@ -310,7 +310,8 @@ def test_a_disk_that_was_full_is_written_again_and_nothing_is_called_durable_bef
 
 
 def test_entries_that_a_failed_sync_may_have_lost_are_a_failure() -> None:
-    """With durability "os" they are written and not synced; those that memory has no more cannot be written again."""
+    """With durability "os" they are written and not synced; entries that memory no longer has cannot be written
+    again."""
     fs = FaultyFileSystem(new_file_system())
     log = open_log(fs, syncs=False, cache_bytes=1000)
     log.append([entry(n) for n in range(1, 60)])

@@ -1,4 +1,4 @@
-"""The catalog in memory is what its rows say, after every change and after every restart."""
+"""The catalog in memory equals its rows, after every change and after every restart."""
 
 from collections.abc import Sequence
 from dataclasses import fields

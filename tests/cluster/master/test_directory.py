@@ -86,7 +86,7 @@ def test_the_highest_committed_configuration_wins() -> None:
     assert seen.configuration.index == 7
     seen = seen.reported("a", report(peers=("a", "b", "d"), index=9, commit=9))
     assert seen.configuration == configuration("a", "b", "d", index=9)
-    # A copy that is on its way knows nothing.
+    # A copy in progress has no configuration yet.
     assert seen.reported("d", report(state="COPYING", peers=(), index=99)).configuration.index == 9
 
 
@@ -104,7 +104,7 @@ def test_the_leader_of_the_highest_term_is_it() -> None:
     assert (seen.leader, seen.term, seen.schema_version) == ("", 3, -1)
     seen = seen.reported("b", report(term=3, role="LEADER"))
     assert (seen.leader, seen.is_serving) == ("b", True)
-    # It gave up in its own term.
+    # It stepped down in its own term.
     seen = seen.reported("b", report(term=3))
     assert seen.leader == ""
     assert seen.reported("b", report(term=3, role="LEADER")).removed("b").leader == ""

@@ -1,4 +1,4 @@
-"""DDL, its repetition, and masters that die in the middle of it: over fake tablet servers and rows in memory."""
+"""DDL, its retries, and masters that die in the middle of it: over fake tablet servers and rows in memory."""
 
 import random
 import threading
@@ -84,7 +84,7 @@ class MemoryRows:
         """"before" or "after": a write fails, without effect or with it."""
 
     def of(self) -> "MasterRows":
-        """The rows as a new master sees them, which leads from now on."""
+        """The rows as a new master reads them, which leads from now on."""
         self.term += 1
         self.leader = rows = MasterRows(self, self.term)
         return rows
@@ -333,7 +333,7 @@ def test_a_server_that_was_away_deletes_what_was_dropped(world: World) -> None:
 
 
 def test_replicas_that_nobody_knows_are_left_alone(world: World) -> None:
-    """Of a table with a number that this cluster has not given yet: nothing tells that it was dropped."""
+    """Of a table with a number that this cluster has not assigned yet: there is no record that it was dropped."""
     world.create()
     tablet = world.tservers.tablets["t000001-p0000"]
     with world.tservers.lock:
@@ -342,7 +342,7 @@ def test_replicas_that_nobody_knows_are_left_alone(world: World) -> None:
             world.tservers.tablets[stranger] = alien
     world.drop("t")
     eventually(lambda: not world.tservers.of("t"))
-    # That of the dropped table goes with it, whatever its number.
+    # The replica of the dropped table is deleted with it, whatever its number.
     eventually(lambda: list(world.tservers.of("alien")) == ["t000009-p0000"])
 
 
@@ -429,7 +429,7 @@ def test_alter_goes_on_with_another_master(world: World) -> None:
     steps = (AddRangePartition(RangePartition((20,), (30,))), DropRangePartition(RANGES[0]))
     with pytest.raises(DeadlineExceeded, match="2 of 2 tablets"):
         world.alter("t", *steps, call=call, seconds=0.3)
-    # Rows of the dropped range are there until the others know that it is dropped.
+    # Rows of the dropped range stay until the others have the version without it.
     assert world.tservers.tablets["t000001-p0000"].replicas == set("abc")
     world.restart()
     for server in world.tservers.servers.values():
@@ -452,7 +452,7 @@ def test_drop_goes_on_with_another_master(world: World) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_write_that_failed_is_looked_up(world: World, when: str) -> None:
-    """The write of a change fails, and nobody knows whether it is durable: the next call sees what is."""
+    """The write of a change fails, and its outcome is unknown: the next call reads it."""
     failing = {"table"}
 
     def fail(change: Change) -> str:
@@ -498,7 +498,7 @@ def test_create_with_a_server_down_is_served_by_the_others(world: World) -> None
     assert world.locate(reply).tablets[0].leader in ("a", "b")
     world.tservers.servers["c"].is_up = True
     eventually(lambda: world.tservers.of("t") == {"t000001-p0000": {"a", "b", "c"}})
-    # It has copied the data: an empty voter is not made once a leader has served.
+    # It has copied the data: an empty voter is not created once a leader has served.
     assert not any(isinstance(order, CreateTablet) for order in world.tservers.servers["c"].orders)
 
 

@@ -244,7 +244,7 @@ def test_followers_name_the_leader(clusters: Callable[..., Cluster]) -> None:
     cluster = clusters(masters=3)
 
     def named() -> bool:
-        """Whether everyone names the leader of the moment: one may have been elected without the third's vote."""
+        """True if all masters name the current leader: one may have been elected without the third's vote."""
         leader = cluster.leader()
         told: ServersReply = cluster.ask(ListServers())
         beat = Heartbeat(server=cluster.tservers.servers["ts0"].peer, sequence=1, is_full=True)

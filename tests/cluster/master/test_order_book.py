@@ -33,7 +33,7 @@ def test_what_is_not_wanted_any_more_is_forgotten() -> None:
     book = OrderBook(random.Random(0))
     book.take([DELETE], 0.0)
     assert book.take([], 0.0) == []
-    assert len(book) == 1  # it is on its way
+    assert len(book) == 1  # it is in progress
     book.failed(DELETE, 0.0)
     assert book.take([], 0.0) == []
     assert len(book) == 0

@@ -41,7 +41,7 @@ def view(
     may_shrink: bool = True,
     silent: str = "",
 ) -> ClusterView:
-    """A cluster with one tablet; the configuration has index 7, replicas `outside` it know that of index 5."""
+    """A cluster with one tablet; the configuration has index 7, replicas `outside` it have that of index 5."""
     told = configuration(*peers, index=7)
     reports = {}
     for peer in told.peers:
@@ -99,12 +99,12 @@ def orders(cluster: ClusterView) -> list[str]:
         (view(["a", "b", "c"], dead="c"), ["add d at a"]),
         (view(["a", "b", "c", "+d"], dead="c"), []),
         (view(["a", "b", "c", "d"], dead="c"), ["remove c at a"]),
-        # nobody else is there: the dead one may come back
+        # no other server exists: the dead one may return
         (view(["a", "b", "c"], servers="abc", dead="c"), []),
-        # the raft configuration has shrunk by itself; the dead server's replica is not in it any more
+        # the Raft configuration has shrunk; the dead server's replica is not in it any more
         (view(["a", "b"], servers="abc", dead="c"), []),
         (view(["a", "b"], servers="abc"), ["add c at a"]),
-        # it came back before it was replaced: one too many, the copy goes on, then the fullest goes
+        # it returned before it was replaced: one too many, the copy continues, then the fullest server's is removed
         (view(["a", "b", "c", "+d"]), []),
         (view(["a", "b", "c", "d"], may_shrink=False), []),
         (view(["a", "b", "c", "d"]), ["remove d at a"]),
@@ -114,22 +114,22 @@ def orders(cluster: ClusterView) -> list[str]:
         # no leader, no change
         (view(["a", "b", "c"], dead="c", leader=""), []),
         (view(["a", "b", "c"], dead="a", leader="a"), []),
-        # a replica failed: elsewhere, or anew at the same server
+        # a replica failed: created on another server, or again on the same one
         (view(["a", "b", "c"], failed="c"), ["add d at a"]),
         (view(["a", "b", "c"], servers="abc", failed="c"), ["remove c at a"]),
         (view(["a", "b"], servers="abc", outside="c"), ["delete at c up to 7"]),
         (view(["a", "b"], servers="abc", outside="c", tombstoned="c"), ["add c at a"]),
         # two failed of three: no majority is left to risk
         (view(["a", "b", "c"], servers="abc", failed="bc"), []),
-        # but those whose data are damaged still vote: one after the other is made anew
+        # but those with damaged data still vote: they are replaced one after the other
         (view(["a", "b", "c"], servers="abc", damaged="bc"), ["remove b at a"]),
         (view(["a", "c"], servers="abc", damaged="c"), ["add b at a"]),
         (view(["a", "b", "c"], servers="abcd", damaged="bc"), ["add d at a"]),
         (view(["a", "b", "c"], servers="abc", damaged="b", dead="c"), []),
-        # never fewer voters than a majority of what the table wants
+        # never fewer voters than a majority of what the table needs
         (view(["a", "b"], servers="ab", failed="b"), []),
         (view(["a", "b"], servers="ab", damaged="b"), []),
-        # a server leaves: like a dead one, and the leader hands over
+        # a server leaves: like a dead one, and the leader transfers leadership
         (view(["a", "b", "c"], leaving="a"), ["add d at a"]),
         (view(["a", "b", "c", "d"], leaving="a"), ["lead b at a"]),
         (view(["a", "b", "c", "d"], leaving="a", leader="b"), ["remove a at b"]),
@@ -147,7 +147,7 @@ def orders(cluster: ClusterView) -> list[str]:
         # creation, alteration
         (view(["a", "b", "c"], created=False, silent="bc", leader=""), ["create at b", "create at c"]),
         (view(["a", "b", "c"], created=False, silent="bc", leader="", dead="c"), ["create at b"]),
-        # the first peer's replica is made when others can elect it, or nobody else can be made
+        # the first peer's replica is created when others can elect it, or no other can be created
         (view(["a", "b", "c"], created=False, silent="abc", leader=""), ["create at b", "create at c"]),
         (view(["a", "b", "c"], created=False, silent="ac", leader=""), ["create at c", "create at a"]),
         (view(["a", "b", "c"], created=False, silent="abc", leader="", dead="bc"), ["create at a"]),
@@ -216,7 +216,7 @@ events = st.lists(
 
 
 def befall(model: ModelCluster, event: str, number: int) -> None:
-    """Something happens, unless a tablet would lose its majority for good by it."""
+    """Applies an event, unless a tablet would permanently lose its majority by it."""
     servers = list(model.servers.values())
     server, tablet = servers[number % len(servers)], list(model.tablets.values())[number % len(model.tablets)]
     had = {t.id for t in model.tablets.values() if model.has_majority(t)}
@@ -249,8 +249,8 @@ def befall(model: ModelCluster, event: str, number: int) -> None:
 def test_clusters_are_repaired_and_never_harmed(
     model: ModelCluster, happenings: list[tuple[str, int]], seed: int
 ) -> None:
-    """Whatever happens between the rounds, no order does harm (the model says so); and once nothing happens any more,
-    every tablet has its replicas at live servers that stay, and there are no others."""
+    """No order does harm (as the model checks), whatever happens between the rounds. Once the events end, every tablet
+    has its replicas at live servers that stay, and there are no others."""
     rng = random.Random(seed)
     for event, number in [("nothing", 0), *happenings]:
         befall(model, event, number)
@@ -324,7 +324,7 @@ def test_nothing_is_replaced_while_most_replicas_do_not_work(
 
 
 def test_the_brake_holds_back_repairs_alone() -> None:
-    """New tables are made, dropped ones deleted and altered ones altered; when it is over, repairs begin."""
+    """New tables are created, dropped ones deleted and altered ones altered; after that, repairs begin."""
     cluster = many(20, dead="ab")
     made = view(["c", "d", "e"], servers="abcdef", dead="ab", leader="", silent="cde", created=False)
     cluster = replace(

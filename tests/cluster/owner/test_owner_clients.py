@@ -1,4 +1,5 @@
-"""Clients of an owner at work: plans whose parts run there, many at once, broken streams, owners that come and go."""
+"""Clients of an embedded server: plans whose parts run there, many at once, broken streams, servers that start and
+stop."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def test_plans_that_run_in_part_at_the_owner_give_what_embedded_ones_give(loaded
     assert len(rows) == len(expected) > 0
     for row, other in zip(rows, expected):
         for value, same in zip(row, other, strict=True):
-            # The order in which parts are added is nobody's promise.
+            # The order of addition is not specified.
             assert value == (pytest.approx(same, rel=1e-9) if isinstance(same, float) else same)
 
 
@@ -98,7 +99,7 @@ def test_the_past_and_its_changes_are_the_same_from_both_sides(owned):
 
 
 def test_everybody_sees_what_was_acknowledged_before(owned):
-    """Whoever wrote it, and whoever looks: clients of their own clocks, and the owner's own connection."""
+    """For all writers and readers: clients with their own clocks, and the connection of the serving process."""
     sides = [owned.connection(), owned.connection(), owned.embedded()]
     sides[0].execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
     for number in range(60):
@@ -109,7 +110,7 @@ def test_everybody_sees_what_was_acknowledged_before(owned):
 
 
 def test_many_write_and_scan_at_once(owned):
-    """Sums that every transaction keeps: rows are moved by whole batches, and each scan is of one moment."""
+    """Sums that every transaction keeps: rows are moved by whole batches, and each scan is of one timestamp."""
     owned.connection().execute("CREATE TABLE t (k INT PRIMARY KEY, v INT) PARTITION BY HASH (k) INTO 3 BUCKETS")
     owned.embedded().table("t").insert([(k, 0) for k in range(300)])
     stop = threading.Event()
@@ -175,7 +176,7 @@ def test_conditions_that_are_nested_too_deeply_to_travel_are_evaluated_here(load
     ],
 )
 def test_statements_by_an_old_catalog_are_bound_again(owned, text, parameters, anew):
-    """The client still has the catalog of a moment ago, by which a default of a column that is gone is written."""
+    """The client has an outdated catalog, by which it writes a default of a dropped column."""
     served, embedded = owned.connection(), owned.embedded()
     embedded.execute("CREATE TABLE t (k INT PRIMARY KEY, d INT NOT NULL DEFAULT 7)")
     served.store.refresh_catalog()
@@ -218,7 +219,7 @@ def test_a_token_outlives_the_names_of_its_columns_but_not_its_table(owned):
 
 
 def test_the_owner_may_be_another_one_at_the_same_address(tmp_path):
-    """The client learns of it: what it wrote is there, what it had under way is not done twice."""
+    """The client notices: its writes exist, and its calls in progress are not executed twice."""
     with Owned(tmp_path / "store") as first:
         address = first.server.address
         client = first.client(deadline=20.0)
@@ -237,7 +238,7 @@ def test_the_owner_may_be_another_one_at_the_same_address(tmp_path):
 
 
 class _Second:
-    """Another server of the same store, at an address that was given up just now."""
+    """Another server of the same store, at an address that was just released."""
 
     def __init__(self, owned: Owned, address: str) -> None:
         self._server = OwnerServer(owned.database, directory=None, bind=address)
@@ -328,7 +329,7 @@ def test_a_client_that_is_dropped_is_released_without_the_collector(owned):
 
 
 def test_a_row_is_read_after_a_range_was_added(owned):
-    """The other tablets stay as they are, in another version of the table: what their readers share must be of it."""
+    """The other tablets stay unchanged, in another version of the table: their readers must share its objects."""
     client = owned.client()
     ranges = RangeRule(("k",), (RangePartition((0,), (30,)),))
     schema = Schema((ColumnSchema("k", INT, nullable=False), ColumnSchema("v", INT)), 1)

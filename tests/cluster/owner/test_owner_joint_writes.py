@@ -1,4 +1,4 @@
-"""Batches of an owner's clients over several tablets: all or nothing, once, of any size."""
+"""Batches of an embedded server's clients over several tablets: all or nothing, once, of any size."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def state(store: Any) -> dict[int, str]:
 
 
 def reopened(disk: CrashableFileSystem) -> list[dict[int, str]]:
-    """What a machine finds that loses its power now, for each fate of unsynced bytes."""
+    """The state after a loss of power now, for each fate of unsynced bytes."""
     found = []
     for keep in (0.0, 0.5, 1.0):
         with Database("db", fs=disk.crash(keep, random.Random(3))) as db:
@@ -57,7 +57,7 @@ def small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("operation", "pattern"), STEPS)
 @pytest.mark.parametrize("is_staged", [False, True])
 def test_a_batch_is_written_as_a_whole_or_not_at_all(monkeypatch, is_staged, operation, pattern, op):
-    """One log fails for as long as the client tries; then for one attempt alone, and the next is the write."""
+    """One log fails for as long as the client retries; then for one attempt only, and the next one writes."""
     if is_staged:
         monkeypatch.setattr(routing, "PIECE_ROWS", 7)
     disk = CrashableFileSystem()
@@ -90,8 +90,8 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(monkeypatch, is_staged, ope
 
 @pytest.mark.parametrize("seed", range(3))
 def test_statements_of_clients_are_whole_whatever_fails(monkeypatch, seed):
-    """Random batches, in one message or several; logs that fail once, or for longer than the client waits; replies that
-    are lost; then a loss of power. What is there is what was acknowledged, statement by statement."""
+    """Random batches, in one message or several; logs that fail once, or for longer than the client waits; lost
+    replies; then a loss of power. The rows are those of the acknowledged statements, each of them complete."""
     rng = random.Random(seed)
     monkeypatch.setattr(routing, "PIECE_ROWS", rng.choice([5, 1 << 17]))
     disk = CrashableFileSystem()
@@ -209,7 +209,7 @@ def test_a_batch_that_comes_again_is_answered_and_not_done_again(owned):
 
 
 def test_a_reply_that_is_lost_is_asked_for_again(owned, monkeypatch):
-    """The connection breaks when the owner has done it: nothing is refused or done twice."""
+    """The connection breaks after the server has written: nothing is refused or written twice."""
     client = owned.client()
     table = client.create_table(definition(partitions=HASHED))
     channel = client._shared.channels.get(owned.server.address)
@@ -276,7 +276,7 @@ def test_a_batch_larger_than_the_owners_memory_is_refused(owned, monkeypatch, sm
 
 
 def test_a_large_statement_is_one_write(owned):
-    """More rows, and more bytes, than a message has, with a mask for each row's columns and ops of its own."""
+    """More rows, and more bytes, than a message has, with its own mask of columns and op for each row."""
     client = owned.client(deadline=60.0)
     table = client.create_table(definition(partitions=HASHED))
     count = 150_000
@@ -309,7 +309,7 @@ def test_a_client_that_knows_an_older_table_writes_to_the_one_that_is_there(smal
 
 
 def test_a_cluster_writes_tablet_by_tablet(owned, monkeypatch):
-    """Also an owner of an older version: it does not say that it has the methods."""
+    """Also a server of an older version, which does not announce the methods."""
     client = owned.client()
     table = client.create_table(definition(partitions=HASHED))
     assert isinstance(client, Client) and client._catalog.has_joint_writes

@@ -1,4 +1,5 @@
-"""Bulk loads by clients of an owner: all rows at once or none, messages that come twice, clients and owners that go."""
+"""Bulk loads by clients of an embedded server: all rows at once or none, repeated messages, absent clients and
+servers."""
 
 from __future__ import annotations
 

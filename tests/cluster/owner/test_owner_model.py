@@ -1,4 +1,4 @@
-"""A client of an owner beside the same store embedded: the same calls have the same answers."""
+"""A client of an embedded server compared with the same store embedded: the same calls have the same results."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ STEP = st.one_of(
 
 
 class Side:
-    """One of the two stores, with what was remembered of it."""
+    """One of the two stores, with its remembered timestamps."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -79,7 +79,7 @@ class Side:
         self.times: list[Timestamp] = []
 
     def answer(self, step: tuple[Any, ...]) -> Any:
-        """What comes of a step: the same on both sides."""
+        """Returns the result of a step: the same on both sides."""
         try:
             return getattr(self, f"_{step[0]}")(*step[1:])
         except errors.Error as error:
@@ -129,7 +129,7 @@ class Side:
         return self.store.views()
 
     def state(self) -> Any:
-        """Everything that can be read of it now, and at the times that were remembered."""
+        """Returns everything that can be read now, and as of the remembered timestamps."""
         names = tuple(self.table.schema.names)
         specs = [
             ScanSpec(names),
@@ -159,7 +159,7 @@ def _told(result: Any) -> Any:
 @settings(max_examples=40)
 @given(steps=st.lists(STEP, max_size=14), piece_rows=st.sampled_from([2, 5, 1 << 17]))
 def test_a_client_gets_the_answers_of_the_embedded_store(steps, piece_rows):
-    """Also where a batch takes several messages: errors, row numbers and timestamps are those of one write."""
+    """Also if a batch takes several messages: errors, row numbers and timestamps are those of one write."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "PIECE_ROWS", piece_rows)
         compare(steps)

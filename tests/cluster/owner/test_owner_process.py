@@ -1,4 +1,4 @@
-"""`nyala serve` as a process: killed under writes, told to stop, idle."""
+"""`nyala serve` as a process: killed under writes, stopped, idle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_no_row_that_was_acknowledged_is_lost_when_an_owner_is_killed(tmp_path):
             try:
                 with nyala.connect(owner.url, deadline=2.0) as connection:
                     for number in range(1_000_000):
-                        # Over both tablets nearly always, and one statement: all of it is there, or nothing.
+                        # Over both tablets nearly always, and one statement: all of it is visible, or nothing.
                         first = (number * 3 + writer) * ROWS
                         keys = list(range(first, first + ROWS))
                         connection.execute(f"INSERT INTO t VALUES {', '.join(f'({key})' for key in keys)}")

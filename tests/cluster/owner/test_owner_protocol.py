@@ -1,4 +1,4 @@
-"""The owner's answers, request by request: what a client relies on, and what it must not be told."""
+"""The embedded server's replies, request by request: what a client relies on, and what must be refused."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_call_that_failed_may_be_sent_again(owned):
 
 
 def test_a_call_to_an_owner_before_is_refused(owned, table):
-    """Nobody can tell whether that one did it."""
+    """Its outcome at that server is unknown."""
     with pytest.raises(errors.ClusterError, match="not known whether the previous one executed this call") as caught:
         owned.call(write(table, [1], Call(uuid.uuid4().hex, 5, 5, "another")))
     assert not caught.value.retryable and keys_of(owned.database, table) == []

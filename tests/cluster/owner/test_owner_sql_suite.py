@@ -1,4 +1,4 @@
-"""SQL tests, written for an embedded store, run once more with their stores behind an owner."""
+"""SQL tests, written for an embedded store, repeated with their stores behind an embedded server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODULES = (
 
 @pytest.mark.slow
 def test_sql_is_the_same_behind_an_owner() -> None:
-    # The plugin takes the place of all embedded stores: a process of its own.
+    # The plugin replaces all embedded stores: a separate process.
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "owner_store", "-p", "no:randomly", "-q"]
     run = subprocess.run(
         [*command, *(str(TESTS / module) for module in MODULES)], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Who becomes leader, and who votes for whom. Sections are those of Ongaro's thesis."""
+"""Elections and votes. Sections are those of Ongaro's thesis."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_server_that_was_cut_off_does_not_disturb_when_it_is_back() -> None:  
 def test_a_removed_server_does_not_disturb() -> None:  # 4.2.3
     group = Group()
     group.elect()
-    group.start("D", Configuration(peers("ABCD")), is_new=True)  # thinks that it is one of four
+    group.start("D", Configuration(peers("ABCD")), is_new=True)  # its configuration has four peers
     group.run(20)
     assert (group.leaders, group.nodes["A"].term) == (["A"], 1)
 

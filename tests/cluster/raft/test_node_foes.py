@@ -1,4 +1,5 @@
-"""A faulty peer, or one of another version, may send anything that can be decoded: no node stops or forgets for it."""
+"""A faulty peer, or one of another version, may send anything that can be decoded: no node stops or loses state by
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader may do without asking: leases, clock limits, safe times. Sections are those of Ongaro's thesis."""
+"""Leases, clock limits and safe times of a leader. Sections are those of Ongaro's thesis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAD = OPTIONS.clock_lead
 
 
 def elected(now: float = 10.0, names: str = "ABC", limits: tuple[int, int] = (0, 0), clock_limit: int = 0) -> RaftNode:
-    """A as leader of term 1 at `now`, by votes of B (and C); nobody has answered a round yet."""
+    """Returns A as leader of term 1 at `now`, by votes of B (and C), without a response to a round yet."""
     node = make_node("A", names, now=now, clock_limit=clock_limit)
     node.step(Campaign(), now)
     for is_pre in (True, False):
@@ -76,7 +76,8 @@ def test_an_old_answer_does_not_renew() -> None:
 
 
 def test_no_other_leader_is_elected_while_a_lease_holds() -> None:
-    """However the messages after the first round go: whoever has answered it votes for nobody until it is over."""
+    """In any order of later messages, a peer that has answered it votes for no other until the
+    end."""
     group = Group()
     leader = group.elect()
     began = group.now
@@ -126,7 +127,7 @@ def test_timestamps_up_to_what_a_majority_has_heard() -> None:
 
 
 def test_leads_do_not_add_up_from_leader_to_leader() -> None:
-    """A server with many tablets had its hybrid clock moved 3 s further by each leader that changed: after four of them
+    """A server with many tablets had its hybrid clock moved 3 s further by each change of leader: after four of them
     others dropped its messages as those of a wrong clock."""
     clocks, floor = [1000], 0
     for _ in range(20):
@@ -245,7 +246,7 @@ def test_an_earlier_safe_time_stays_usable_while_a_later_one_waits() -> None:
 
 
 def step_down(group: Group, id: str = "A") -> RaftNode:
-    """A leader that nobody hears any more notices."""
+    """Lets a partitioned leader notice that."""
     group.cut |= group.nodes.keys() - {id}
     group.run(OPTIONS.election_timeout + OPTIONS.heartbeat)
     node = group.nodes[id]
@@ -281,7 +282,7 @@ def test_who_led_serves_nothing_that_its_undecided_entries_may_change() -> None:
 
 
 def test_undecided_entries_are_looked_at_one_by_one() -> None:
-    """Timestamps need not ascend within a log: a configuration's is drawn while a write is on its way there."""
+    """Timestamps need not ascend within a log: a configuration's is assigned while a write is in progress."""
     group = Group(options=RaftOptions(max_batch_bytes=1))
     leader = group.elect()
     group.run(1)

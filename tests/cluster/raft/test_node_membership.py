@@ -1,4 +1,4 @@
-"""Changes of the configuration, and leaders that hand over. Sections are those of Ongaro's thesis."""
+"""Changes of the configuration, and transfers of leadership. Sections are those of Ongaro's thesis."""
 
 from __future__ import annotations
 

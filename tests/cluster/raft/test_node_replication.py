@@ -1,4 +1,4 @@
-"""How entries get from a leader to its peers, and when they are committed. Sections are those of Ongaro's thesis."""
+"""Replication of entries from a leader to its peers, and their commit. Sections are those of Ongaro's thesis."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def append(
         ([], (0, 0), [1, 1], [1, 1], None),
         ([1, 1], (1, 2), [2], [1, 1, 2], None),
         ([1, 1], (1, 1), [1, 2], [1, 1, 2], None),  # the first is there already
-        ([1, 1, 2], (1, 1), [1], [1, 1, 2], None),  # overtaken by later ones: nothing contradicts
+        ([1, 1, 2], (1, 1), [1], [1, 1, 2], None),  # overtaken by later ones: no conflict
         ([1, 1, 2, 2], (1, 2), [3], [1, 1, 3], 2),
         ([1, 1, 2, 2], (0, 0), [1, 1, 4], [1, 1, 4], 2),
         ([1, 2], (0, 0), [3], [3], 0),
@@ -194,7 +194,7 @@ def test_entries_of_earlier_terms_are_committed_by_one_of_this_term_only() -> No
 
 
 def bodies_sent(group: Group, to: str) -> list[list[bytes]]:
-    """By message with entries that the leader A has sent a peer."""
+    """Returns the bodies by message with entries that the leader A has sent a peer."""
     sent = [message for ready in group.readies["A"] for peer, message in ready.messages if peer.id == to]
     found = [[entry.body for entry in message.entries] for message in sent if isinstance(message, AppendRequest)]
     return [bodies for bodies in found if bodies]
@@ -214,7 +214,7 @@ def test_small_proposals_wait_for_an_answer_and_go_together() -> None:
 
 
 def sent_entries(ready: Ready) -> list[int]:
-    """How many entries each message has."""
+    """Returns the number of entries of each message."""
     return [len(message.entries) for message in messages(ready, AppendRequest)]  # type: ignore[union-attr]
 
 
@@ -389,7 +389,7 @@ def test_the_same_events_give_the_same_results() -> None:
 
 
 def behind_the_log() -> Group:
-    """A leads with entries 1 to 7, the first five gone from its log; C has the first only, and was cut off."""
+    """A leads with entries 1 to 7, the first five removed from its log; C has only the first, and was partitioned."""
     group = Group()
     group.elect()
     group.cut.add("C")

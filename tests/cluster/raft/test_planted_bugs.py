@@ -1,7 +1,7 @@
-"""Does the simulator find what it is there to find? Each test plants one bug, and the invariant that it breaks falls.
+"""Tests of the simulator itself: each plants one bug, and the invariant that it breaks must fail.
 
-A bug is a change of one rule of `cluster.raft`. Within `SEEDS` schedules the simulator must run into it, whatever else
-these schedules are about; most are met within some dozens. Its seed fails again then, to the byte.
+A bug is a change of one rule of `cluster.raft`. Within `SEEDS` schedules the simulator must reach it, whatever else
+these schedules contain; most are reached within some dozens. Its seed then fails again, to the byte.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def vote_given_twice(patch: pytest.MonkeyPatch) -> None:
-    """A voter does not look whom it has voted for already."""
+    """A voter does not check whether it has voted already."""
     patch.setattr(Election, "_is_free_for", lambda self, request: True)
 
 
 def vote_not_durable(patch: pytest.MonkeyPatch) -> None:
-    """The term is handed out to be saved, the vote is not."""
+    """The term is passed on to be saved, the vote is not."""
 
     def give_vote(self: Core, vote: str) -> None:
         self.vote = vote
@@ -41,7 +41,7 @@ def vote_not_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def previous_term_not_checked(patch: pytest.MonkeyPatch) -> None:
-    """Entries are appended wherever the log has any entry before them."""
+    """Entries are appended if the log has any entry before them."""
 
     def has_previous(self: Following, request: AppendRequest) -> bool:
         if request.entries:
@@ -65,12 +65,12 @@ def older_terms_counted(patch: pytest.MonkeyPatch) -> None:
 
 
 def vote_for_shorter_log(patch: pytest.MonkeyPatch) -> None:
-    """A vote is given to whoever asks first, whatever their log."""
+    """A vote is given to the first requester, whatever its log."""
     patch.setattr(Election, "_is_up_to_date", lambda self, request: True)
 
 
 def only_last_index_compared(patch: pytest.MonkeyPatch) -> None:
-    """The longer log is taken for the newer one, whatever the terms."""
+    """The longer log counts as the newer one, whatever the terms."""
 
     def is_up_to_date(self: Election, request: VoteRequest) -> bool:
         return request.last_index >= self._core.log.last_index
@@ -79,7 +79,7 @@ def only_last_index_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledged_before_durable(patch: pytest.MonkeyPatch) -> None:
-    """A follower acknowledges what it has in memory."""
+    """A follower acknowledges entries that are in memory."""
 
     def acknowledge(self: Following) -> None:
         core = self._core
@@ -103,7 +103,7 @@ def leader_counts_itself_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def promise_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A voter that hears a leader votes for another all the same."""
+    """A voter that hears a leader still votes for another."""
     original = Election.on_request
 
     def on_request(self: Election, request: VoteRequest) -> None:
@@ -125,12 +125,12 @@ def promise_not_renewed_at_restart(patch: pytest.MonkeyPatch) -> None:
 
 
 def lease_kept_in_transfer(patch: pytest.MonkeyPatch) -> None:
-    """A leader goes on reading under its lease while it hands over."""
+    """A leader continues to read under its lease during a transfer."""
     patch.setattr(Leading, "has_lease", lambda self, now: now < self.lease.until)
 
 
 def lease_from_the_answer(patch: pytest.MonkeyPatch) -> None:
-    """The lease is counted from when the answer came, not from when the round began."""
+    """The lease starts at the response, not at the beginning of the round."""
     original = Leading._count_round
 
     def count_round(self: Leading) -> None:
@@ -143,7 +143,7 @@ def lease_from_the_answer(patch: pytest.MonkeyPatch) -> None:
 
 
 def lease_without_majority(patch: pytest.MonkeyPatch) -> None:
-    """Any answer renews the lease."""
+    """Any response renews the lease."""
     original = Leading.on_response
 
     def on_response(self: Leading, response: AppendResponse) -> None:
@@ -154,7 +154,7 @@ def lease_without_majority(patch: pytest.MonkeyPatch) -> None:
 
 
 def safe_time_too_high(patch: pytest.MonkeyPatch) -> None:
-    """The safe time that is told runs a second ahead of what was announced."""
+    """The safe time that is sent is a second ahead of the announced one."""
     original = Leading.announce_safe_time
 
     def announce_safe_time(self: Leading, timestamp: int, index: int) -> None:
@@ -164,7 +164,7 @@ def safe_time_too_high(patch: pytest.MonkeyPatch) -> None:
 
 
 def safe_index_ignored(patch: pytest.MonkeyPatch) -> None:
-    """A follower takes a safe time as its own before it has the entries that belong to it."""
+    """A follower adopts a safe time before it has the entries that belong to it."""
 
     def take_safe_time(self: Following, safe_time: int, safe_index: int) -> None:
         self.safe_time = max(self.safe_time, safe_time)
@@ -173,7 +173,7 @@ def safe_index_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def safe_time_kept_over_undecided_entries(patch: pytest.MonkeyPatch) -> None:
-    """A leader that steps down goes on serving what it has announced, though a later one may commit entries below."""
+    """A former leader continues to serve what it has announced, though a later one may commit entries below."""
 
     def lasting_safe_time(self: Leading) -> tuple[int, int]:
         return self._replication.safe_time, self._core.commit_index
@@ -182,7 +182,7 @@ def safe_time_kept_over_undecided_entries(patch: pytest.MonkeyPatch) -> None:
 
 
 def clock_limit_ignored(patch: pytest.MonkeyPatch) -> None:
-    """A new leader starts from its own clock, whatever its voters have told."""
+    """A new leader starts from its own clock, and ignores the limits of its voters."""
     original = Leading.__init__
 
     def init(self: Leading, core: Core, clock_floor: int) -> None:
@@ -192,7 +192,7 @@ def clock_limit_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def clock_limit_not_durable(patch: pytest.MonkeyPatch) -> None:
-    """The driver forgets, with a crash, up to where it has let leaders give out timestamps."""
+    """In a crash the driver loses the limit up to which it has allowed leaders to assign timestamps."""
 
     original = Server.start
 
@@ -205,7 +205,7 @@ def clock_limit_not_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def clock_limit_before_a_majority(patch: pytest.MonkeyPatch) -> None:
-    """A leader gives out timestamps up to its newest round's limit, heard or not."""
+    """A leader assigns timestamps up to its newest round's limit, heard or not."""
     original = Lease.begin
 
     def begin(self: Lease, now: float, clock_limit: int) -> None:
@@ -216,12 +216,12 @@ def clock_limit_before_a_majority(patch: pytest.MonkeyPatch) -> None:
 
 
 def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
-    """A leader does not go back where a peer's log does not join on."""
+    """A leader does not go back if a peer's log does not match."""
     patch.setattr(Leading, "_refused", lambda self, progress, committed_index: None)
 
 
 def lost_messages_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """Going back does not clear what was on its way: a full window stays full."""
+    """Going back does not clear the messages in flight: a full window stays full."""
 
     def rewind(self: PeerProgress, index: int, round: int) -> None:
         self.next_index, self.rewound_round = index + 1, round
@@ -230,12 +230,12 @@ def lost_messages_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def copies_never_wanted(patch: pytest.MonkeyPatch) -> None:
-    """A leader never says that a peer needs what its log has no more."""
+    """A leader never reports that a peer needs entries that its log no longer has."""
     patch.setattr(Replication, "ask_for_copy", lambda self, progress: setattr(progress, "needs_copy", True))
 
 
 def commits_what_may_differ(patch: pytest.MonkeyPatch) -> None:
-    """A follower commits as far as its log goes, not only as far as that is known to agree with the leader's."""
+    """A follower commits up to the end of its log, not only up to where that is known to match the leader's."""
     original = Following._take
 
     def take(self: Following, request: AppendRequest) -> None:
@@ -248,7 +248,7 @@ def commits_what_may_differ(patch: pytest.MonkeyPatch) -> None:
 
 
 def overtaken_messages_cut(patch: pytest.MonkeyPatch) -> None:
-    """A message that was overtaken by later ones cuts off what they brought, though nothing contradicts it."""
+    """An overtaken message truncates the entries of later ones, though nothing conflicts."""
     original = Following._new_entries
 
     def new_entries(self: Following, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
@@ -296,7 +296,7 @@ KINDS: dict[Plant, Callable[[random.Random], Profile]] = {
     lease_kept_in_transfer: Profile.wary,
     lease_from_the_answer: Profile.wary,
 }
-"""Bugs that show seldom are looked for where such trouble is."""
+"""Rare bugs are searched in schedules with the right kind of trouble."""
 
 
 @pytest.mark.slow
@@ -314,7 +314,7 @@ def test_planted_bug_is_found_and_its_seed_fails_again(plant: Plant, monkeypatch
 
 
 def _replay(seed: int, draw: Callable[[random.Random], Profile]) -> tuple[InvariantViolation, str]:
-    """A schedule that fails, with its trace: how, and the digest of the trace."""
+    """Returns how a schedule fails, and the digest of its trace."""
     simulation = Simulation(seed, profile=draw(random.Random(seed)), keeps_trace=True)
     with pytest.raises(InvariantViolation) as caught:
         simulation.run()

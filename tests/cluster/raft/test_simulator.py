@@ -1,8 +1,7 @@
-"""Random schedules of a Raft group: whatever goes wrong, the invariants hold (`raft_simulation.invariants`).
+"""Random schedules of a Raft group: whatever fails, the invariants hold (`raft_simulation.invariants`).
 
-NYALA_RAFT_SEED=4711          run this schedule alone, and print its trace where it fails
-NYALA_RAFT_SCHEDULES=100000   run so many schedules instead of 10,000
-NYALA_RAFT_FIRST_SEED=10000   begin with this seed
+NYALA_RAFT_SEED=4711 run this schedule alone, and print its trace if it fails NYALA_RAFT_SCHEDULES=100000 run this
+number of schedules instead of 10,000 NYALA_RAFT_FIRST_SEED=10000 begin with this seed
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def test_a_seed_replays_to_the_byte() -> None:
 
 
 def test_a_seed_replays_in_another_process() -> None:
-    """Where the order of a set or of hashes matters, another process has another history."""
+    """If the order of a set or of hashes matters, another process has another history."""
     script = (
         "from raft_simulation import simulate; print(*(simulate(s, keeps_trace=True).trace_hash for s in range(3)))"
     )

@@ -1,4 +1,4 @@
-"""Remote bootstrap: what is copied, what a crash leaves of it, and what a server must not forget for it."""
+"""Remote bootstrap: the copied files, the state after a crash, and the state that a server must keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a replica that are whole, but no record of their kind."""
+"""Intact files of a replica that are not records of their kind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_another_record_is_damage(module: Any, read: Callable[[FileSystem, str],
 
 @pytest.mark.parametrize("name", ["consensus", "results"])
 def test_a_file_of_another_tablet_is_damage(name: str) -> None:
-    """A restore that mixed up two tablets: each file is whole, and in the other's place."""
+    """A restore that mixed up two tablets: each file is intact, and in the other's place."""
     fs = MemoryFileSystem()
     for tablet in ("t1", "t2"):
         fs.make_directory(f"db/{tablet}")

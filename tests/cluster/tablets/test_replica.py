@@ -33,7 +33,7 @@ from nyala.model.types import BIGINT, DATE, DECIMAL, INT, STRING
 
 
 class Writer(threading.Thread):
-    """A client that inserts one row after the other, each by a call of its own that it repeats until it is answered."""
+    """A client that inserts one row after the other, each by a call that it retries until it gets a reply."""
 
     def __init__(self, group: Group, first: int, singly: bool = False):
         super().__init__(daemon=True)
@@ -74,7 +74,7 @@ class Writer(threading.Thread):
                 time.sleep(0.01)
 
     def stop(self) -> list[int]:
-        """The keys that were acknowledged."""
+        """Returns the acknowledged keys."""
         self.stopped.set()
         self.join(60)
         assert not self.is_alive()
@@ -87,7 +87,7 @@ def keys_at(server: Any, snapshot: int) -> list[int]:
 
 
 def agree(group: Group, keys: list[int]) -> None:
-    """All replicas have exactly these keys now."""
+    """Checks that all replicas have exactly these keys."""
     now = group.leader().clock.now()
     for server in group.running:
         assert keys_at(server, now) == keys
@@ -272,7 +272,7 @@ def test_a_leader_that_stood_still_reads_nothing_older_than_what_another_has_ack
             group.network.cut = {paused.peer.id}
             group.write(batch([2]))
             if not paused.replica.consensus.status().is_serving:
-                continue  # a timer that ran already has told it
+                continue  # a timer that already ran has reported it
             with ThreadPoolExecutor(1) as pool:
                 found = pool.submit(paused.replica.view, None, deadline=soon(10))
                 time.sleep(0.02)
@@ -285,7 +285,7 @@ def test_a_leader_that_stood_still_reads_nothing_older_than_what_another_has_ack
 
 
 def stand_still(server: Any) -> None:
-    """As a process that is held: its timers are not looked at any more."""
+    """Behaves like a suspended process: its timers do not run any more."""
     server.replica.consensus._driver.tick = lambda: None
     time.sleep(0.1)
 
@@ -337,7 +337,7 @@ def test_a_new_server_copies_the_data_while_rows_are_written() -> None:
         until(is_voter)
         keys = writer.stop()
         agree(group, [*keys, *range(1_000_000, 1_002_000)])
-        # It is one like the others, and has what it needs to lead.
+        # It is a full replica, and can lead.
         call = Call(writer.client, len(keys), 1)
         group.call(lambda r: r.consensus.transfer("s9"))
         until(lambda: group.leader() is sink)
@@ -380,7 +380,7 @@ def test_a_table_is_altered_while_rows_are_written() -> None:
         for server in group.servers:
             server.restart()
         agree(group, [-1, *keys])
-        group.call(lambda r: r.alter(describe(TABLE), deadline=soon()))  # an older version: nothing happens
+        group.call(lambda r: r.alter(describe(TABLE), deadline=soon()))  # an older version: no effect
         assert group.leader().replica.table == table
 
 

@@ -1,5 +1,5 @@
-"""Tablets that share a log, against a dictionary of versions: one leads, the others apply what is committed, each of
-them is flushed, compacted and opened again at any time, and what the leader has in flight may come to nothing."""
+"""Tablets that share a log, against a dictionary of versions. One leads, and the others apply committed entries. Each
+of them is flushed, compacted and reopened at any time, and the leader's writes in flight may be void."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ IGNORED = [op for op in Op if "IGNORE" in op.name or op is Op.UPSERT]
 
 
 class SharedLog:
-    """What a Raft group would agree on: entries, of which the first `committed` are."""
+    """The log that a Raft group would agree on: entries, of which the first `committed` are committed."""
 
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
@@ -132,7 +132,7 @@ class PeerLog:
     size = 100
 
     def repair(self) -> None:
-        """Nothing fails here."""
+        """No-op: nothing fails here."""
 
     @property
     def finished_index(self) -> int:
@@ -294,7 +294,7 @@ class Run:
         self.leader.settle()
 
     def depose(self) -> None:
-        """Another leader, that had a part of what is in flight."""
+        """Elects another leader that has a part of the entries in flight."""
         if self.rng.random() < 0.5:
             self.shared.commit(self.rng.randint(self.shared.committed, len(self.shared.entries)))
         times = {entry.timestamp for entry in self.shared.entries[self.shared.committed :]}
@@ -302,7 +302,7 @@ class Run:
         for versions in self.model.versions.values():
             versions[:] = [version for version in versions if version.timestamp not in times]
         old = self.leader
-        # The old leader has in memory what it proposed.
+        # The old leader has its own proposals in memory.
         old.applied = max(old.applied, self.shared.committed)
         self.leader = self.rng.choice(self.peers)
         self.leader.apply(1 << 30)

@@ -1,4 +1,4 @@
-"""What is kept of calls: in memory, in the file, and for how long."""
+"""Recorded results of calls: in memory, in the file, and their lifetime."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_was_answered_and_who_is_idle_is_forgotten() -> None:
 
 
 def test_timestamps_make_nobody_forgotten() -> None:
-    """Of a leader or a client whose clock is days ahead, also after the replica was opened again."""
+    """Of a leader or a client whose clock is days ahead, also after the replica was reopened."""
     results = Results()
     results.note(header(ONE, 1), 1, SECOND)
     results.note(header(TWO, 1), 2, 1000 * IDLE_SECONDS * SECOND)

@@ -1,4 +1,4 @@
-"""One CA, and one that nobody trusts, for all tests of TLS."""
+"""One CA, and an untrusted one, for all tests of TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nyala cluster certificates`: what it makes, what it leaves alone, and who may read it."""
+"""`nyala cluster certificates`: the files that it makes, the files that it leaves alone, and their permissions."""
 
 from __future__ import annotations
 

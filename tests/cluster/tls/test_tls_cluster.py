@@ -1,4 +1,4 @@
-"""A cluster of processes that speak TLS alone: all that a cluster does, and who is kept out of it."""
+"""A cluster of processes that accept only TLS: all functions of a cluster, and the callers that it refuses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def the_whole_life(cluster: MiniCluster, capsys: pytest.CaptureFixture[str]) -> 
         assert ksck(cluster, "--checksum", "--json")
         assert json.loads(capsys.readouterr().out)["checksums"]["t"]["rows"] == 2000
 
-        # Rotation: new certificates, of the same CA, are read by servers that start anew.
+        # Rotation: restarted servers read new certificates, of the same CA.
         old = cluster.call("master-1", GetStatus()).details["certificate_expires"]
         make_certificates(cluster.local.certificates, [[HOST, "localhost"]], days=7, renew=True)
         for name in (free, "master-1"):
@@ -106,7 +106,7 @@ def commands_find_their_files(
         monkeypatch.setenv(ENVIRONMENT[name], path)
     assert main(["shell", cluster.url, "-c", "SELECT 6 * 7 AS answer", "--format", "csv"]) == 0
     assert capsys.readouterr().out.split() == ["answer", "42"]
-    # A client's certificate is not enough to look after a cluster.
+    # A client's certificate does not suffice to administer a cluster.
     assert main(["cluster", "ksck", cluster.url]) == 1
     assert "ReportTablets is not for a client's certificate" in capsys.readouterr().err
 
@@ -121,7 +121,7 @@ def spark_tasks_reach_it(cluster: MiniCluster) -> None:
 
 
 def compacting_is_for_administrators(cluster: MiniCluster) -> None:
-    """By SQL; and nothing that a client does at its end or by itself is denied."""
+    """By SQL; and no action of a client at its end or in the background is denied."""
     with nyala.connect(cluster.url, **cluster.tls) as connection:
         before = sum(logged(cluster, "denied").values())
         connection.execute("CREATE TABLE loaded (k INT PRIMARY KEY, v STRING) REPLICAS 3")

@@ -1,4 +1,4 @@
-"""What is wrong with one's own files is said when they are read, and names the file."""
+"""Faults of a side's own files are reported when they are read, with the file's name."""
 
 from __future__ import annotations
 

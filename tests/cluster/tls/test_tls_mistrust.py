@@ -1,4 +1,4 @@
-"""Sides that do not trust each other: each gets an error that says why, soon, and the server goes on."""
+"""Sides that do not trust each other: each gets an error with the reason, soon, and the server continues."""
 
 from __future__ import annotations
 

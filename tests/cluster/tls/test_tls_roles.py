@@ -1,4 +1,4 @@
-"""Who may call what: by the role in the certificate, on each of the ways to a server."""
+"""Access control by the role in the certificate, on each of the ways to a server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TICKET = ScanTablet(tablet_id="t", schema_version=0, spec={}, scanner="s")
 
 
 class Served:
-    """A server that does whatever it may, and counts what came through."""
+    """A server that does all it may, and counts the accepted requests."""
 
     def __init__(self, pki: Pki):
         self.done: list[str] = []

@@ -1,4 +1,4 @@
-"""Which thread finishes a write whose entry is decided."""
+"""The thread that finishes a write whose entry is decided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def completions() -> Iterator[Completions]:
 
 
 class Done:
-    """Notes which threads did its jobs, in their order."""
+    """Records which threads did its jobs, in their order."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str, int]] = []

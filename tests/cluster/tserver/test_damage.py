@@ -1,5 +1,4 @@
-"""A column file that is damaged: whatever meets it, the replica has failed, another one leads, and nothing is copied of
-it."""
+"""A damaged column file: whatever finds it, the replica has failed, another one leads, and none of it is copied."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def harm(path: Path) -> None:
 
 
 def damaged_leader(servers: Servers, pattern: str = "*.col", numbers: tuple[int, ...] = (0, 1, 2)) -> int:
-    """A tablet with 1,000 rows on disk, the files of whose leader are damaged, and of which nothing is in memory."""
+    """A tablet with 1,000 rows on disk, whose leader's files are damaged and not in memory."""
     servers.create(numbers=numbers)
     servers.write(TABLET, rows(range(1000)), Op.INSERT)
     for number in numbers:
@@ -159,12 +158,12 @@ def test_a_replica_with_the_only_vote_goes_on_and_says_that_it_is_damaged(three:
     assert report is not None
     assert report.state == "RUNNING"
     assert "column-0001.col" in report.error
-    assert len(three.read(0, TABLET, ScanSpec(("k",)))) == 1000  # the other column is whole
+    assert len(three.read(0, TABLET, ScanSpec(("k",)))) == 1000  # the other column is intact
 
 
 def test_an_error_that_is_no_damage_of_a_file_fails_no_replica(three: Servers) -> None:
-    """A file that is whole when it is read again is none: a fault of the code, or of memory, must not fail all replicas
-    of a tablet one after the other."""
+    """A file that is intact when it is read again is not damaged: a bug, or a fault of memory, must not fail all
+    replicas of a tablet one after the other."""
     three.create()
     three.write(TABLET, rows(range(1000)), Op.INSERT)
     leader = three.leader(TABLET)

@@ -1,4 +1,4 @@
-"""Which disk each tablet is on, whatever disks do."""
+"""The disk of each tablet, under failures of disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What masters hear: everything once they lead, then what changes, whatever gets lost."""
+"""Reports to masters: everything once they lead, then the changes, whatever messages are lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVER = Peer("s1", "127.0.0.1:1")
 
 
 class Master:
-    """Remembers what it has heard of each tablet, as a master does; `Master.call` takes the place of a channel's."""
+    """Records the reports of each tablet, as a master does; `Master.call` replaces a channel's."""
 
     def __init__(self) -> None:
         self.is_leader = False

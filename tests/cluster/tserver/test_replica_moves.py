@@ -1,4 +1,4 @@
-"""Replicas that come, go and fail: copies to other servers, disks that break, leaders that leave."""
+"""Replicas that are added, removed and fail: copies to other servers, broken disks, transfers of leadership."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tserver_support import Servers, rows, table, tablet, wait_for
 
 
 class BrokenDisk(OsFileSystem):
-    """The operating system's files, but for those below one path, which fail as soon as they are told to."""
+    """The operating system's files, except those below one path, which fail on request."""
 
     def __init__(self, path: Path):
         self._path = str(path)
@@ -81,7 +81,7 @@ def four(tmp_path: Path) -> Iterator[Servers]:
 
 
 def add(servers: Servers, id: str, number: int) -> None:
-    """Add a server's replica to a tablet, and wait until it has a vote."""
+    """Adds a server's replica to a tablet, and waits until it has a vote."""
     peer = Peer(servers.running[number].id, servers.running[number].address, PeerRole.PRE_VOTER)
     servers.call_leader(id, methods.ChangeReplicas(tablet_id=id, kind="add", peer=peer))
 
@@ -110,7 +110,7 @@ def test_a_fourth_server_gets_a_copy_and_a_vote(four: Servers) -> None:
     assert report is not None
     assert report.state == "TOMBSTONED"
     four.write(id, rows(range(30_000, 30_010)))
-    # With its tombstone, it comes back by a copy.
+    # With its tombstone, it returns by a copy.
     add(four, id, gone)
     assert len(wait_for(lambda: four.keys(gone, id))) == 20_110
 

@@ -1,4 +1,4 @@
-"""Reading ahead of a stream: nothing is lost, nothing comes twice, memory is bounded, nobody waits for slow readers."""
+"""Reading ahead of a stream: nothing is lost, nothing comes twice, memory is bounded, slow readers block no thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def number(item: Batch | ScanEnd) -> int:
 
 
 class Source:
-    """Gives the batches `first` to `stop`; knows how many were made, and whether it was closed."""
+    """Yields the batches `first` to `stop`; records how many were made, and whether it was closed."""
 
     def __init__(self, first: int, stop: int, between: Callable[[], None] = lambda: None):
         self.made = 0

@@ -1,4 +1,4 @@
-"""Sources of a scan: together they give what the tablet has, however it is cut."""
+"""Sources of a scan: together they yield the tablet's rows, however it is divided."""
 
 from __future__ import annotations
 

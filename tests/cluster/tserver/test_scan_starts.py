@@ -1,4 +1,4 @@
-"""Scans that begin with a call: the same rows as by a stream, little memory, and nothing that waits."""
+"""Scans that begin with a call: the same rows as by a stream, little memory, and no blocked thread."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ROWS = 30_000
 
 
 def halved(fragment: bytes, table: Any, spec: ScanSpec) -> Any:
-    """A fragment that gives the first half of each batch."""
+    """A fragment that returns the first half of each batch."""
     return lambda batches: (batch.slice(0, batch.length // 2) for batch in batches)
 
 
 @pytest.fixture(autouse=True)
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a few rows are more than an answer has."""
+    """A few rows exceed a reply."""
     monkeypatch.setattr(scan_service, "START_BYTES", 256 << 10)
 
 
@@ -65,7 +65,7 @@ def start(servers: Servers, asked: ScanTablet) -> ScanStart:
 
 
 def whole(servers: Servers, asked: ScanTablet) -> tuple[list[Batch], Any]:
-    """All batches, by the call and the stream that goes on, and the end."""
+    """Returns all batches, by the call and the stream that resumes, and the end."""
     begun = StartedScan(start(servers, asked))
     found = list(begun)
     if begun.end is not None:
@@ -136,7 +136,7 @@ def test_no_answer_is_large(one: Servers, monkeypatch) -> None:
 
 
 def test_what_is_not_there_yet_is_waited_for_by_the_stream(one: Servers, monkeypatch) -> None:
-    """The tablet cannot be read for a while; the call says so, and its thread is free."""
+    """The tablet cannot be read for a while; the call reports that, and its thread is free."""
     replica = one.running[0].tablets.get("t1-p0")
     real, asked_until = type(replica).view, []
 
@@ -154,7 +154,7 @@ def test_what_is_not_there_yet_is_waited_for_by_the_stream(one: Servers, monkeyp
 
 
 def test_a_scan_that_is_closed_before_its_delayed_start_leaves_nothing(one: Servers, monkeypatch) -> None:
-    """A large call that begins a scan goes by itself, and may come after the one that closes it."""
+    """A large call that begins a scan is sent separately, and may arrive after the one that closes it."""
     service = one.running[0].scans
     real, may_start, errors = service._scanners.start, threading.Event(), []
 

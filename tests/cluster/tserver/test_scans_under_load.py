@@ -1,4 +1,4 @@
-"""Scans while everything else goes on: each gives exactly the rows of its time, however often its stream breaks."""
+"""Scans under concurrent work: each returns exactly the rows as of its timestamp, however often its stream breaks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGES = 25
 
 
 def read_with_breaks(servers: Servers, number: int, id: str, spec: ScanSpec, dice: random.Random) -> list[int]:
-    """The keys of a scan whose stream is given up after some batches, again and again."""
+    """Returns the keys of a scan whose stream is abandoned after some batches, again and again."""
     scanner, found = uuid.uuid4().hex, []
     received = 0
     while True:
@@ -58,7 +58,7 @@ def test_every_scan_gives_the_rows_of_its_time(tmp_path: Path) -> None:
                     else:
                         found = read_with_breaks(servers, number, id, spec, dice)
                 except ScannerExpired:
-                    continue  # a batch was lost on its way, and is not kept any more
+                    continue  # a batch was lost in transit, and is not kept any more
                 except Error as error:
                     wrong.append(error)
                     return
@@ -88,6 +88,6 @@ def test_every_scan_gives_the_rows_of_its_time(tmp_path: Path) -> None:
 
 
 def _expired(servers: Servers, number: int) -> bool:
-    """Scans whose last stream was given up wait for another; nothing else is left."""
+    """Scans whose last stream was abandoned wait for another; nothing else is left."""
     scanners = servers.running[number].scans._scanners
     return all(not scanner.is_attached for scanner in list(scanners._live.values()))

@@ -1,4 +1,4 @@
-"""A tablet server as a process: it starts, is told to stop, and is killed."""
+"""A tablet server as a process: it starts, is stopped, and is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A server within another program, one of whose threads dies, refuses all calls and says why; the program goes on."""
+"""A server within another program, one of whose threads dies, refuses all calls with the reason; the program
+continues."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_a_served_directory_says_that_its_server_has_stopped(tmp_path: Path, mon
         assert not told.value.retryable
     monkeypatch.undo()
     server.close()
-    assert [table.name for table in store.tables()] == ["t"]  # the store goes on
+    assert [table.name for table in store.tables()] == ["t"]  # the store continues
     store.close()
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 PROCESSES = 12
-"""Of each kind. Of decoders that are built by the threads that use them, a fresh process dies in 1 of 2 to 4."""
+"""Of each kind. If the using threads build decoders, 1 of 2 to 4 fresh processes dies."""
 
 _DECODE_ALL = """
 import sys, threading

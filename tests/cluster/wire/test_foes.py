@@ -1,4 +1,5 @@
-"""What a server bears: nonsense, floods, readers that do not read, callers that die; then it answers as before."""
+"""Robustness of a server: malformed messages, floods, readers that do not read, callers that die; then it replies as
+before."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def ticket(batches: int) -> ScanTablet:
 
 
 class Besieged:
-    """A server, a channel that behaves, and a way to send what one likes."""
+    """A server, a well-behaved channel, and a way to send arbitrary bytes."""
 
     def __init__(self) -> None:
         self.server = RpcServer(
@@ -71,7 +72,7 @@ class Besieged:
         self.client = flight.connect(f"grpc://{self.server.address}")
 
     def send(self, body: bytes, action: str = METHOD_ACTION) -> bytes:
-        """The reply to a body; the error that the server names."""
+        """Returns the reply to a body; raises the error that the server names."""
         try:
             (result,) = self.client.do_action((action, body), flight.FlightCallOptions(timeout=PATIENCE))
         except pa.ArrowException as error:
@@ -183,7 +184,7 @@ def test_random_bytes(besieged: Besieged, payload: bytes, is_headed: bool) -> No
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_requests(besieged: Besieged, data: st.DataObject) -> None:
-    """Every method, with a byte changed or the end cut off: an error of the protocol, or an answer."""
+    """Every method, with a byte changed or the end truncated: an error of the protocol, or a reply."""
     good = data.draw(st.sampled_from(SAMPLES))
     damaged = bytearray(good)
     place = data.draw(st.integers(0, len(good) - 1))
@@ -195,7 +196,7 @@ def test_damaged_requests(besieged: Besieged, data: st.DataObject) -> None:
 
 
 def _samples() -> list[bytes]:
-    """A message of each method that can be made of nothing but texts and numbers, and some others."""
+    """Returns a message of each method that can be made of texts and numbers only, and some others."""
     made = [body(KeepAlive(scanner="s")), body(CloseScanner(scanner="t"))]
     for method in methods():
         guesses = {
@@ -228,7 +229,7 @@ def test_hundreds_of_connections_at_once(besieged: Besieged) -> None:
 
 
 def test_many_clients_call_at_once(besieged: Besieged) -> None:
-    """Some are turned away, all are answered."""
+    """Some are refused, all are answered."""
     outcomes: list[str] = []
 
     def call() -> None:
@@ -302,5 +303,5 @@ def test_callers_that_die_in_the_middle_of_a_scan_leave_nothing(besieged: Besieg
     for _ in range(3):
         begun_and_killed()
     until(lambda: pa.total_allocated_bytes() <= memory + (1 << 20))
-    # gRPC keeps a few threads ready for what comes next.
+    # gRPC keeps a few threads ready for further calls.
     until(lambda: _threads() <= before + 4)

@@ -1,5 +1,5 @@
-"""Messages that would cost much memory: many values in few bytes, deep nesting, lengths that are not true, messages
-that gRPC holds before anybody sees them, and replies of servers that are broken or hostile."""
+"""Messages that would cost much memory: many values in few bytes, deep nesting, false lengths, messages that gRPC holds
+incompletely, and replies of servers that are broken or hostile."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_client_takes_no_reply_of_any_size() -> None:
     server = Large("grpc+tcp://127.0.0.1:0")
     channels = Channels(HybridClock())
     try:
-        with pytest.raises(errors.Cancelled):  # gRPC cancels the call, and says no more
+        with pytest.raises(errors.Cancelled):  # gRPC cancels the call, without a reason
             channels.get(f"127.0.0.1:{server.port}").call(KeepAlive(scanner="s"), timeout=20.0)
     finally:
         channels.close()
@@ -193,7 +193,7 @@ def test_a_connection_that_sends_too_much_of_one_message_is_cut(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what a connection has received")
 def test_whole_messages_are_never_too_much(guarded: RpcServer, caplog: pytest.LogCaptureFixture) -> None:
-    """Twenty times what a connection may hold, by calls of their own, and much by the stream of small calls."""
+    """Twenty times what a connection may hold, by separate calls, and much by the stream of small calls."""
     channels = Channels(HybridClock())
     channel = channels.get(guarded.address)
 

@@ -1,4 +1,4 @@
-"""Small messages that would take much memory: refused before it is allocated. All that nyala sends is taken."""
+"""Small messages that would take much memory: refused before it is allocated. All messages of nyala are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches and rows to write keep values and encodings on their way."""
+"""Batches and rows to write keep values and encodings in transit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wire_support import row_batches, same_vector, validities, vectors
 
 
 def sent(batch: Batch) -> list[Batch]:
-    """What comes out of a stream of one batch."""
+    """Returns the result of a stream of one batch."""
     return decode_batch(encode_batch(batch))
 
 

@@ -1,4 +1,4 @@
-"""Small calls on one exchange: each gets its own answer, none waits for another's, and neither side for one that does
+"""Small calls on one exchange: each gets its own reply, none waits for another's, and neither side for one that does
 not read."""
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 class Echo:
-    """A server that answers reads with their keys: even ones at once, others that 3 divides later, the rest by
-    a thread."""
+    """A server that replies to reads with their keys: even ones at once, multiples of three later, the rest by a
+    thread."""
 
     def __init__(self, **options: Any):
         self.chance = random.Random(7)
@@ -103,8 +103,8 @@ def test_each_call_of_many_threads_gets_its_own_answer(echo: Echo) -> None:
 
 
 def test_what_does_not_fit_among_small_calls_is_begun_all_the_same(echo: Echo) -> None:
-    """Several are on their way before the first answer is wanted; those that the handlers' threads answer, and errors,
-    come as others do."""
+    """Several are in progress before the first reply is requested; replies of the handlers' threads, and errors, arrive
+    like others."""
     echo.opened.clear()
     requests = [read(number, 3 * call_streams.WINDOW) for number in (1, 5, 7, -1)]
     begun = [echo.channel.begin(request, PATIENCE) for request in requests]
@@ -205,7 +205,7 @@ def test_beyond_the_limit_of_streams_calls_go_by_themselves() -> None:
     for number in (1, 2, 3):
         try:
             answers.append(channel.call(read(number)).row[0])
-        except (errors.ServerOverloaded, errors.ServerUnavailable):  # told so once, whichever side sees it
+        except (errors.ServerOverloaded, errors.ServerUnavailable):  # reported once, whichever side detects it
             answers.append(channel.call(read(number)).row[0])
     assert answers == [1, 2, 3]
     others.close()
@@ -216,7 +216,7 @@ def test_beyond_the_limit_of_streams_calls_go_by_themselves() -> None:
 
 
 class Stranger:
-    """A client that does as it likes."""
+    """A client that follows no rules."""
 
     def __init__(self, address: str):
         self.client = flight.FlightClient(f"grpc+tcp://{address}")
@@ -253,7 +253,7 @@ def test_who_does_not_read_holds_up_nobody_and_costs_little(echo: Echo, monkeypa
 
 
 class StuckWriter:
-    """A stream whose other end does not read until it is let."""
+    """A stream whose other end does not read until it is allowed to."""
 
     def __init__(self) -> None:
         self.reads = threading.Event()

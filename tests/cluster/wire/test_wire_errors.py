@@ -1,4 +1,4 @@
-"""What is left of gRPC's words in errors; the texts are those of gRPC 1.60 and later, as Flight hands them on."""
+"""The remains of gRPC's words in errors; the texts are those of gRPC 1.60 and later, as Flight passes them on."""
 
 from __future__ import annotations
 

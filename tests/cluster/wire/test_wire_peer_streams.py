@@ -39,7 +39,7 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 class Node:
-    """A server that keeps what it gets, and may answer it."""
+    """A server that keeps the received messages, and may answer them."""
 
     def __init__(self, id: str, bind: str = "127.0.0.1:0", answers: bool = False):
         self.got: list[tuple[str, Message]] = []
@@ -145,7 +145,7 @@ def test_both_open_at_once_and_one_exchange_is_kept(nodes: Callable[..., Node]) 
         talker.join()
 
     def both_hear() -> bool:
-        # What was on the exchange that is given up may be lost, as any message may.
+        # Messages on the abandoned exchange may be lost, as any message may.
         a.say(b, 200)
         b.say(a, 200)
         return 200 in a.rounds and 200 in b.rounds
@@ -199,7 +199,7 @@ def test_an_outbox_that_is_full_is_thrown_away(nodes: Callable[..., Node], monke
     a, b = nodes("a"), nodes("b")
     address, held = b.peer.address, threading.Event()
     b.transport._receive = lambda batch: held.wait(PATIENCE) and b.receive(batch)
-    # While the receiver hangs, the exchange takes what fits into its buffers, and the outbox a little more.
+    # While the receiver hangs, the exchange accepts what fits into its buffers, and the outbox a little more.
     for number in range(3000):
         a.say(Peer("b", address), number, size=50_000)
     held.set()
@@ -262,7 +262,7 @@ def silent_peer() -> Iterator[tuple[Peer, subprocess.Popen[str]]]:
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """Have the process stand still; returns when it does."""
+    """Suspends the process; returns when it is."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
 
@@ -288,7 +288,7 @@ def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypat
 
 
 class Writes:
-    """Which threads write how many bytes on exchanges."""
+    """Records which threads write how many bytes on exchanges."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.bytes: dict[str, int] = {}
@@ -309,7 +309,7 @@ def test_who_holds_messages_back_writes_them_itself_together(
     a.say(b, 0)
     until(lambda: len(a.got) == 1)
     writes, batches, me = Writes(monkeypatch), b.batches, threading.current_thread().name
-    for turn in range(300):  # with answers to all, far more than WINDOW
+    for turn in range(300):  # with replies to all, far more than WINDOW
         with a.transport.holding():
             with a.transport.holding():
                 a.say(b, 3 * turn + 1, size=200)

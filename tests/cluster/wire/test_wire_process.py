@@ -1,4 +1,4 @@
-"""A server's process: how it says where it is, what it logs, how it ends. Faults of its files on purpose."""
+"""A server's process: its address file, its log, its end. Injected faults of its files."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def address_of(directory: Path) -> str:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, list[dict[str, Any]]]:
-    """Exit status, output, and the lines of the log."""
+    """Returns exit status, output, and the lines of the log."""
     out, log = process.communicate(timeout=PATIENCE)
     return process.returncode, out, [json.loads(line) for line in log.splitlines()]
 

@@ -1,4 +1,4 @@
-"""Calls and scans: what comes back, what goes wrong and how it is told, and what a server turns away."""
+"""Calls and scans: results, errors and their classes, and refusals of a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATIENCE = 30.0
 
 
 def until(condition: Callable[[], Any]) -> None:
-    """Wait for a condition; it is a failure where it does not come about."""
+    """Waits for a condition; fails at a timeout."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "it never came about"
@@ -57,7 +57,7 @@ def numbers(request: ScanTablet, context: CallContext) -> Iterator[Batch | ScanE
 
 
 class Served:
-    """A server with a way to it."""
+    """A server with a channel to it."""
 
     def __init__(self, **options: Any):
         self.clock, self.own_clock = HybridClock(), HybridClock()
@@ -222,7 +222,7 @@ def test_a_bug_of_the_server_is_told_in_a_line(served: Served, caplog: pytest.Lo
     with pytest.raises(errors.InternalError, match="KeyError at the server: 'secret'") as caught:
         served.channel.call(KeepAlive(scanner="s"))
     assert "Traceback" not in str(caught.value)
-    # Not the log as text: a Spark session in the same process puts its own formatter on every handler it meets.
+    # Not the log as text: a Spark session in the same process puts its own formatter on every handler that it finds.
     assert any(record.exc_info for record in caplog.records)
 
 

@@ -1,4 +1,4 @@
-"""Small batches inside a reply keep values and encodings on their way."""
+"""Small batches inside a reply keep values and encodings in transit."""
 
 from __future__ import annotations
 

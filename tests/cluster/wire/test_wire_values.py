@@ -1,4 +1,4 @@
-"""Physical values, tables, scans and statistics survive the wire, whatever they are."""
+"""Physical values, tables, scans and statistics survive the wire unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from nyala.storage.tables.catalog import CatalogEntry
 
 
 def travelled(data: Any) -> Any:
-    """As it comes out at the other side, of a field that may hold anything."""
+    """Returns a value as it arrives at the other side, of a field that may hold anything."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(data))
 
 
@@ -189,7 +189,7 @@ storages = st.builds(
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal, and of one class: 1 is not True, nor 1.0."""
+    """True if two values are equal, and of one class: 1 is not True, nor 1.0."""
     if isinstance(left, tuple) and isinstance(right, tuple) and type(left) is type(right):
         return len(left) == len(right) and all(map(same, left, right))
     return type(left) is type(right) and left == right
@@ -323,7 +323,7 @@ def test_what_is_none_of_it(read: Any, data: Any) -> None:
 def test_what_was_damaged(
     table: Table, spec: ScanSpec, step: alterations.AlterStep, known: TableStatistics, data: st.DataObject
 ) -> None:
-    """A field of another kind, or none: an error of nyala, or something that can be sent again."""
+    """A field of another kind, or none: an error of nyala, or a value that can be sent again."""
     made: list[tuple[dict[str, Any], Any]] = [
         (plain.table_to_plain(table), plain.table_from_plain),
         (plain.spec_to_plain(spec), plain.spec_from_plain),
