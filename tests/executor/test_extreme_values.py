@@ -1,4 +1,4 @@
-"""Single cases of values at the ends of their types; `tests/differential/test_extremes.py` generates them."""
+"""Single cases of values at the limits of their types; `tests/differential/test_extremes.py` generates them."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ LARGE = 10**37
     ],
 )
 def test_casts_of_quotients_say_how_many_digits_they_have(value: str, expected: list[Any]) -> None:
-    """As PostgreSQL, which has room for more digits than 38."""
+    """As in PostgreSQL, which has room for more than 38 digits."""
     with nyala.connect(":memory:", threads=1) as connection:
         connection.execute("CREATE TABLE w (k INT PRIMARY KEY, v DECIMAL(38,0), d DECIMAL(38,10))")
         rows = [(1, LARGE, "1.5"), (2, LARGE, "-2.25"), (3, LARGE + 1, 10**27)]

@@ -38,7 +38,8 @@ def query(store: MemoryStore, text: str, threads: int = 2) -> list[Row]:
 
 
 def plain(value: Any) -> Any:
-    """Values as both engines can agree on: exact numbers as Decimal, floats to nine digits, NaN equal to itself."""
+    """Convert values to a form comparable between both engines: exact numbers as Decimal, floats to nine digits, NaN
+    equal to itself."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else f"{value + 0.0:.9g}"
     if isinstance(value, int | decimal.Decimal) and not isinstance(value, bool):
@@ -78,7 +79,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 def compare(data: pa.Table, text: str, ordered: bool = False) -> None:
-    """Our answer is DuckDB's, with one tablet or several, encoded or not, one thread or two."""
+    """Check that the result equals DuckDB's, with one tablet or several, encoded or not, one thread or two."""
     ORACLE.register("r", data)
     wanted = simplified(ORACLE.execute(text).fetchall())
     for hashed, is_plain, threads in ((None, True, 1), ("id", False, 2)):
@@ -142,7 +143,7 @@ def test_grouping(groups: str, data: pa.Table) -> None:
 @given(tables())
 @settings(max_examples=12, deadline=None)
 def test_averages_are_exact(data: pa.Table) -> None:
-    """Against exact fractions, for DuckDB's averages are floats."""
+    """Compared with exact fractions, since DuckDB's averages are floats."""
     store = MemoryStore(batch_rows=16)
     store.add("r", data, ["id"])
     for column, scale in (("m", 2), ("w", 2), ("g", 0), ("big", 0)):

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE, beside DuckDB: graphs, hierarchies, what ends a recursion, and what a round may read."""
+"""WITH RECURSIVE, compared with DuckDB: graphs, hierarchies, termination, and the tables that a round may read."""
 
 from __future__ import annotations
 

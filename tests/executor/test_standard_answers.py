@@ -1,5 +1,5 @@
-"""Rarer forms of standard SQL. Their answers are PostgreSQL 15's; where DuckDB has the form and means the same, it is
-asked, too."""
+"""Rarer forms of standard SQL with PostgreSQL 15's results; DuckDB is compared too if it has the form with the same
+meaning."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_extremes_of_truths(c: Any, duck: Any, query: str, expected: Rows) -> No
     ],
 )
 def test_a_subquery_that_says_null(c: Any, duck: Any, value: str, expected: Any) -> None:
-    """As in DuckDB. PostgreSQL gives it the type text, which compares with nothing else."""
+    """As in DuckDB. PostgreSQL assigns the type text, which compares with nothing else."""
     assert c.execute(f"SELECT {value}").fetchall() == [(expected,)] == duck.execute(f"SELECT {value}").fetchall()
 
 

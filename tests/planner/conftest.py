@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def type_named(text: str) -> DataType:
-    """The type of an SQL name."""
+    """Return the type of an SQL name."""
     match = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", text)
     return DECIMAL(int(match[1]), int(match[2])) if match else DataType(Kind(text))
 

@@ -1,4 +1,5 @@
-"""Correlated aggregates over what the outer query joins too: as DuckDB and SQLite answer, and only such as windows."""
+"""Correlated aggregates over tables that the outer query joins too, compared with DuckDB and SQLite; only eligible ones
+become windows."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ OPERATORS = ("=", "<", ">=", "<>")
 
 @pytest.fixture
 def databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any, Any]]:
-    """Small tables, and no question of what is cheaper."""
+    """Small tables, with the cost comparison disabled."""
     monkeypatch.setattr(correlated_windows, "LEAST_SHARE", 0.0)
     with same_tables(
         dict.fromkeys(ROWS, "k INT PRIMARY KEY, a INT, b INT"), ROWS, sqlite3.connect(":memory:")
@@ -34,20 +35,20 @@ def databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any, Any]]
 
 
 def conditions(chance: random.Random) -> list[str]:
-    """What joins the repeated tables {r} and {w} with each other and with the own table {o}."""
+    """Conditions that join the repeated tables {r} and {w} with each other and with the own table {o}."""
     some = ["{r}.a = {o}." + chance.choice("kab"), "{w}.k = {r}." + chance.choice("kab")]
     more = ["{r}.b > 0", "{r}.b <= {o}.b", "{w}.a <> 2", "{w}.b = {o}.k", "{r}.k + {w}.k < 12", "{r}.b IS NOT NULL"]
     return some + chance.sample(more, chance.randrange(3))
 
 
 def written_otherwise(chance: random.Random, parts: list[str]) -> list[str]:
-    """The same conditions in another order, with the sides of equalities exchanged."""
+    """Return the same conditions in another order, with the sides of equalities exchanged."""
     turned = [" = ".join(reversed(part.split(" = "))) if chance.random() < 0.5 else part for part in parts]
     return chance.sample(turned, len(turned))
 
 
 def query(chance: random.Random) -> str:
-    """One of three subqueries asks something else than the outer query, one of five has the own table's name."""
+    """Write a query: one subquery in three differs from the outer query, one in five has the own table's name."""
     own, first, second = chance.choice(["t", "t", "t", "t", "u"]), "u", chance.choice(["v", "v", "u"])
     parts = conditions(chance)
     inner = written_otherwise(chance, parts)
@@ -57,7 +58,7 @@ def query(chance: random.Random) -> str:
     elif change < 0.3:
         inner.pop()
     if chance.random() < 0.3:
-        # The outer query's r.a equals a column of the own table; a subquery may name the one or the other.
+        # The outer query's r.a equals a column of the own table; a subquery may name either.
         inner = [part.replace("{o}." + parts[0][-1], "r.a") for part in inner]
     outer = " AND ".join(parts + chance.sample(["o.b = 1", "o.k <> 3", "w.k < 7"], chance.randrange(2)))
     value = chance.choice(AGGREGATES).format(o="o", r="x")

@@ -1,4 +1,4 @@
-"""Correlated subqueries with random() give a value for each row of the outer query, uncorrelated ones give one."""
+"""Correlated subqueries with random() are evaluated for each row of the outer query, uncorrelated ones once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_one_value_for_all_rows(c: Any, query: str) -> None:
     ],
 )
 def test_conditions_are_drawn_for_each_row(c: Any, condition: str) -> None:
-    """Of 300 rows in three groups, 0, 100, 200 or 300 would pass if the groups were drawn."""
+    """Of 300 rows in three groups, 0, 100, 200 or 300 would pass if random() were evaluated per group."""
     counts = {c.execute(f"SELECT count(*) FROM t WHERE {condition}").fetchone()[0] for _ in range(4)}
     assert counts - {0, 100, 200, 300}
 

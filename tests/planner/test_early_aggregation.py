@@ -1,7 +1,8 @@
-"""Random aggregations over joins, aggregated early wherever that can be done, answered as without and as by DuckDB.
+"""Random aggregations over joins, aggregated early whenever possible: the results equal those without the rule, and
+DuckDB's.
 
-The tables are small and full of NULLs, duplicates and rows without a partner. What is exact has the same type and every
-digit, averages included; doubles may differ in their last digits.
+The tables are small and full of NULLs, duplicates and rows without a partner. Exact values have the same type and all
+digits, averages included; doubles may differ in their last digits.
 """
 
 from __future__ import annotations

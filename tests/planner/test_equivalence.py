@@ -1,8 +1,8 @@
-"""Every plan gives the query's answer, with all rules and with each rule left out; DuckDB is judge of both.
+"""Every plan produces the query's result, with all rules and with each rule left out, compared by DuckDB.
 
-A physical plan is written back as SQL, operator by operator, and run by DuckDB on small tables full of NULLs; the
-answer must be that of the query as it was written. Runtime filters are written as IN conditions on the scans, so a
-filter that drops a row too many shows.
+A physical plan is converted back to SQL, operator by operator, and executed by DuckDB on small tables full of NULLs.
+The result must be that of the original query. Runtime filters become IN conditions on the scans, so a filter that drops
+a row too many is detected.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def select(columns: tuple[Column, ...], source: str) -> str:
 
 
 def sql(node: PhysicalNode, filters: Mapping[int, str]) -> str:
-    """SQL that does what the operator does; `filters` are runtime filters from above, by column number."""
+    """Return SQL equivalent to the operator; `filters` are runtime filters from above, by column number."""
     if isinstance(node, physical.TableScan):
         return scan_sql(node, filters)
     if isinstance(node, physical.ValuesScan):
@@ -359,7 +359,7 @@ QUERIES.append(
 
 
 def sized(t: int, u: int, v: int) -> FixedCatalog:
-    """The small tables with other statistics, so that other plans win."""
+    """The small tables with other statistics, so that other plans are cheaper."""
     known = {}
     for name, rows in (("t", t), ("u", u), ("v", v)):
         first, second = SMALL.by_name[name].schema.names
@@ -393,7 +393,7 @@ def test_plan_gives_the_query_s_answer(database: duckdb.DuckDBPyConnection, quer
 def test_predicates_in_the_scan_change_nothing(
     database: duckdb.DuckDBPyConnection, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same answers where no condition goes down into a scan's pages."""
+    """The results are the same if no condition is pushed down into a scan's pages."""
     monkeypatch.setattr(physical_planner, "extract", lambda conditions, names: Extracted((), tuple(conditions)))
     check(database, query, SMALL, frozenset())
 
@@ -405,7 +405,7 @@ COLUMNS = {"t": ("t.k", "t.a"), "u": ("u.b", "u.c"), "v": ("v.d", "v.e")}
 
 @st.composite
 def conditions(draw: st.DrawFn, tables: tuple[str, ...], depth: int = 2) -> str:
-    """A condition over the columns of some tables, with subqueries on the others."""
+    """Draw a condition over the columns of some tables, with subqueries on the others."""
     column = st.sampled_from([c for table in tables for c in COLUMNS[table]])
     kinds = ["column", "constant", "null", "list"] + ["and", "or", "not"] * (depth > 0)
     others = [table for table in COLUMNS if table not in tables]
@@ -441,7 +441,7 @@ def conditions(draw: st.DrawFn, tables: tuple[str, ...], depth: int = 2) -> str:
 
 @st.composite
 def queries(draw: st.DrawFn) -> str:
-    """A SELECT over one to three tables."""
+    """Draw a SELECT over one to three tables."""
     tables = tuple(draw(st.permutations(list(COLUMNS))))[: draw(st.integers(1, 3))]
     source = tables[0]
     for i, table in enumerate(tables[1:], 2):

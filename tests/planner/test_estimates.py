@@ -1,4 +1,4 @@
-"""How many rows the planner expects, where a wrong guess has made a bad plan."""
+"""Estimated row counts in cases where a wrong estimate once led to a bad plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def connection():
 
 
 def expected_rows(connection, query: str) -> tuple[float, int, str]:
-    """What the topmost join expects and gives, and the plan."""
+    """Return the estimated and actual rows of the topmost join, and the plan."""
     lines = [row[0] for row in connection.execute(f"EXPLAIN ANALYZE {query}").fetchall()]
     join = next(line for line in lines if "Join" in line)
     given, expected = re.search(r"\(([\d,]+) rows, ~([\d,]+) rows expected", join).groups()
@@ -36,13 +36,13 @@ def expected_rows(connection, query: str) -> tuple[float, int, str]:
     "condition", ["year = 100", "year IN (100, 101)", "week_day = 2", "day BETWEEN 36600 AND 36700", "true"]
 )
 def test_facts_refer_to_a_few_keys_of_a_long_dimension(connection, condition):
-    """What is asked of the days is believed to lie where the sales are."""
+    """The selected days are assumed to lie in the range of the sales."""
     query = f"SELECT sum(amount) FROM sales JOIN days USING (day) WHERE {condition}"
     expected, given, plan = expected_rows(connection, query)
     assert given / 3 <= expected <= given * 3, plan
 
 
 def test_a_selective_dimension_filters_the_facts(connection):
-    """Few of the days on which there may be sales are asked for, though as many as there are days with sales."""
+    """Few of the days with possible sales are selected, though as many as there are days with sales."""
     query = "SELECT sum(amount) FROM sales JOIN days USING (day) WHERE year = 100 AND week_day = 2"
     assert "runtime filter on sales.day" in expected_rows(connection, query)[2]

@@ -1,4 +1,5 @@
-"""Texts that a top-N only lets through are read by key afterwards: as DuckDB answers; only where that may be."""
+"""Texts that a top-N only passes through are read by key afterwards: results as DuckDB's, and only if the rule
+applies."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ TABLES = {
 
 @pytest.fixture
 def databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
-    """Small tables, and no question of what is cheaper."""
+    """Small tables, with the cost comparison disabled."""
     rule = importlib.import_module("nyala.planner.rules.fetch_late")
     monkeypatch.setattr(rule, "LEAST_ROWS", 0)
     monkeypatch.setattr(rule, "LEAST_TIMES", 0)
@@ -52,7 +53,7 @@ SOURCES = {
 
 
 def query(chance: random.Random) -> str:
-    """Four of five group by all columns, and so by the keys."""
+    """Write a query; four of five group by all columns, and so by the keys."""
     source = chance.choice(list(SOURCES))
     keys, order = SOURCES[source]
     order = chance.choice([order, keys])
@@ -85,7 +86,7 @@ def test_random_queries_are_answered_as_by_another(databases: tuple[Any, Any]) -
 
 
 def is_late(connection: Any, text: str) -> bool:
-    """Did the rule change the plan?"""
+    """True if the rule changed the plan."""
     return any("fetch_late" in line for (line,) in connection.execute(f"EXPLAIN VERBOSE {text}").fetchall())
 
 
@@ -131,7 +132,8 @@ def test_the_scan_reads_all_where_fetching_late_would_be_wrong_or_dear(name: str
 
 
 def test_a_text_that_a_condition_reads_is_fetched_with_one_that_nothing_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not travel through the groups, and the second scan is there anyway; the input is pruned once for both."""
+    """The text does not pass through the groups, and the second scan exists anyway; the input is pruned once for
+    both."""
     rule = importlib.import_module("nyala.planner.rules.fetch_late")
     pruned, calls = rule.pruned, []
     monkeypatch.setattr(rule, "pruned", lambda *arguments: calls.append(arguments) or pruned(*arguments))

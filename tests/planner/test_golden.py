@@ -1,4 +1,4 @@
-"""Golden plans: each rule by itself, and all of TPC-H with the statistics of scale factor 1."""
+"""Golden plans: each rule separately, and all of TPC-H with the statistics of scale factor 1."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ BEFORE = {
     "aggregate_early": ("pushdown_predicates", "prune_columns"),
     "fetch_late": ("reduce_group_keys", "merge_projections", "prune_columns", "push_limits"),
 }
-"""Rules that a rule's examples need to have run as well, to show what it is for."""
+"""Other rules that must run before a rule's examples show its effect."""
 CATALOGS = {"fetch_late": WIDE}
-"""Other tables than `SMALL`'s, for rules that ask for many rows or for texts."""
+"""Catalogs other than `SMALL`, for rules that need many rows or texts."""
 
 
 @pytest.mark.parametrize("number", range(1, 23))

@@ -137,7 +137,7 @@ def test_a_correlated_limit_is_one_per_group() -> None:
     plan = plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.b < t.k ORDER BY c LIMIT 1)")
     (first,) = {id(node): node for node in every(plan.root) if isinstance(node, physical.TopRows)}.values()
     assert len(first.groups) == 1 and not first.ties
-    # An equality needs no run for each outer value: all groups' first rows are found at once.
+    # An equality needs no execution per outer value: the first rows of all groups are found at once.
     plan = plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.c = t.k ORDER BY b LIMIT 1)")
     assert not any(isinstance(node, physical.Shared) for node in every(plan.root))
 
@@ -146,7 +146,7 @@ def test_a_correlated_limit_is_one_per_group() -> None:
 
 
 def with_parameter(query: Query, name: str | None = None) -> Plan:
-    """The plan of a query in which the literal 99 is a parameter."""
+    """Return the plan of a query in which the literal 99 is a parameter."""
     body = query.body
     parameter = Parameter(INT, True, 0, name)
 
@@ -230,7 +230,7 @@ def test_months_end_where_they_end() -> None:
 
 
 def joined(type_: DataType, large: int, distinct: int, small: int) -> physical.HashJoin:
-    """The join of a large table with a small one on columns of a type."""
+    """Return the join of a large table with a small one on columns of a type."""
     tables = {name: make_table(name, [("k", INT, False), ("x", type_, True)]) for name in ("large", "small")}
     known = {
         name: TableStatistics(rows, {"x": ColumnStatistics(None, None, 0, float(values))})

@@ -1,4 +1,4 @@
-"""Planning wide statements: the work grows with their size, and not with its square or a power of two."""
+"""Planning of wide statements: the work is linear in their size, neither quadratic nor exponential."""
 
 import nyala
 import pytest
@@ -69,7 +69,7 @@ def test_many_joins_are_ordered_pair_by_pair(connection):
         text = "SELECT count(*) FROM t t0" + "".join(f" JOIN t t{i} ON t{i}.k = t{i - 1}.k" for i in range(1, n))
         assert connection.execute(text).fetchall() == [(1,)]
 
-    # The pairs of n tables are n * n / 2; looking at each again after every step made it n * n * n.
+    # The pairs of n tables are n * n / 2; costing each again after every step made it n * n * n.
     assert growth(run, 25) < 6
 
 

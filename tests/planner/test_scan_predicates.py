@@ -1,4 +1,4 @@
-"""What goes down into a scan means what the condition said, exactly."""
+"""Predicates pushed down into a scan are exactly equivalent to the condition."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ CONDITIONS = st.recursive(
 
 
 def evaluate(expr: Expr, x: int | None) -> Any:
-    """Three-valued logic, the slow way; decimals as integers of tenths."""
+    """Evaluate three-valued logic value by value; decimals as integers of tenths."""
     if isinstance(expr, Literal):
         return expr.value
     if isinstance(expr, Cast):

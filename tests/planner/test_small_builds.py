@@ -1,4 +1,4 @@
-"""Small build sides that several joins have in common, and those that they have not."""
+"""Small build sides that several joins share, and those that they do not share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_first_build_side_is_next_and_the_others_are_not(tpch: FixedCatalog)
     assert isinstance(root.children()[0].children()[0], HashJoin)
     found = [(sorted(tables(side.join.build)), side.is_next) for side in sides]
     assert found == [
-        (["part", "partsupp", "partsupp", "supplier"], True),  # and what these share, of which nothing is said
+        (["part", "partsupp", "partsupp", "supplier"], True),  # and shared subplans of these, not checked
         (["part", "partsupp", "supplier"], True),
         (["part"], True),
         (["supplier"], False),

@@ -1,7 +1,8 @@
-"""Random correlated subqueries, everywhere an expression may stand, answered as DuckDB and SQLite answer them.
+"""Random correlated subqueries, at all positions of an expression, with the results of DuckDB and SQLite.
 
-The tables are small and full of NULLs and duplicates, so that a join that loses, doubles or mixes up rows shows. DuckDB
-decorrelates everything, as we do; SQLite runs each subquery anew for each row and so cannot make the same mistakes.
+The tables are small and full of NULLs and duplicates, so that a join that loses, doubles or mixes up rows is detected.
+DuckDB decorrelates everything, as nyala does; SQLite executes each subquery again for each row and so cannot make the
+same mistakes.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def databases() -> Iterator[tuple[Any, Any, Any]]:
 
 
 class Queries:
-    """Writes random queries. An alias is a table's name and a number; `outer` are the columns that are seen."""
+    """Writes random queries. An alias is a table's name and a number; `outer` are the visible columns."""
 
     def __init__(self, seed: int):
         self._random = random.Random(seed)
         self._aliases = 0
 
     def query(self) -> str:
-        """One query with a unique order, so that every column is in the multiset that is compared."""
+        """Write one query with a unique order, so that every column is in the multiset that is compared."""
         table, alias = self._table()
         own = self._columns(alias)
         kind = self._random.randrange(6)
@@ -115,7 +116,7 @@ class Queries:
         if kind == 0:
             other_table, other = self._table()
             side = self._random.choice(["LEFT", "INNER", "RIGHT", "FULL"])
-            # An outer reference in the ON of a FULL join is more than DuckDB takes.
+            # DuckDB does not support an outer reference in the ON of a FULL join.
             left = self._random.choice([f"{alias}.a", *(seen if side in ("LEFT", "INNER") else [])])
             source += f" {side} JOIN {other_table} AS {other} ON {left} = {other}.{self._column()}"
             own += self._columns(other)
@@ -173,7 +174,7 @@ def test_random_subqueries_are_answered_as_by_others(databases: tuple[Any, Any, 
     for number in range(25):
         text = Queries(1000 * seed + number).query()
         first, second = (answer(other, text) for other in others)
-        # Where the two disagree (one of them has a bug, or an order leaves ties), there is no judge.
+        # If the two differ (one of them has a bug, or an order leaves ties), the query is skipped.
         if (first is None and second is None) or (first is not None and second is not None and first != second):
             continue
         compared += 1

@@ -1,4 +1,4 @@
-"""Golden plans with windows: which operators there are, in which order, and what passes them."""
+"""Golden plans with windows: the operators, their order, and the predicates that pass them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SQL tests share: a catalog of a few tables, made by nyala's own DDL."""
+"""Fixtures of the SQL tests: a catalog of a few tables, made by nyala's own DDL."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ VIEWS = {
         View("broken", "SELECT nothing FROM nation", ("nothing",)),
     )
 }
-"""Views that stand in nobody's way: no table is called so."""
+"""Views whose names collide with no table."""
 NOW = make_timestamp(1_767_225_600_000_000, 7)
 
 

@@ -1,4 +1,4 @@
-"""Aggregate calls and GROUP BY: what they are bound into, what is said where they are wrong."""
+"""Aggregate calls and GROUP BY: their bound form, and the errors of wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bound statements as golden text, and what golden text cannot say: parameters, sharing, numbers."""
+"""Bound statements as golden text, and properties that golden text cannot show: parameters, sharing, numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_tpch_queries_have_the_columns_of_the_official_answers(number: int, cata
     titles = [title.strip() for title in answer.splitlines()[0].split("|")]
     assert len(titles) == len(query.columns)
     for title, column in zip(titles, query.columns, strict=True):
-        # The answers cut titles to the column's width, and name the one unnamed column by its position.
+        # The expected titles are cut to the column's width, and name the one unnamed column by its position.
         assert column.name.startswith(title) or title.startswith("col")
 
 
@@ -64,7 +64,7 @@ def test_every_column_that_a_tpch_query_reads_is_defined_once(number: int, catal
 
 
 def _defined(query: bound.Query, seen: set[int]) -> Any:
-    """The numbers of all columns that a query defines, a shared query counted once."""
+    """Yield the numbers of all columns that a query defines, a shared query counted once."""
     if id(query) in seen:
         return
     seen.add(id(query))
@@ -180,7 +180,7 @@ def test_placeholders_of_each_style(catalog: Any) -> None:
     def values(text: str, parameters: Any) -> list[Any]:
         return [getattr(expr, "value", None) for _, expr in select_of(text, catalog, parameters).projection]
 
-    # The order of the text, not that of the tree, counts.
+    # The order of the text counts, not that of the tree.
     assert values("select case when true then ? end is null, ?, ?", ["a", 2, 3])[1:] == [2, 3]
     assert values("select $2, $1, $2", [1, 2]) == [2, 1, 2]
     assert values("select :b, :a, :b", {"a": 1, "b": 2}) == [2, 1, 2]

@@ -1,4 +1,4 @@
-"""Statements about what there is, and CREATE TABLE whole: written as they are read, bound, and refused where wrong."""
+"""Catalog statements, and CREATE TABLE whole: written as they are read, bound, and refused if wrong."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def csv(items: st.SearchStrategy[str], least: int = 1) -> st.SearchStrategy[str]
 
 
 def some(items: list[st.SearchStrategy[str]]) -> st.SearchStrategy[str]:
-    """Some of the items in any order, each once at most."""
+    """Draw some of the items in any order, each at most once."""
     chosen = st.lists(st.integers(0, len(items) - 1), unique=True, max_size=len(items))
     return chosen.flatmap(lambda places: st.tuples(*(items[place] for place in places))).map(" ".join)
 

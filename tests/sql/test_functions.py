@@ -1,4 +1,5 @@
-"""The function registry against the database: every example is run, and what holds for all functions is checked."""
+"""The function registry against the database: every example is executed, and properties of all functions are
+checked."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def connection() -> Iterator[nyala.Connection]:
 
 
 def shown(connection: nyala.Connection, query: str) -> str:
-    """A query's rows as text: values separated by commas, rows by semicolons."""
+    """Return a query's rows as text: values separated by commas, rows by semicolons."""
     cursor = connection.execute(query)
     table = cursor.arrow()
     types = [column[1] for column in cursor.description]

@@ -1,4 +1,4 @@
-"""Functions against DuckDB where it agrees with PostgreSQL, and against laws where there is no other calculator."""
+"""Functions against DuckDB where it agrees with PostgreSQL, and against laws where there is no other reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Both:
         self.duckdb.execute("SET TimeZone = 'UTC'")
 
     def check(self, values: str, *pairs: str | tuple[str, str]) -> None:
-        """`values` is a VALUES list with columns x and y; a pair is our spelling and DuckDB's."""
+        """Compare results. `values` is a VALUES list with columns x and y; a pair is nyala's spelling and DuckDB's."""
         ours, theirs = zip(*((pair, pair) if isinstance(pair, str) else pair for pair in pairs))
         source = f"(VALUES {values}) AS t (k, x, y) ORDER BY k"
         found = self.nyala.execute(f"SELECT {', '.join(ours)} FROM {source}").fetchall()
@@ -203,7 +203,7 @@ def test_an_age_leads_back_to_the_day(both: Both, later: datetime.datetime, earl
     assert min(found) >= 0 and found.days < 31 and found.microseconds < 86_400_000_000
     spelt = both.duckdb.execute(f"SELECT CAST(age(TIMESTAMP '{later}', TIMESTAMP '{earlier}') AS VARCHAR)").fetchall()
     expected = interval_text.read(spelt[0][0])
-    # Which month the missing days are borrowed from is where DuckDB and PostgreSQL may part.
+    # DuckDB and PostgreSQL may differ in the month from which missing days are borrowed.
     assert (found.months, found.microseconds) == (expected.months, expected.microseconds)
     assert abs(found.days - expected.days) <= 3
 

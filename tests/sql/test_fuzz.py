@@ -1,4 +1,4 @@
-"""Whatever the text, only nyala's errors come out; and what is accepted can be written and read again."""
+"""For any text, only nyala's errors are raised; accepted statements can be written and read again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Recursive queries, LATERAL, table functions, rows of values, LIMIT and FETCH: what is wrong with them, and how they
-are written."""
+"""Recursive queries, LATERAL, table functions, rows of values, LIMIT and FETCH: errors, and their written form."""
 
 from __future__ import annotations
 

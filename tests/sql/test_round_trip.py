@@ -1,4 +1,4 @@
-"""Every statement that is read can be written, and what is written is read as the same tree."""
+"""Every parsed statement can be written, and its text parses to the same tree."""
 
 from __future__ import annotations
 

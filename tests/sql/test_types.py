@@ -78,7 +78,7 @@ def test_numbers_meet_in_any_grouping(a: DataType, b: DataType, c: DataType) -> 
         assert found is not None
         return found
 
-    # FLOAT beside FLOAT stays FLOAT, beside anything else becomes DOUBLE: the one exception.
+    # FLOAT with FLOAT stays FLOAT, with any other type it becomes DOUBLE: the one exception.
     assume(FLOAT not in (a, b, c))
     left, right = meet(meet(a, b), c), meet(a, meet(b, c))
     capped = any(t.is_decimal and t.precision == 38 for t in (left, right))
@@ -188,7 +188,7 @@ def test_folded_arithmetic_is_exact(operator: str, left: Literal, right: Literal
         assert value(found) == exact[operator]
         assert found.type.is_integer or abs(found.value) < 10 ** (found.type.precision or 0)
     else:
-        # Left alone only where the value does not fit the result's type.
+        # Not folded only if the value does not fit the result's type.
         with pytest.raises(NumericOutOfRange):
             found.type.to_physical(exact[operator])
 

@@ -1,4 +1,4 @@
-"""docs/sql.md's last section: each entry is refused as not supported, at its place, with what to do instead."""
+"""docs/sql.md's last section: each entry is refused as not supported, at its place, with an alternative."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ STATEMENTS = {
         "SELECT * FROM <'https://x/y.parquet'>",
     ],
 }
-"""By the entry. `<>` stand around the word that the caret is to be under, where the refusal is about one word."""
+"""By the entry. `<>` enclose the word that the caret must be under, if the refusal is about one word."""
 
 
 def entries() -> list[str]:
-    """The entries of the document."""
+    """Return the entries of the document."""
     text = (Path(nyala.__file__).parent / "docs" / "sql.md").read_text(encoding="utf-8")
     section = text.partition("## What there is not\n")[2].partition("\n## ")[0]
     found = []

@@ -1,4 +1,4 @@
-"""Window calls, QUALIFY and DISTINCT ON as they are bound, and wrong ones."""
+"""Window calls, QUALIFY and DISTINCT ON in bound form, and the errors of wrong ones."""
 
 from __future__ import annotations
 

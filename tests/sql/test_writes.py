@@ -1,5 +1,5 @@
-"""The statements that change rows, COPY and settings: what they are bound to, what is wrong with wrong ones, and that
-each can be written and read again."""
+"""Statements that change rows, COPY and settings: their bound form, the errors of wrong ones, and that each can be
+written and read again."""
 
 from __future__ import annotations
 

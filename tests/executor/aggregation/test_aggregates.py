@@ -1,4 +1,4 @@
-"""Aggregate functions against DuckDB on the same rows, or against a few lines of Python where the two differ."""
+"""Aggregate functions against DuckDB on the same rows, or against Python where the two differ."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_functions(aggregates: str, data: pa.Table) -> None:
 @given(tables())
 @settings(max_examples=20, deadline=None)
 def test_correlation_and_lines(data: pa.Table) -> None:
-    """Against their definitions; they are NULL where a variance they divide by is 0."""
+    """Compared with their definitions; they are NULL if a variance they divide by is 0."""
     rows = [(x, y) for x, y in zip(data["x"].to_pylist(), data["y"].to_pylist()) if x is not None and y is not None]
     xs, ys = [x for x, _ in rows], [y for _, y in rows]
     wanted: list[float | None] = [None] * 4
@@ -150,7 +150,7 @@ def test_a_fraction_is_checked_row_by_row_too() -> None:
 
 
 def test_counts_of_a_subquery_without_rows_are_zero() -> None:
-    """Decorrelated, the outer join leaves NULL where nothing was counted."""
+    """Decorrelated, the outer join leaves NULL if nothing was counted."""
     with nyala.connect(":memory:") as connection:
         connection.execute("CREATE TABLE o (k INT PRIMARY KEY)")
         connection.execute("CREATE TABLE i (k INT PRIMARY KEY, o INT, x INT)")
@@ -168,7 +168,7 @@ def test_counts_of_a_subquery_without_rows_are_zero() -> None:
 
 
 def test_intervals_have_an_order() -> None:
-    """A month counts as 30 days there, a day as 24 hours."""
+    """For comparisons a month counts as 30 days, a day as 24 hours."""
     with nyala.connect(":memory:") as connection:
         calls = "min(x), max(x), mode(x), percentile_disc(0.5) WITHIN GROUP (ORDER BY x), any_value(x ORDER BY x DESC)"
         rows = "('31 days'::INTERVAL, 1), ('1 month', 1), ('40 hours', 1), ('40 hours', 1), (NULL, 1), (NULL, 2)"

@@ -59,7 +59,7 @@ def test_keys_and_grouping(data: pa.Table, aggregates: str) -> None:
 @given(tables())
 @settings(max_examples=25, deadline=None)
 def test_having_reads_groups_that_sets_lack(data: pa.Table) -> None:
-    """A condition on a group may go below only where every set has it."""
+    """A condition on a group may be pushed down only if every set has the group."""
     for condition in ("a = 1", "a IS NULL", "b = 'x' AND a > 0", "grouping(b) = 1", "coalesce(b, 'none') = 'none'"):
         for by in ("ROLLUP (a, b)", "GROUPING SETS ((a, b), (a))", "CUBE (b, a)"):
             compare(data, f"SELECT a, b, count(*), sum(n) FROM r GROUP BY {by} HAVING {condition}")
@@ -69,7 +69,7 @@ def test_having_reads_groups_that_sets_lack(data: pa.Table) -> None:
 @given(tables())
 @settings(max_examples=15, deadline=None)
 def test_as_a_derived_table(data: pa.Table) -> None:
-    """What is known of the groups' keys, equalities and NULLs holds no longer above sets."""
+    """Proofs about the groups' keys, equalities and NULLs do not hold above sets."""
     rolled = "(SELECT a, b, count(*) AS k FROM r GROUP BY ROLLUP (a, b))"
     compare(data, f"SELECT r.id, s.k FROM r JOIN {rolled} s ON r.a = s.a AND s.b IS NULL")
     compare(data, f"SELECT r.id, s.k FROM r LEFT JOIN {rolled} s ON r.a = s.a")

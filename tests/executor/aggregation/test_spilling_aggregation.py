@@ -1,4 +1,5 @@
-"""Aggregation, DISTINCT, set operations and shared rows under limits that make them spill: the same rows come out."""
+"""Aggregation, DISTINCT, set operations and shared rows under limits that make them spill: the same rows are
+produced."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ KEYS = ("k", "t", "w", "x", "y, b", "c", "i", "s, f", "a, b", "id")
 
 
 def table(count: int, seed: int = 1, holes: float = 0.1) -> pa.Table:
-    """Rows with keys of all sorts: `k` has many values, `x` NaN and -0.0, `i` is a number of days, `s` a long text."""
+    """Rows with various keys: `k` has many values, `x` NaN and -0.0, `i` is a number of days, `s` a long text."""
     rng = np.random.default_rng(seed)
 
     def column(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -87,7 +88,7 @@ def store_of(data: pa.Table, is_apart: bool = False) -> MemoryStore:
 def answer(
     store: MemoryStore, text: str, limit: int | None = None, threads: int = 2, **options: Any
 ) -> tuple[list[Row], int, ExecutionContext]:
-    """The rows of a query, how many bytes were spilled, and how it ran."""
+    """Return the rows of a query, the number of spilled bytes, and its context."""
     statement = bind(parse(text)[0], store)  # type: ignore[arg-type]
     assert isinstance(statement, SelectStatement)
     plan = plan_query(statement.query, store, PlannerOptions(check=True))  # type: ignore[arg-type]
@@ -104,7 +105,7 @@ def sorted_rows(rows: list[Row]) -> list[str]:
 
 
 def check(store: MemoryStore, text: str, limit: int, threads: int = 2, spills: bool = True) -> None:
-    """The same rows come out with a limit and without; with it, something is spilled."""
+    """Check that the rows are the same with a limit and without, and that the limit makes the query spill."""
     wanted, before, _ = answer(store, text, threads=threads)
     found, spilled, _ = answer(store, text, limit, threads)
     assert sorted_rows(found) == sorted_rows(wanted), text
@@ -115,7 +116,7 @@ def check(store: MemoryStore, text: str, limit: int, threads: int = 2, spills: b
 
 
 def calls_of(text: str) -> list[Aggregate]:
-    """The aggregate calls of a query over `r`."""
+    """Return the aggregate calls of a query over `r`."""
     store = store_of(table(4))
     statement = bind(parse(f"SELECT {text} FROM r")[0], store)  # type: ignore[arg-type]
     assert isinstance(statement, SelectStatement)
@@ -134,7 +135,7 @@ ALL_CALLS = [call for text in PLAIN for call in calls_of(text)]
 
 
 def through_arrow(vectors: list[Vector], rows: int) -> list[Vector]:
-    """Written and read again."""
+    """Convert to Arrow and back."""
     return from_record_batch(to_record_batch(Batch(vectors, rows)), [v.type for v in vectors]).columns()
 
 
@@ -311,7 +312,7 @@ def test_files_are_closed_and_memory_is_given_back(tmp_path: Path) -> None:
 
 
 class Stopping:
-    """An event that is set once it was asked so many times."""
+    """An event that is set once it was tested n times."""
 
     def __init__(self, after: int):
         self.left = after

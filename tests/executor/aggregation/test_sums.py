@@ -1,4 +1,4 @@
-"""Exact sums and averages beside Python's integers; floats that leave their range."""
+"""Exact sums and averages compared with Python's integers; floats that exceed their range."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Every kernel is called with hostile values; one that refuses a row must be known to (`FALLIBLE`, `OVERFLOWING`).
+"""Every kernel is called with hostile values; one that fails for a row must be declared (`FALLIBLE`, `OVERFLOWING`).
 
-What is not known to refuse rows is computed for all of them: behind CASE, COALESCE, AND, OR and FILTER an error would
-come of a row that does not need the value. Which calls reach a kernel is found out from the examples of the functions,
-so a new function or kernel needs nothing here; one that no call reaches fails the last test. NYALA_CALLS=500 makes more
-calls of each function.
+A function that is not declared is computed for all rows: behind CASE, COALESCE, AND, OR and FILTER, a row that does not
+need the value would then raise an error. The calls that reach a kernel are derived from the examples of the functions,
+so a new function or kernel needs no change here; a kernel that no call reaches fails the last test. NYALA_CALLS=500
+makes more calls of each function.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SPANS = ("0 days", "-9999 years", "2147483647 months", "-2147483647 days", "1 da
 COLUMNS = {f"c{i}": kind for i, (kind, _) in enumerate(HOSTILE.values())} | {"CAST(s AS INTERVAL)": "spans"}
 KNOWN = FALLIBLE | OVERFLOWING | {"like", "ilike"}
 COMPARED = {"eq", "ne", "lt", "le", "gt", "ge", "saturated"}
-"""Kernels that the evaluator calls by another way."""
+"""Kernels that the evaluator calls through another path."""
 SIGNS = ("+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "||", "&", "|", "#", "<<", ">>", "LIKE", "ILIKE")
 OPERATORS = (
     *(f"{{}} {sign} {{}}" for sign in SIGNS),
@@ -71,17 +71,17 @@ OPERATORS = (
 
 @dataclass
 class Hostile:
-    """The table, and what its kernels did: those that were called, those that refused a row."""
+    """The table, and records of its kernels: those that were called, those that failed for a row."""
 
     connection: Any
     rows: Batch
     called: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     last: str = ""
-    """The kernel that has refused a row last."""
+    """The kernel that failed last."""
 
     def wrapped(self, name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """The kernel, watched; a value that its type does not have is as bad as an error."""
+        """Wrap the kernel with a recorder; a value outside its type counts as an error."""
 
         def call(*args: Any) -> Any:
             self.called.add(name)
@@ -95,7 +95,7 @@ class Hostile:
         return call
 
     def check(self, text: str) -> bool:
-        """Call it; True where the binder takes it."""
+        """Execute the call; return True if the binder accepts it."""
         try:
             body = bind(parse(f"SELECT {text} FROM h")[0], self.connection.store).query.body
         except Error:
@@ -114,7 +114,7 @@ class Hostile:
                 assert known, f"{text}: {self.last or 'a cast'} refuses a row, and is not known to: {error}"
             except OverflowError as error:
                 names = {part.function for part in walk(each) if isinstance(part, Call)}
-                if not names & {"limit_before", "limit_after"}:  # whose values are only compared
+                if not names & {"limit_before", "limit_after"}:  # their values are only compared
                     raise AssertionError(f"{text} has a value that is none of {each.type}") from error
         return True
 
@@ -139,7 +139,7 @@ def hostile() -> Iterator[Hostile]:
 
 
 def _written(function: Function) -> list[tuple[str, list[str]]]:
-    """The calls of the function in its example: name and arguments."""
+    """Calls of the function in its example: name and arguments."""
     tree = parse(f"SELECT {function.example}")[0].tree
     calls = [node for node in tree.find_all(exp.Anonymous) if str(node.name).lower() == function.name]
     return [(function.name, [generate(arg) for arg in node.expressions]) for node in calls]
@@ -169,14 +169,14 @@ def _calls(function: Function, connection: Any, calls: int = CALLS) -> Iterator[
         args = list(chosen.choice(examples))
         if len(args) > function.least and chosen.random() < 0.3:
             args.pop()
-        # Of many arguments few are changed, or the first wrong one would hide the others.
+        # Of many arguments few are changed; otherwise the first wrong one would hide the others.
         changed = chosen.sample(range(len(args)), chosen.randint(1, min(2, len(args)))) if args else []
         given = [_hostile(arg, chosen, connection) if i in changed else arg for i, arg in enumerate(args)]
         yield f"{function.name}({', '.join(given)})"
 
 
 def _hostile(arg: str, chosen: random.Random, connection: Any) -> str:
-    """An argument of the kind that the example has there: the example's, a column, or a constant."""
+    """Draw an argument of the kind that the example has: the example's, a column, or a constant."""
     kind = _kind(arg, connection)
     columns = [name for name, its in COLUMNS.items() if its == kind]
     constants = [f"CAST({v} AS {type_})" for type_, (its, values) in HOSTILE.items() if its == kind for v in values]
@@ -196,7 +196,7 @@ def _operations(form: str, calls: int) -> Iterator[str]:
     if count == 1:
         yield from (form.format(column) for column in columns)
         return
-    # Most operators want values of one type; spans are added to all kinds of moments and multiplied by numbers.
+    # Most operators take values of one type; intervals are added to dates and timestamps and multiplied by numbers.
     yield from (form.format(*[column] * count) for column in columns)
     for _ in range(calls):
         shape = chosen.random()
@@ -215,7 +215,7 @@ def test_operators_that_refuse_a_row_are_known(hostile: Hostile, form: str) -> N
 
 
 def test_every_kernel_is_called(hostile: Hostile) -> None:
-    """And what is in the lists does refuse rows, most of it with so few calls."""
+    """Declared kernels do fail for rows, most of them with so few calls."""
     for function in SCALAR:
         for text in _calls(function, hostile.connection, 8):
             hostile.check(text)

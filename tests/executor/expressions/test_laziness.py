@@ -1,4 +1,4 @@
-"""Errors belong to rows: what a row does not need is not computed for it, subqueries included."""
+"""Errors belong to rows: values that a row does not need are not computed for it, subqueries included."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_clauses_beside_the_select_list(c: Any) -> None:
     ],
 )
 def test_rows_that_no_outer_row_meets(c: Any, query: str, expected: list[Any]) -> None:
-    """PostgreSQL's answers: u.x is 0 where k is 1 or 3."""
+    """PostgreSQL's results: u.x is 0 where k is 1 or 3."""
     assert c.execute(query).fetchall() == expected
 
 

@@ -1,4 +1,4 @@
-"""Bitmaps over texts say the same as masks of bool, across words."""
+"""Bitmaps over texts equal masks of bool, across words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fragments: what is computed beside the rows gives what is computed here; what travels is read with suspicion."""
+"""Fragments: results of tablet servers equal local ones; malformed bytes are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FragmentDatabase(Database):
             return batches
         FragmentDatabase.evaluated += 1
         operator = evaluator(token.spec.fragment, len(token.spec.columns))
-        # Two threads share a tablet: every other batch is the other one's.
+        # Two threads share a tablet: each reads every other batch.
         rows = [batch.slice(start, start + 100) for batch in batches for start in range(0, batch.length, 100)]
         sources = [operator(iter(rows[::2])), operator(iter(rows[1::2]))]
         return (Batch(part.columns(), part.length) for source in sources for part in source)
@@ -136,7 +136,7 @@ def test_many_groups_are_given_out_before_the_end(both: tuple[nyala.Connection, 
 
 
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each batch has that comes out of a fragment from here on."""
+    """Record the number of rows of each batch that a fragment produces from here on."""
     rows: list[int] = []
     scan = FragmentDatabase.scan
 
@@ -239,7 +239,7 @@ def test_a_fragment_that_reads_a_column_that_is_not_there_is_refused() -> None:
 
 
 def test_a_fragment_that_is_kept_may_run_in_many_threads_at_once() -> None:
-    """What was compiled once is shared by all scans that send the same bytes."""
+    """All scans that send the same bytes share the compiled fragment."""
     doubled = Call(BIGINT, True, "mul", (A, Literal(BIGINT, False, 2)))
     data = Fragment(
         (A,),

@@ -51,7 +51,7 @@ def run(node: PhysicalNode, store: MemoryStore, threads: int = 2) -> list[Row]:
 
 
 def holds(probe: Row, build: Row, keys: int, residual: bool) -> bool | None:
-    """The join condition: keys equal, and with `residual` probe row number <= build row number."""
+    """Evaluate the join condition: keys equal, and with `residual` probe row number <= build row number."""
     verdicts: list[bool | None] = []
     for a, b in zip(probe[1 : 1 + keys], build[1 : 1 + keys], strict=True):
         verdicts.append(None if a is None or b is None else a == b)
@@ -61,7 +61,7 @@ def holds(probe: Row, build: Row, keys: int, residual: bool) -> bool | None:
 
 
 def expected(kind: str, probe: list[Row], build: list[Row], match: Callable[[Row, Row], bool | None]) -> list[Row]:
-    """The join, as its definition reads."""
+    """Compute the join by its definition."""
     pairs = [(p, b) for p in probe for b in build if match(p, b)]
     if kind == "cross":
         return [p + b for p in probe for b in build if match(p, b)]
@@ -185,7 +185,7 @@ def test_nested_loop(kind: str, data: st.DataObject) -> None:
 )
 @settings(deadline=None)
 def test_index_finds_all_rows(build: list[int], probe: list[int], spread: int, at_once: int) -> None:
-    """Dense and sparse codes, unique and repeated; matches come in parts, each with whole probe rows."""
+    """Dense and sparse codes, unique and repeated; matches are returned in parts, each with whole probe rows."""
     codes = np.array([b * spread if b >= 0 else -1 for b in build], np.int64)
     index = JoinIndex(codes, 61 * spread)
     wanted = [(i, j) for i, p in enumerate(probe) for j, b in enumerate(build) if p >= 0 and p == b]

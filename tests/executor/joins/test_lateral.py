@@ -1,4 +1,4 @@
-"""LATERAL, table functions, and first rows with ties, beside DuckDB."""
+"""LATERAL, table functions, and first rows with ties, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_series_of_moments() -> None:
     connection = nyala.connect(":memory:")
     day = datetime.date
     text = "SELECT * FROM generate_series(DATE '2024-01-31', DATE '2024-04-30', INTERVAL '1' MONTH)"
-    # Each month from the one before, as PostgreSQL adds them.
+    # Each month is computed from the previous one, as PostgreSQL does.
     expected = [day(2024, 1, 31), day(2024, 2, 29), day(2024, 3, 29), day(2024, 4, 29)]
     assert connection.execute(text).fetchall() == [(moment,) for moment in expected]
     series = "generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-03', '90 minutes')"

@@ -1,4 +1,4 @@
-"""The merge join beside the hash join, on tables that are cut alike: the same rows, whatever lies in which tablet."""
+"""The merge join compared with the hash join on tables partitioned alike: the same rows, for any distribution."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = {
     "three": "SELECT l.p, r.q, m.p FROM l JOIN r ON {on} JOIN l m ON {mon}",
 }
 SHAPES = {
-    # keys of both tables, the columns of the join, how they are cut
+    # keys of both tables, the columns of the join, partitioning
     "one column": ("a BIGINT, n INT", "a", "HASH (a) INTO 3 BUCKETS"),
     "prefix, two columns": ("a BIGINT, b INT, n INT", "a, b", "HASH (a) INTO 2 BUCKETS"),
     "texts": ("a STRING, b STRING, n INT", "a, b", "HASH (b) INTO 3 BUCKETS"),

@@ -1,4 +1,4 @@
-"""Joins of sides that do not fit into memory: beside the same joins with all the memory they want, and DuckDB."""
+"""Joins of sides that do not fit into memory, compared with the same joins without a limit, and with DuckDB."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LOOP_KINDS = ("inner", "cross", "left", "right", "full", "semi", "anti", "null_a
 KEY_TYPES = (pa.int64(), pa.string(), pa.float64(), pa.decimal128(9, 2), pa.decimal128(30, 2), pa.date32())
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
-"""Not to shrink: an example takes long."""
+"""Disables shrinking: an example takes long."""
 
 Row = tuple[Any, ...]
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of many batches, and threads that work with little."""
+    """Make files of many batches, and give threads little memory."""
     monkeypatch.setattr(collecting_module, "_SMALL", 16)
     monkeypatch.setattr(blocks_module, "SMALLEST", 600)
 
@@ -66,7 +66,7 @@ def keys_of(numbers: Any, missing: Any, type_: pa.DataType) -> pa.Array:
 
 
 def run(node: PhysicalNode, store: MemoryStore, limit: int | None, threads: int) -> tuple[Counter[Row], int]:
-    """The rows, and how many bytes were spilled."""
+    """Return the rows, and the number of spilled bytes."""
     context = ExecutionContext(store, threads=threads, memory_limit=limit, collect=True)  # type: ignore[arg-type]
     rows: Counter[Row] = Counter()
     for batch in execute(node, context):

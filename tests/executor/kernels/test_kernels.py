@@ -108,7 +108,7 @@ def check(
     reference: Callable[..., Any],
     strict: bool = True,
 ) -> None:
-    """The expression over every combination of forms gives what `reference` gives for each row."""
+    """Check that the expression equals `reference` for each row, over every combination of forms."""
     columns = [Column(t, True, i, f"c{i}") for i, t in enumerate(types)]
     expr = make(*columns)
     expected: list[Any] = []
@@ -154,7 +154,7 @@ def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def rows_of(*values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """A few rows; sometimes without NULLs, sometimes all equal."""
+    """Draw a few rows; sometimes without NULLs, sometimes all equal."""
     full = st.lists(st.tuples(*values), min_size=1, max_size=8)
     holey = st.lists(st.tuples(*map(maybe, values)), min_size=1, max_size=8)
     repeated = st.builds(lambda row, n: [row] * n, st.tuples(*map(maybe, values)), st.integers(1, 4))
@@ -560,7 +560,7 @@ def test_like_shapes(pattern: str) -> None:
 )
 @settings(max_examples=200, deadline=None)
 def test_search_for_pieces_in_order(values: list[str | None], pieces: list[str], data: st.DataObject) -> None:
-    """The whole-buffer search that long columns take, on slices and with anchored ends."""
+    """The whole-buffer search that is used for long columns, on slices and with anchored ends."""
     ends = [data.draw(st.sampled_from(["", "%"])) for _ in range(2)]
     pattern = ends[0] + "%".join(pieces) + ends[1] + ("" if pieces or "%" in ends else "%")
     array = pa.array([*values, "tail"], pa.string()).slice(data.draw(st.integers(0, len(values))))

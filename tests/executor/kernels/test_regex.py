@@ -1,4 +1,4 @@
-"""Regular expressions beside Python's `re` and DuckDB, over all forms of texts; what is refused; what must end."""
+"""Regular expressions compared with Python's `re` and DuckDB, over all forms of texts; refusals, and termination."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ COLUMNS = st.lists(st.none() | TEXTS, min_size=1, max_size=5)
 
 @st.composite
 def patterns(draw: st.DrawFn, depth: int = 2) -> tuple[str, str]:
-    """A pattern of ours, and the same for Python's `re`. Nothing that matches the empty text is repeated: engines
-    disagree on what its groups hold then."""
+    """Draw a pattern of nyala, and the same for Python's `re`. Patterns that match the empty text are not repeated:
+    engines differ in the contents of their groups."""
     found = [draw(_pieces(depth)) for _ in range(draw(st.integers(0, 3)))]
     ours, theirs = "".join(a for a, _ in found), "".join(b for _, b in found)
     if draw(st.integers(0, 4)) == 0:
@@ -95,7 +95,8 @@ def check(name: str, type_: Any, values: list[str | None], arguments: tuple[Any,
 
 
 def matches(pattern: str, text: str, start: int = 1) -> list[re.Match[str]]:
-    """From left to right, each from the end of the one before; an empty one right behind a match does not count."""
+    """Matches from left to right, each from the end of the previous one; an empty one right behind a match does not
+    count."""
     found: list[re.Match[str]] = []
     place = start - 1
     while place <= len(text) and (match := re.compile(pattern, re.DOTALL).search(text, place)):
@@ -176,7 +177,8 @@ def test_similar_to_matches_whole_texts(pattern: str, values: list[str | None]) 
 @settings(max_examples=40, deadline=None)
 @given(st.text("ab.*+?()|[]^$x\\d", max_size=7), st.lists(TEXTS, min_size=1, max_size=4))
 def test_duckdb_agrees(pattern: str, texts: list[str]) -> None:
-    """It runs RE2 as well, and refuses what we refuse; `\\x` and sets that open with a bracket are read otherwise."""
+    """DuckDB also runs RE2, and refuses what nyala refuses; `\\x` and sets that open with a bracket are read
+    differently."""
     if re.search(r"\\x|\[\^?\]|\[\^?[^\]]*\[|\\$", pattern):
         return
     values = ", ".join("('" + text + "')" for text in texts)

@@ -1,4 +1,5 @@
-"""Cancelling, held against counts: once the event is set, an operator's scans give only so many more batches."""
+"""Cancellation, checked by counts: once the event is set, an operator's scans produce only a bounded number of
+batches."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ ROWS, BATCH = 4000, 10
 
 
 class CancellingStore(MemoryStore):
-    """Sets the cancel event at its nth batch, and counts those after it."""
+    """Sets the cancel event at its nth batch, and counts the batches after it."""
 
     def __init__(self, after: int):
         super().__init__(batch_rows=BATCH, tablets=3)

@@ -1,4 +1,4 @@
-"""A crew keeps its threads as long as they get on faster together; whatever it decides, all tasks are done once."""
+"""Adaptive threads: all threads are kept as long as they are faster together; every task runs exactly once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = st.floats(0.0, 100.0)
 
 
 def left(crew: Crew, threads: int, seconds: list[float]) -> int:
-    """How many threads are there after tasks that took so long."""
+    """Return the number of threads left after tasks of these durations."""
     for one in seconds:
         threads -= not crew.keeps(one)
     return threads
@@ -31,7 +31,7 @@ def test_one_thread_always_stays(threads: int, alone: float, seconds: list[float
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_threads_that_hinder_each_other_leave_the_work_to_one(threads: int) -> None:
-    # Each task takes as many times as long as there are threads, and a bit.
+    # Each task takes as many times as long as there are threads, and slightly longer.
     assert left(Crew(threads, ALONE), threads, [1.1 * ALONE * threads] * (2 * threads - 1)) == threads
     assert left(Crew(threads, ALONE), threads, [1.1 * ALONE * threads] * 4 * threads) == 1
     assert left(Crew(threads, ALONE), threads, [1.5 * ALONE * threads] * 2 * threads) == 1, "soon, where it is clear"
@@ -45,7 +45,7 @@ def test_long_tasks_are_shared(threads: int) -> None:
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_threads_that_gain_stay(threads: int) -> None:
     assert left(Crew(threads, ALONE), threads, [1.2 * ALONE] * 10 * threads) == threads
-    # What comes later, when the tasks have become other ones, is not held against them.
+    # Later measurements, when the tasks have changed, are ignored.
     assert left(Crew(threads, ALONE), threads, [1.2 * ALONE] * 2 * threads + [99.0] * 50) == threads
 
 

@@ -1,4 +1,4 @@
-"""What a statement tells of its progress: it grows, adds up to the rows of its scans, and is told at the end."""
+"""A statement's reported progress: it grows, adds up to the rows of its scans, and is reported at the end."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_gathered_batches_hold_the_same_rows_in_order(sizes: list[int]) -> None:
     found = list(gathered([COLUMN], iter(lazy_batches(sizes))))
     assert all(batch.length for batch in found)
     assert not any(batch.is_loaded(0) for batch in found)
-    # Of two neighbours, one at least has so many rows.
+    # Of two neighbours, at least one has the minimum number of rows.
     assert all(max(a.length, b.length) >= scan.FEW_ROWS for a, b in itertools.pairwise(found))
     values = [batch.column(0).values() for batch in found]
     assert np.concatenate([np.empty(0, np.int64), *values]).tolist() == list(range(sum(sizes)))

@@ -1,4 +1,4 @@
-"""Limits that scans know of: the same answers as DuckDB, and little is read for them."""
+"""Limits pushed down into scans: the same results as DuckDB's, and few rows are read."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ORDER = st.sampled_from(["g, t", "g, t, v", "t, g", "g, t DESC", "3, g, t"])
 )
 @settings(max_examples=40, deadline=None)
 def test_top_rows_are_duckdb_s(hashed: str | None, where: str, order: str, limit: int, offset: int) -> None:
-    """Also where the scan is told to give the rows in key order whatever that may save."""
+    """Also if the scan must produce the rows in key order regardless of cost."""
     store = filled(hashed)
     text = f"SELECT g, t, v FROM r WHERE {where} ORDER BY {order} LIMIT "
     wanted = ORACLE.execute(f"{text}{limit} OFFSET {offset}").fetchall()

@@ -1,4 +1,5 @@
-"""Sorts, windows, first rows of groups and recursion with less memory than rows: the answers are those of plenty."""
+"""Sorts, windows, first rows of groups and recursion with too little memory: the results equal those without a
+limit."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_a_merge_is_a_stable_sort(
 
 
 def table_of(count: int, seed: int, holes: float = 0.1) -> pa.Table:
-    """Rows of every type, with ties, NULLs, and floats that are equal but not alike."""
+    """Rows of every type, with ties, NULLs, and floats that are equal but not identical."""
     rng = np.random.default_rng(seed)
 
     def column(values: list[Any], type_: pa.DataType) -> pa.Array:
@@ -120,7 +121,7 @@ def started(store: MemoryStore, text: str, **options: Any) -> tuple[Any, Executi
 
 
 def rows(store: MemoryStore, text: str, **options: Any) -> tuple[list[Row], int]:
-    """The rows, and how many bytes were spilled."""
+    """Return the rows, and the number of spilled bytes."""
     batches, context = started(store, text, **options)
     found: list[Row] = []
     for batch in batches:
@@ -129,7 +130,7 @@ def rows(store: MemoryStore, text: str, **options: Any) -> tuple[list[Row], int]
 
 
 def spilled(store: MemoryStore, text: str, limit: int, **options: Any) -> list[Row]:
-    """The rows with so little memory that something must spill."""
+    """Return the rows, with a limit that makes the query spill."""
     found, size = rows(store, text, memory_limit=limit, **options)
     assert size
     return found
@@ -196,7 +197,7 @@ def test_several_passes_where_runs_are_many() -> None:
 
 
 def refusable(store: MemoryStore, text: str, limit: int, **options: Any) -> list[Row] | None:
-    """The rows; None where a window function says that its partition is too large."""
+    """Return the rows; None if a window function reports that its partition is too large."""
     try:
         return rows(store, text, memory_limit=limit, **options)[0]
     except OperationalError as error:

@@ -1,4 +1,4 @@
-"""Temporary files, rows cut by hash, accounts of memory: what operators spill with."""
+"""Spilling: temporary files, rows partitioned by hash, memory accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements other than queries, and what surrounds an execution: files, cancelling, limits, errors, EXPLAIN."""
+"""Statements other than queries, and execution in general: files, cancellation, limits, errors, EXPLAIN."""
 
 from __future__ import annotations
 

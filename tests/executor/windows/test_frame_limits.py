@@ -1,4 +1,4 @@
-"""Frames of windows that reach beyond the values that a type holds: PostgreSQL's answers."""
+"""Frames of windows that reach beyond the values that a type holds: PostgreSQL's results."""
 
 from __future__ import annotations
 

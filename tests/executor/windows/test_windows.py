@@ -32,9 +32,9 @@ ORACLE.execute("SET default_null_order = 'NULLS_LAST_ON_ASC_FIRST_ON_DESC'")
 
 
 def compare(data: pa.Table, text: str, wanted: list[Row] | None = None) -> None:
-    """Our answer is DuckDB's, with one tablet or several, encoded or not, one thread or two."""
+    """Check that the result equals DuckDB's, with one tablet or several, encoded or not, one thread or two."""
     ORACLE.register("r", data)
-    theirs = re.sub(r"\) IGNORE NULLS OVER", " IGNORE NULLS) OVER", text)  # DuckDB wants it inside the call
+    theirs = re.sub(r"\) IGNORE NULLS OVER", " IGNORE NULLS) OVER", text)  # DuckDB has it inside the call
     wanted = rounded(ORACLE.execute(theirs).fetchall()) if wanted is None else rounded(wanted)
     for hashed, is_plain, threads in ((None, True, 1), ("id", False, 2), ("g", False, 2)):
         if hashed == "g" and data["g"].null_count:
@@ -112,7 +112,7 @@ def test_windows_are_sqlites(call: str, data: pa.Table) -> None:
     with sqlite3.connect(":memory:") as other:
         other.execute("CREATE TABLE r (id, g, n)")
         other.executemany("INSERT INTO r VALUES (?, ?, ?)", rows)
-        # SQLite takes NULLs for the smallest.
+        # SQLite sorts NULLs as the smallest.
         text = f"SELECT id, {call.replace('ORDER BY n', 'ORDER BY n NULLS LAST')} FROM r"
         wanted = other.execute(text).fetchall()
     other.close()
