@@ -62,7 +62,7 @@ def read(
     path: str,
     options: Mapping[str, Any],
     types: Mapping[str, pa.DataType],
-    wanted: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
 ) -> Iterator[CsvRows]:
     """Yield the rows of a file, some megabytes at a time.
@@ -74,7 +74,7 @@ def read(
         As in `sql.file_options`.
     types : mapping of str to pa.DataType
         Types that the values of columns are read as; the others are texts.
-    wanted : sequence of str, optional
+    columns : sequence of str, optional
         Columns to read; None: all of them. If it is empty, the first one is read to count the rows.
     names : sequence of str, optional
         Names of the columns, instead of those in the header.
@@ -82,7 +82,7 @@ def read(
     Raises `DataError` with file, line and column.
     """
     file = _File(path, Dialect.of(dict(options)), names)
-    found = file.names if wanted is None else list(wanted) or file.names[:1]
+    found = file.names if columns is None else list(columns) or file.names[:1]
     chosen = {name: file.fields[file.names.index(name)] for name in found}
     for block in file.blocks:
         yield file.rows(block, chosen, types)

@@ -50,7 +50,7 @@ class PartitionWriter(RowWriter):
         Positions of the key columns.
     keeps_null_keys : bool
         Else rows with a NULL in the key are dropped.
-    wanted : ndarray of bool, shape (PARTITIONS,), optional
+    partitions : ndarray of bool, shape (PARTITIONS,), optional
         Rows of other partitions are dropped.
     """
 
@@ -60,14 +60,14 @@ class PartitionWriter(RowWriter):
         keys: Sequence[int],
         keeps_null_keys: bool,
         level: int = 0,
-        wanted: Array | None = None,
+        partitions: Array | None = None,
     ):
         super().__init__(parts.parts[0])
         self._parts = parts
         self._keys = keys
         self._keeps_null_keys = keeps_null_keys
         self._level = level
-        self._wanted = wanted
+        self._partitions = partitions
 
     def add(self, batch: Batch) -> None:
         """Write a batch, as `RowWriter` does; of dropped rows only the keys are read."""
@@ -75,11 +75,11 @@ class PartitionWriter(RowWriter):
         numbers = partition_numbers(keys, batch.length, self._level)
         alone = rows_with_null(keys, batch.length)
         numbers[alone] = np.arange(len(alone)) % PARTITIONS
-        wanted = np.ones(batch.length, np.bool_) if self._wanted is None else self._wanted.take(numbers)
+        kept = np.ones(batch.length, np.bool_) if self._partitions is None else self._partitions.take(numbers)
         if not self._keeps_null_keys:
-            wanted[alone] = False
-        if not wanted.all():
-            batch, numbers = batch.select(wanted), numbers[wanted]
+            kept[alone] = False
+        if not kept.all():
+            batch, numbers = batch.select(kept), numbers[kept]
         super().add(batch.append([Flat(INT, numbers)]))
 
     def _write(self, batch: Batch) -> None:
@@ -120,15 +120,17 @@ class SpilledJoin:
         types = types_of(self.sides[build].columns)
         return PartitionedRows(self.file, types) if self.is_cut else SpilledRows(self.file, types)
 
-    def writer(self, heap: PartitionedRows | SpilledRows, build: bool, wanted: Array | None = None) -> RowWriter:
+    def writer(self, heap: PartitionedRows | SpilledRows, build: bool, partitions: Array | None = None) -> RowWriter:
         """Make the writer of one thread for a side."""
         if isinstance(heap, SpilledRows):
             return RowWriter(heap)
-        return self._cutting(heap, build, 0, wanted)
+        return self._cutting(heap, build, 0, partitions)
 
-    def _cutting(self, heap: PartitionedRows, build: bool, level: int, wanted: Array | None = None) -> PartitionWriter:
+    def _cutting(
+        self, heap: PartitionedRows, build: bool, level: int, partitions: Array | None = None
+    ) -> PartitionWriter:
         keeps = self.shape.kind in _KEEPS_BUILD if build else self.shape.kind in (*KEEPS_PROBE, "anti")
-        return PartitionWriter(heap, self.sides[build].key_places, keeps, level, wanted)
+        return PartitionWriter(heap, self.sides[build].key_places, keeps, level, partitions)
 
     # ---- joining ----------------------------------------------------------------------------------------------------
 
@@ -136,21 +138,21 @@ class SpilledJoin:
         """Return the join's stream, once the build side is written: writes the probe side."""
         if self.shape.is_simple_not_in:
             self.shape = replace(self.shape, kind="anti")
-        wanted = None
+        partitions = None
         if isinstance(build, PartitionedRows) and self.shape.kind in DROPS_UNMATCHED_PROBE:
-            wanted = np.array([part.rows > 0 for part in build.parts])
-        probe = self._write_probe(open_probe(), wanted)
+            partitions = np.array([part.rows > 0 for part in build.parts])
+        probe = self._write_probe(open_probe(), partitions)
         if isinstance(build, PartitionedRows) and isinstance(probe, PartitionedRows):
             pairs = list(zip(build.parts, probe.parts, strict=True))
             return Stream(self.shape.output, tuple(self._morsel(*pair) for pair in pairs if self._gives_rows(*pair)))
         assert isinstance(build, SpilledRows) and isinstance(probe, SpilledRows)
         return block_stream(self._blocks(), self.shape.output, build, probe)
 
-    def _write_probe(self, stream: Stream, wanted: Array | None) -> PartitionedRows | SpilledRows:
+    def _write_probe(self, stream: Stream, partitions: Array | None) -> PartitionedRows | SpilledRows:
         heap = self.heap(build=False)
 
         def write(batches: Iterator[Batch]) -> None:
-            writer = self.writer(heap, False, wanted)
+            writer = self.writer(heap, False, partitions)
             for batch in batches:
                 writer.add(self.keep_probe(batch))
             writer.flush()
@@ -191,17 +193,17 @@ class SpilledJoin:
 
     def _cut(self, build: SpilledRows, probe: SpilledRows, level: int) -> Iterator[Batch]:
         builds = self._cut_side(build, True, level)
-        wanted = None
+        partitions = None
         if self.shape.kind in DROPS_UNMATCHED_PROBE:
-            wanted = np.array([part.rows > 0 for part in builds.parts])
-        probes = self._cut_side(probe, False, level, wanted)
+            partitions = np.array([part.rows > 0 for part in builds.parts])
+        probes = self._cut_side(probe, False, level, partitions)
         for some_build, some_probe in zip(builds.parts, probes.parts, strict=True):
             is_worth_cutting = some_build.rows < _NEEDLESS_CUT * build.rows
             yield from self._partition(some_build, some_probe, level, is_worth_cutting)
 
-    def _cut_side(self, rows: SpilledRows, build: bool, level: int, wanted: Array | None = None) -> PartitionedRows:
+    def _cut_side(self, rows: SpilledRows, build: bool, level: int, partitions: Array | None = None) -> PartitionedRows:
         parts = PartitionedRows(self.file, rows.types)
-        writer = self._cutting(parts, build, level, wanted)
+        writer = self._cutting(parts, build, level, partitions)
         for batch in self.context.checked(rows.batches()):
             writer.add(batch)
         writer.flush()

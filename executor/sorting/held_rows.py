@@ -27,7 +27,7 @@ class HeldRows:
     ----------
     columns : sequence of Column
         Contents of the batches.
-    wanted : sequence of int
+    places : sequence of int
         Positions of the columns that will be read.
     account : Account
         May be shared; grows and shrinks by what is held here.
@@ -35,15 +35,15 @@ class HeldRows:
         Bytes per row in addition to the columns: codes of keys, row numbers.
     """
 
-    def __init__(self, columns: Sequence[Column], wanted: Sequence[int], account: Account, extra: int):
+    def __init__(self, columns: Sequence[Column], places: Sequence[int], account: Account, extra: int):
         self.batches: list[Batch] = []
         self.rows = 0
         self._columns = columns
-        self._wanted = wanted
+        self._places = places
         self._account = account
         self._extra = extra
-        self._widths = {place: float(expected_width(columns[place].type)) for place in wanted}
-        self._measured = dict.fromkeys(wanted, 0)
+        self._widths = {place: float(expected_width(columns[place].type)) for place in places}
+        self._measured = dict.fromkeys(places, 0)
         """Number of rows of each column that were measured."""
         self._counted = 0
         room = account.room
@@ -63,7 +63,7 @@ class HeldRows:
             return True
         self._look(batch)
         if self._size() >= self._next_look:
-            for place in self._wanted:
+            for place in self._places:
                 batch.column(place)
             self._look(batch)
             self._next_look = max(2 * self._next_look, self._size())
@@ -90,7 +90,7 @@ class HeldRows:
 
     def _look(self, batch: Batch) -> None:
         """Measure the columns that have been read."""
-        for place in self._wanted:
+        for place in self._places:
             if batch.is_loaded(place) and batch.length:
                 before, now = self._measured[place], batch.length
                 known = self._widths[place] * before + vector_bytes(batch.column(place), now)
