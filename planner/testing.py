@@ -86,7 +86,7 @@ WIDE = FixedCatalog(
 def bound_query(text: str, catalog: FixedCatalog = SMALL) -> Query:
     """Bind a SELECT."""
     statement = bind(parse(text)[0], catalog)
-    assert isinstance(statement, SelectStatement), f"{text!r} is no query"
+    assert isinstance(statement, SelectStatement), f"{text!r} is not a query"
     return statement.query
 
 

@@ -6,9 +6,9 @@
                                                                      by keys ───────────────► heap 0, 1, ..., 15
 
 A group has all its states and kept rows in one heap, and heaps are merged one at a time. States that keep rows are
-written as rows with their keys, not as lists of rows, so that one large group costs no more than many small ones.
-DISTINCT first has its own heaps: one group may have more distinct values than fit in memory. The function's states from
-each of these heaps are merged like any other states.
+written as rows with their keys, not as lists of rows. So one large group costs no more than many small ones. DISTINCT
+first has its own heaps: one group may have more distinct values than fit in memory. The function's states from each of
+these heaps are merged like any other states.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-LATIN = "; say what it is in, such as ENCODING 'latin1'"
+LATIN = "; name its encoding, such as ENCODING 'latin1'"
 """Advice for a file that is not UTF-8, in SQL terms."""
 
 

@@ -1,8 +1,8 @@
 """Evaluation of a fragment over a tablet's batches, at its server.
 
 Each thread that reads a part of the tablet runs the fragment separately. Partial groups of its batches are merged as
-they arrive. Large numbers of them are sent before the end, so that a server never holds more than some ten thousand
-groups for a client, except for a condition on groups (`groups`).
+they arrive. Large numbers of them are sent before the end. So a server never holds more than some ten thousand groups
+for a client, except for a condition on groups (`groups`).
 
 A statement sends the same fragment to each of its tablets, and applications repeat statements: the most recent
 fragments are cached in compiled form.
@@ -38,7 +38,7 @@ def evaluator(data: bytes, width: int) -> Operator:
     """
     compiled = _compiled(data) if len(data) <= _KEPT_BYTES else CompiledFragment(data)
     if compiled.width != width:
-        raise DataError(f"a part of a plan for {compiled.width} columns, over a scan of {width}")
+        raise DataError(f"a plan fragment for {compiled.width} columns cannot run over a scan of {width}")
     return compiled.evaluator()
 
 
@@ -54,12 +54,12 @@ class CompiledFragment:
         fragment = Fragment.from_bytes(data)
         self.width: Final = len(fragment.fetched)
         if not 0 <= fragment.kept <= self.width:
-            raise DataError(f"a part of a plan that keeps {fragment.kept} of {self.width} columns")
+            raise DataError(f"a plan fragment cannot keep {fragment.kept} of {self.width} columns")
         try:
             self._operators = _operators(fragment)
             self._aggregation = None if fragment.aggregation is None else _aggregation(fragment, fragment.aggregation)
         except (InternalError, LookupError) as error:
-            raise DataError(f"a part of a plan that reads what is not there: {error}") from None
+            raise DataError(f"a plan fragment refers to something that does not exist: {error}") from None
         self._having = None if fragment.aggregation is None else fragment.aggregation.having
 
     def evaluator(self) -> Operator:

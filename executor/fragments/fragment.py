@@ -109,9 +109,9 @@ class Fragment:
         try:
             plain: Any = msgspec.msgpack.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise DataError(f"these bytes are no part of a plan: {error}") from None
+            raise DataError(f"the bytes are not a plan fragment: {error}") from None
         if not isinstance(plain, dict) or plain.get("version") != VERSION:
-            raise UnsupportedFormat(f"a part of a plan of another version than {VERSION}")
+            raise UnsupportedFormat(f"the plan fragment has another version than {VERSION}")
         try:
             return cls(
                 columns_from_plain(plain["fetched"]),
@@ -124,7 +124,7 @@ class Fragment:
                 None if plain["aggregation"] is None else _aggregation(*plain["aggregation"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"these bytes are no part of a plan: {error!r}") from None
+            raise DataError(f"the bytes are not a plan fragment: {error!r}") from None
 
 
 def _aggregation(groups: Any, calls: Any, having: Any) -> PartialAggregation:

@@ -45,7 +45,8 @@ def remote_aggregate(
     collector = Collector(aggregation.states, [root], context, "an aggregation")
     source = open_fragment_scan(scan, context, filters, data)
     if context.collect:
-        context.actuals.of(scan).fragment = f"all up to partial groups{' and a condition on them' if asked else ''}"
+        and_condition = " and a condition on groups" if asked else ""
+        context.actuals.of(scan).fragment = f"all steps up to partial groups{and_condition}"
     orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
 
     def work(batches: Iterator[Batch], morsel: Morsel) -> None:

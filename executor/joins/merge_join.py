@@ -6,9 +6,8 @@ morsel. Within it, both sides ascend by the keys:
     left      [1 1 2 4 5 5 7 8]  [8 9 9 ...]          batches as they arrive
     right     [2 2 3 5] [6 6] [7 8 8] [9 ...          blocks: no key is in two of them
 
-1. The right side's batches are cut into *blocks* where the key changes. The rows around the end of a batch that share
-   its last key become a separate small block, since the next batch may have that key too. So batches need not be
-   copied.
+1. The right side's batches are cut into *blocks* where the key changes. Rows that share a batch's last key become a
+   separate small block, since the next batch may have that key too. So batches need not be copied.
 2. A block is indexed like a build side (`probing`): its keys lie close together, so the index fits in the processor's
    caches, and look-ups ascend.
 3. A left batch is looked up in the current block up to the block's last key, the rest of it in the next block. These
@@ -78,7 +77,7 @@ def _by_partition(stream: Stream) -> dict[str | None, tuple[Morsel, ...]]:
     found: dict[str | None, tuple[Morsel, ...]] = {}
     for morsel in stream.morsels:
         if morsel.partition in found:
-            raise InternalError("a side of a merge join gives several morsels for one tablet")
+            raise InternalError("a side of a merge join produces several morsels for one tablet")
         found[morsel.partition] = (morsel,)
     return found
 
@@ -88,7 +87,7 @@ def _check_unchanged(node: MergeJoin, context: ExecutionContext) -> None:
     for scan in nodes(node):
         if isinstance(scan, TableScan) and context.store.table(scan.table.name).partitions != scan.table.partitions:
             raise OperationalError(
-                f"the partitions of table {scan.table.name} were altered while the statement began; run it again"
+                f"the partitions of table {scan.table.name} were altered while the statement started; retry it"
             )
 
 

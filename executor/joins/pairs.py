@@ -134,7 +134,7 @@ class Matches:
     def _refuse_second(self, probe_rows: Array, hit: Array) -> None:
         if len(probe_rows) and bool(hit[probe_rows].any() or (probe_rows[1:] == probe_rows[:-1]).any()):
             raise CardinalityViolation(
-                "a scalar subquery gave more than one row; aggregate it, or add a LIMIT 1 if any row will do"
+                "a scalar subquery returned more than one row; aggregate it, or add LIMIT 1 if any row will do"
             )
 
     def mark(self, build_rows: Array) -> None:

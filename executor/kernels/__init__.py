@@ -2,10 +2,10 @@
 
     numbers      vectors as integer arrays with proven bounds, and back; the path to wide decimals
     arithmetic   add sub mul div mod neg abs round ... over integers, exact decimals and floats
-    compare      = <> < <= > >= IS DISTINCT, IN, evaluated on codes where a vector has them
+    compare      = <> < <= > >= IS DISTINCT, IN, evaluated on codes if a vector has them
     boolean      three-valued AND, OR, NOT, IS ...
-    conditional CASE, COALESCE, NULLIF, GREATEST, LEAST: picking values row by row
-    text_... LIKE, substrings, case, trimming, searching: vectorized, and per distinct value
+    conditional  CASE, COALESCE, NULLIF, GREATEST, LEAST: picking values row by row
+    text_...     LIKE, substrings, case, trimming, searching: vectorized, and per distinct value
     temporal     date parts, truncation, intervals
     cast         every conversion between types
 

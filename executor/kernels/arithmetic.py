@@ -179,7 +179,7 @@ def refuse_zero(divisor: Vector, validity: Array | None) -> None:
         zeros = np.asarray(values == 0, np.bool_)
         zero = bool((zeros if validity is None else zeros & validity).any())
     if zero:
-        raise DivisionByZero("division by zero; NULLIF(divisor, 0) gives NULL instead")
+        raise DivisionByZero("division by zero; with NULLIF(divisor, 0) the result is NULL instead")
 
 
 def divide_integers(

@@ -113,7 +113,7 @@ def shift_months(type_: DataType, arg: Vector, months: Vector) -> Vector:
     validity = joined_validity(arg, months)
     steps = np.broadcast_to(np.asarray(integers(months), np.int64), (len(arg),))
     if bool((np.abs(steps if validity is None else steps[validity]) > 200_000).any()):
-        raise NumericOutOfRange("so many months lead outside the years 1 to 9999")
+        raise NumericOutOfRange("adding the months leads outside the years 1 to 9999")
     steps = np.clip(steps, -200_000, 200_000)
     rest = micros_of(arg) % DAY
     return from_days(type_, add_months(days_of(arg), steps), rest, validity)

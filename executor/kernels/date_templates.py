@@ -200,7 +200,7 @@ def _read_piece(
         limit = f"{{1,{width}}}" if follows_digits or name in ("MS", "US") or name.startswith("FF") else "+"
         found = re.match(rf"[+-]?\d{limit}", rest) if name == "YYYY" else re.match(rf"\d{limit}", rest)
         if found is None:
-            raise InvalidText(f"'{text}' has no number for {name} where the template '{template}' wants one")
+            raise InvalidText(f"'{text}' has no number for {name} where the template '{template}' requires one")
         digits = found[0]
         if name in ("MS", "US") or name.startswith("FF"):
             fields["US"] = int(digits.ljust(6, "0"))
@@ -215,16 +215,16 @@ def _read_piece(
                 if words is MONTHS:
                     fields["MM"] = number
                 return position + len(shown)
-        raise InvalidText(f"'{text}' has no name for {name} where the template '{template}' wants one")
+        raise InvalidText(f"'{text}' has no name for {name} where the template '{template}' requires one")
     if name.replace(".", "") in ("AM", "PM"):
         found = re.match(r"([AP])\.?M\.?", rest, re.IGNORECASE)
         if found is None:
-            raise InvalidText(f"'{text}' has neither AM nor PM where the template '{template}' wants it")
+            raise InvalidText(f"'{text}' has neither AM nor PM where the template '{template}' requires it")
         fields["PM"] = int(found[1].upper() == "P")
         return position + len(found[0])
     if name in ("AD", "A.D."):
         return position + len(name)
-    raise InvalidText(f"the pattern {name} can be written, not read, by a template")
+    raise InvalidText(f"the pattern {name} can be used in to_char only")
 
 
 def _moment(fields: dict[str, int], text: str, template: str) -> datetime.datetime:
@@ -249,7 +249,7 @@ def _moment(fields: dict[str, int], text: str, template: str) -> datetime.dateti
             return datetime.datetime.combine(day, datetime.time()) + time
         clock = datetime.time(hour, fields.get("MI", 0), fields.get("SS", 0), fields.get("US", 0))
     except (ValueError, OverflowError) as error:
-        raise InvalidText(f"'{text}' is no moment by the template '{template}': {error}") from None
+        raise InvalidText(f"'{text}' is not a timestamp in the template '{template}': {error}") from None
     return datetime.datetime.combine(day, clock)
 
 

@@ -1,8 +1,8 @@
 """Search for pieces of text in whole columns: LIKE patterns of plain pieces between `%`.
 
 The bytes of all rows lie in one buffer. The two rarest bytes of a piece are searched in that buffer (two SIMD
-comparisons), and the few candidate positions are checked byte by byte, all together. Only then a binary search finds
-each position's row. This is several times as fast as Arrow's row-by-row search on comments of 50 bytes.
+comparisons). The few candidate positions are checked byte by byte, all together. Only then a binary search finds each
+position's row. This is several times as fast as Arrow's row-by-row search on comments of 50 bytes.
 
 Pieces are whole characters of UTF-8, so matching bytes is matching characters.
 """

@@ -108,7 +108,7 @@ def from_days(type_: DataType, days: Array, micros: Any, validity: Array | None)
     years."""
     present = days if validity is None else days[validity]
     if len(present) and (present.min() < FIRST_DAY or present.max() > LAST_DAY):
-        raise NumericOutOfRange(f"a {type_} outside the years 1 to 9999 has no value")
+        raise NumericOutOfRange(f"a {type_} outside the years 1 to 9999 is not supported")
     if type_.kind is Kind.DATE:
         return Flat(type_, days.astype(np.int32), validity)
     return Flat(type_, days * DAY + micros, validity)

@@ -64,7 +64,7 @@ def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
 def split_part(text: str, separator: str, n: int) -> str:
     """Return the nth part between separators, from the end if n is negative; '' if there is none."""
     if n == 0:
-        raise DataError("split_part counts from 1, or from -1 backwards; 0 is no part")
+        raise DataError("the part number of split_part must not be 0; parts count from 1, or backwards from -1")
     pieces = text.split(separator) if separator else [text]
     index = n - 1 if n > 0 else len(pieces) + n
     return pieces[index] if 0 <= index < len(pieces) else ""
@@ -182,7 +182,7 @@ def formatted(form: str | None, *values: str | None) -> str | None:
             shown = quote_nullable(value)
         elif match["kind"] == "I":
             if value is None:
-                raise DataError("format: NULL is no name for %I")
+                raise DataError("format: NULL is not an identifier for %I")
             shown = quote_ident(value)
         else:
             shown = value or ""
@@ -191,7 +191,7 @@ def formatted(form: str | None, *values: str | None) -> str | None:
 
     known = re.compile(r"%%|%(?:(?P<n>\d+)\$)?(?P<left>-)?(?P<width>\d+)?(?P<kind>[sIL])")
     if re.search(r"%(?!%|(?:\d+\$)?-?\d*[sIL])", form.replace("%%", "")):
-        raise DataError("format knows %s, %I, %L and %%, no other sign after %")
+        raise DataError("format supports %s, %I, %L and %%, no other character after %")
     return known.sub(piece, form)
 
 

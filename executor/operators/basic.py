@@ -107,7 +107,7 @@ def open_single_row(node: SingleRow, source: Stream, context: ExecutionContext) 
     total = sum(rows for rows, _ in found)
     if total > 1:
         raise CardinalityViolation(
-            f"a scalar subquery gave {total} rows; aggregate it, or add a LIMIT 1 if any row will do"
+            f"a scalar subquery returned {total} rows; aggregate it, or add LIMIT 1 if any row will do"
         )
     first = next((batch for _, batch in found if batch is not None), None)
     if first is None:

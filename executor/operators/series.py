@@ -65,7 +65,7 @@ def _counted(like: Vector, rows: Array, low: Array, high: Array, by: Array, cont
     counts = np.minimum(distance // size, np.uint64(_LONGEST)).astype(np.int64) + 1
     counts[np.where(up, low > high, low < high)] = 0
     if float(counts.astype(np.float64).sum()) > _LONGEST and len(counts) > 1:
-        raise DataError("generate_series would give more rows than can be counted")
+        raise DataError("generate_series would produce more rows than 64 bits can count")
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     begins = ends - counts

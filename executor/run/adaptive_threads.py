@@ -1,11 +1,11 @@
 """Adaptive number of threads for tasks that may hinder each other.
 
 Kernels release the interpreter's lock, so threads can run in parallel; but each must acquire the lock again after each
-kernel. If kernels are long (TPC-H's Q1, which computes for every row), two threads take 0.6 times as long as one. If
-they last a few microseconds (Q6 and Q19, whose conditions leave few rows, over codes of a byte), the threads wait for
-each other, and two take 1.2 to 1.4 times as long as one. Other threads of the process, such as writing clients, then
-have to queue as well. No estimate distinguishes these cases, and the result depends on the machine. So a statement
-measures, and a prepared statement remembers the result.
+kernel. If kernels are long (TPC-H's Q1, which computes for every row), two threads take 0.6 times as long as one. Other
+kernels last a few microseconds (Q6 and Q19, whose conditions leave few rows, over codes of a byte). Then the threads
+wait for each other, and two take 1.2 to 1.4 times as long as one. Other threads of the process, such as writing
+clients, then have to queue as well. No estimate distinguishes these cases, and the result depends on the machine. So a
+statement measures, and a prepared statement remembers the result.
 """
 
 from __future__ import annotations

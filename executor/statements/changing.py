@@ -141,8 +141,8 @@ def _attempted(
 def conflict(table: Table) -> WriteConflict:
     """Error of a statement whose every attempt conflicted."""
     return WriteConflict(
-        f"rows of table {table.name} were changed by others {ATTEMPTS} times, each time before this statement could "
-        "write them; nothing was written, try again"
+        f"rows of table {table.name} were changed concurrently in each of {ATTEMPTS} attempts; nothing was written, "
+        "retry the statement"
     )
 
 
@@ -326,7 +326,7 @@ def _refuse_repeated(table: Table, rows: _Rows, acting: Array) -> None:
         values = zip(table.schema.key, keys.values_at(int(order[wrong].min())))
         shown = ", ".join(f"{column.name} = {column.type.to_python(value)}" for column, value in values)
         raise CardinalityViolation(
-            f"key ({shown}) is twice among the proposed rows, and ON CONFLICT DO UPDATE changes a row once"
+            f"key ({shown}) is twice among the proposed rows, but ON CONFLICT DO UPDATE changes each row at most once"
         )
 
 
@@ -349,7 +349,7 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     """Return the rows as one batch, which is written as a whole or not at all."""
     batches = rows.combine_chunks().to_batches()
     if len(batches) != 1:
-        raise LimitExceeded(f"{rows.nbytes:,} bytes are too many for one such statement; write fewer rows at a time")
+        raise LimitExceeded(f"{rows.nbytes:,} bytes exceed the limit of one statement; write fewer rows at a time")
     return batches[0]
 
 

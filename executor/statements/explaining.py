@@ -60,7 +60,7 @@ def written_as(statement: bound.Statement) -> str:
     if isinstance(statement, bound.MergeStatement):
         if statement.repeated == "last":
             return f"Upsert into {name} ({columns})"
-        updated = f"update {', '.join(statement.updated)}" if statement.updated else "leave what is there"
+        updated = f"update {', '.join(statement.updated)}" if statement.updated else "do nothing"
         return f"Insert into {name} ({columns}), or {updated}"
     if statement.op is Op.DELETE:
         return f"Delete from {name}"
@@ -107,7 +107,7 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
         if actual.filtered:
             notes.append(f"runtime filters: {', '.join(actual.filtered)}")
         if actual.fragment:
-            notes.append(f"at the tablets' servers: {actual.fragment}")
+            notes.append(f"executed by the tablet servers: {actual.fragment}")
         result[id(node)] = Actual(
             actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory, actual.spilled
         )

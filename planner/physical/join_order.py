@@ -1,7 +1,7 @@
 """Order in which the relations of a cluster of inner joins are joined.
 
-Up to `EXHAUSTIVE` relations: dynamic programming over connected subsets, bushy trees included, both build sides tried
-(Moerkotte and Neumann, VLDB 2006, with plain subset enumeration, which is faster in Python at this size). Beyond:
+Up to `EXHAUSTIVE` relations: dynamic programming over connected subsets, with bushy trees and both build sides
+(Moerkotte and Neumann, VLDB 2006). Plain subset enumeration is used, which is faster in Python at this size. Beyond:
 greedily the cheapest next join (Fegaras 1998).
 
 A subset's row count does not depend on the order of its joins: leaves times the selectivities of all predicates inside.

@@ -393,7 +393,7 @@ def _scan_with(node: PhysicalNode, number: int) -> TableScan:
         if isinstance(found, TableScan) and any(c.id == number for c in found.fetched):
             return found
         waiting += found.children()
-    raise AssertionError(f"no scan gives column {number}")
+    raise AssertionError(f"no scan produces column {number}")
 
 
 def aligned(node: PhysicalNode, columns: tuple[Column, ...]) -> PhysicalNode:

@@ -1,7 +1,7 @@
 """Drop columns that no node above reads, down to the scans.
 
-A left join is dropped if no column of its right side is read and the right side has at most one row per key, so that
-the join cannot add rows.
+A left join is dropped if no column of its right side is read and the right side has at most one row per key. Such a
+join cannot add rows.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT n FROM (SELECT a, count(*) AS n, sum(k) AS s FROM t GROUP BY a) AS g", ["prune_columns"]))

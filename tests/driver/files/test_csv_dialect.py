@@ -275,7 +275,7 @@ def test_what_python_writes_is_read(database: Any, folder: Path, rows: Any, end:
         (b"1,a\r\n2,b\n3,c\r\n", "line 2: a line feed outside of quotes"),
         (b"1,a\r2,b\n", "line 2: a line feed outside of quotes"),
         (b"1,a\n2,b\rc\n", "line 2: a carriage return outside of quotes"),
-        (b"1,a\n2,\xe9\n", "line 2: byte 0xE9 is no UTF-8 text; say what it is in, such as ENCODING 'latin1'"),
+        (b"1,a\n2,\xe9\n", "line 2: byte 0xE9 is no UTF-8 text; name its encoding, such as ENCODING 'latin1'"),
     ],
 )
 def test_mistakes_are_told_with_their_line(database: Any, folder: Path, data: bytes, message: str) -> None:

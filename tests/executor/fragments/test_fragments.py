@@ -159,7 +159,7 @@ def test_groups_that_do_not_pass_stay_where_they_are(
     found = answer(both[1], HAVING)
     assert found and sum(rows) == len(found)
     shown = str(both[1].execute("EXPLAIN ANALYZE " + HAVING).fetchall())
-    assert "all up to partial groups and a condition on them" in shown
+    assert "all steps up to partial groups and a condition on groups" in shown
 
 
 def test_too_many_groups_are_sent_unasked(
@@ -234,7 +234,7 @@ def test_a_fragment_that_reads_a_column_that_is_not_there_is_refused() -> None:
         Fragment((A,), 1, residual=Call(BOOLEAN, True, "is_null", (stranger,))),
         Fragment((A,), 1, steps=(Step(True, (Literal(BOOLEAN, False, True),), (stranger,)),)),
     ):
-        with pytest.raises(DataError, match="not there"):
+        with pytest.raises(DataError, match="does not exist"):
             evaluator(fragment.to_bytes(), 1)
 
 
@@ -276,8 +276,8 @@ def test_a_fragment_that_is_kept_keeps_no_dictionaries_and_mistakes_none_for_ano
 def test_explain_analyze_tells_what_is_done_beside_the_rows(both: tuple[nyala.Connection, nyala.Connection]) -> None:
     plain, remote = both
     for query, told in (
-        ("SELECT sum(n) FROM t WHERE n % 3 = 1", "at the tablets' servers: all up to partial groups"),
-        ("SELECT id FROM t WHERE n % 3 = 1", "at the tablets' servers: the condition"),
+        ("SELECT sum(n) FROM t WHERE n % 3 = 1", "executed by the tablet servers: all steps up to partial groups"),
+        ("SELECT id FROM t WHERE n % 3 = 1", "executed by the tablet servers: the condition"),
     ):
         assert told in str(remote.execute(f"EXPLAIN ANALYZE {query}").fetchall())
         assert told not in str(plain.execute(f"EXPLAIN ANALYZE {query}").fetchall())
