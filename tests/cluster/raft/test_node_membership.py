@@ -244,7 +244,7 @@ def test_meanwhile_nothing_is_proposed() -> None:
     leader = group.elect()
     group.step("A", Transfer("B"))
     assert leader.is_transferring
-    with pytest.raises(NotTheLeader, match="handed to B") as caught:
+    with pytest.raises(NotTheLeader, match="transferred to B") as caught:
         group.propose("A", b"x")
     assert caught.value.leader == "B:1"
     with pytest.raises(NotTheLeader):
