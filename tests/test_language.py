@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(nyala.__file__).parent
 ROOMS = (
+    "docs/architecture.md",
     "error_hints.py",
     "planner",
     "testing.py",
