@@ -18,7 +18,11 @@ import pytest
 
 ROOT = Path(nyala.__file__).parent
 ROOMS = (
+    "README.md",
+    "docs/README.md",
     "docs/architecture.md",
+    "docs/driver.md",
+    "docs/tutorial.md",
     "error_hints.py",
     "planner",
     "testing.py",
