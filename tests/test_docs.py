@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import builtins
 import contextlib
 import doctest
@@ -262,6 +263,70 @@ def test_names_in_prose_exist(path: Path) -> None:
         if not (_resolves(plain, room) if dotted else _path_exists(token, path.parent)):
             wrong.append(token)
     assert not wrong, f"{_name(path)} mentions what does not exist (renamed?): {wrong}"
+
+
+NOT_OURS = {
+    "driver.md": {"decimal", "dispose", "callproc", "nextset", "errorhandler", "post_fork", "worker_process_init"},
+    "spark.md": {"create_sink", "pushDownPredicate", "partitionColumn", "customSchema"},
+    "sqlalchemy.md": {"inserted_primary_key", "nyala_block_size", "nyala_compression", "nyala_immutable"},
+}
+"""Names of PEP 249, gunicorn, Celery, Spark and SQLAlchemy that a page mentions and our code does not."""
+EXAMPLES = {"ca", "client", "df", "engine", "error", "kudu", "main", "orders", "past", "polars", "scan", "token"}
+"""First parts of dotted names that are variables, files, schemas or libraries."""
+
+
+@cache
+def _words_of_the_code() -> frozenset[str]:
+    """Identifiers of the package's sources, and words of its text literals; docstrings and comments do not count."""
+    words = {part for module in MODULES for part in module.split(".")} | set(sys.stdlib_module_names)
+    for name in ["nyala", *MODULES]:
+        tree = ast.parse(Path(importlib.util.find_spec(name).origin).read_text(encoding="utf-8"))  # type: ignore
+        bodies = [body for n in ast.walk(tree) if isinstance(body := getattr(n, "body", None), list)]
+        docstrings = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
+        for node in ast.walk(tree):
+            words.update(
+                v for f in ("id", "attr", "arg", "name", "asname") if isinstance(v := getattr(node, f, None), str)
+            )
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                words.update(re.findall(r"\w+", node.value))
+    return frozenset(words)
+
+
+def _unknown_names(text: str, foreign: set[str]) -> Iterator[str]:
+    """Yields lower-case names in backticks that neither the code nor an example of the page has.
+
+    A dotted name must also begin with a module that can be imported or with a variable of an example: `client.facts`
+    is stale if only `cluster.client.facts` could exist.
+    """
+    examples = {word for match in FENCE.finditer(text) for word in re.findall(r"\w+", match["code"])}
+    for token in TICKED.findall(FENCE.sub("", text)):
+        name = re.sub(r"\(.*\)$", "", token)
+        if re.fullmatch(r"[a-z]\w*(\.\w+)*", name) and not name.endswith((".py", ".md")):
+            first, *rest = name.split(".")
+            roots = {"nyala", *examples, *EXAMPLES, *sys.stdlib_module_names, "connection", "pa"}
+            is_known = {first, *rest} <= {*_words_of_the_code(), *examples, *foreign, *EXAMPLES}
+            if not is_known or (rest and first not in roots and f"nyala.{first}" not in MODULES):
+                yield token
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_lower_case_names_in_documents_exist(path: Path) -> None:
+    wrong = list(_unknown_names(path.read_text(encoding="utf-8"), NOT_OURS.get(path.name, set())))
+    assert not wrong, f"{_name(path)} mentions what does not exist (renamed?): {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("`storage.tablet`, `history_seconds`, `write_row()`, `connection.cancel()`", []),
+        ("`history_secs` and `tablet_write_paths`", ["history_secs", "tablet_write_paths"]),
+        ("`client.statistics_cash`", ["client.statistics_cash"]),
+        ("`tablet.mvcc` lacks its room", ["tablet.mvcc"]),
+        ("```python\nfleet = 1\n```\n`fleet.close()`", []),
+    ],
+)
+def test_stale_lower_case_names_are_found(text: str, wrong: list[str]) -> None:
+    assert list(_unknown_names(text, set())) == wrong
 
 
 # ---- commands, options, links --------------------------------------------------------------------------------------
