@@ -114,7 +114,7 @@ engines.register("spark", _spark)
 
 
 def __getattr__(name: str) -> Any:
-    """What brings Arrow and numpy along is loaded when it is asked for."""
+    """Imports names that need Arrow and numpy at their first use."""
     if name not in _LOADED_LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(_LOADED_LATER[name], __name__)

@@ -47,7 +47,7 @@ EXIT_INTERRUPTED = 130
 """As shells report an end by Ctrl-C."""
 
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-"""What writing to standard output may meet; such an error names no file."""
+"""Errors of writing to standard output; such an error names no file."""
 
 
 def _message(error: Error) -> str:
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     arguments = parser.parse_args(argv)
     handler = find_handler(arguments.run)
-    if sys.stdout is None:  # closed by whoever started this process
+    if sys.stdout is None:  # closed by the parent process
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         code = handler(arguments)

@@ -1,11 +1,11 @@
-"""The one exception taxonomy of nyala, cut by what the caller must do about an error.
+"""All exceptions of nyala, classified by what the caller must do.
 
-The top is PEP 249's hierarchy. Below it stand few leaves; each docstring starts with what to do. Every class says
+The top is PEP 249's hierarchy. Below it are few leaves; each docstring starts with the action to take. Every class has
 
 - `sqlstate`: the SQL standard's five characters (PostgreSQL's where the standard has none),
-- `retryable`: may the same call succeed later without any change?
-- `deterministic`: does it follow from data and statement alone? Only then may a replicated state machine return it;
-  any other error of a replica (a full disk, a failing checksum) is that replica's own trouble.
+- `retryable`: True if the same call may succeed later without any change,
+- `deterministic`: True if it follows from data and statement alone. Only then may a replicated state machine return it;
+  other errors of a replica (a full disk, a failing checksum) concern only that replica.
 
     Error
     ├── InterfaceError             the driver was used wrongly (closed cursor, wrong number of parameters)
@@ -13,8 +13,8 @@ The top is PEP 249's hierarchy. Below it stand few leaves; each docstring starts
         ├── ProgrammingError       the statement is wrong: syntax, names, types
         ├── DataError              a value is wrong: range, format, division by zero
         ├── IntegrityError         a row is refused: duplicate key, null in NOT NULL, outside all partitions
-        ├── OperationalError       the surroundings are at fault: lock, disk, memory, corruption, cancel
-        ├── NotSupportedError      a known wish that nyala does not fulfil
+        ├── OperationalError       the environment: lock, disk, memory, corruption, cancel
+        ├── NotSupportedError      a known feature that nyala does not have
         └── InternalError          a bug of nyala
 """
 
@@ -30,7 +30,7 @@ from .error_hints import quoted_name as quoted_name
 
 
 class Warning(Exception):  # the name is PEP 249's
-    """Something worth a look happened (PEP 249)."""
+    """A condition worth attention (PEP 249)."""
 
 
 class NotRolledBackWarning(UserWarning):
@@ -46,7 +46,7 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """Mend the call: the driver was used wrongly (a closed cursor, a missing parameter)."""
+    """Correct the call: the driver was used wrongly (a closed cursor, a missing parameter)."""
 
     sqlstate = "08000"
 
@@ -56,20 +56,20 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """Mend the value: it is out of range, malformed or impossible to compute."""
+    """Correct the value: it is out of range, malformed or impossible to compute."""
 
     sqlstate = "22000"
     deterministic = True
 
 
 class OperationalError(DatabaseError):
-    """Look at the surroundings: memory, disk, locks, processes."""
+    """Check the environment: memory, disk, locks, processes."""
 
     sqlstate = "58000"
 
 
 class IntegrityError(DatabaseError):
-    """Mend the row: it breaks a rule of its table."""
+    """Correct the row: it breaks a rule of its table."""
 
     sqlstate = "23000"
     deterministic = True
@@ -80,7 +80,7 @@ class InternalError(DatabaseError):
 
 
 class ProgrammingError(DatabaseError):
-    """Mend the statement."""
+    """Correct the statement."""
 
     sqlstate = "42000"
     deterministic = True
@@ -103,14 +103,14 @@ class StatementTooComplex(NotSupportedError):
 
 
 class StatementError(ProgrammingError):
-    """Mend the statement at the place shown.
+    """Correct the statement at the place shown.
 
     Parameters
     ----------
     message : str
-        What is wrong and what exists instead, one sentence.
+        The error and the names that exist instead, one sentence.
     statement : str, optional
-        The whole SQL text; together with `position` it draws the line and a caret under the place.
+        The whole SQL text; together with `position` it shows the line and a caret under the position.
     position : int, optional
         0-based offset of the offending token in `statement`, in characters.
     width : int
@@ -126,14 +126,14 @@ class StatementError(ProgrammingError):
 
     @property
     def line(self) -> int | None:
-        """1-based line of the place, or None where it is unknown."""
+        """1-based line of the position, or None if it is unknown."""
         if self.statement is None or self.position is None:
             return None
         return self.statement.count("\n", 0, self.position) + 1
 
     @property
     def column(self) -> int | None:
-        """1-based column of the place, or None where it is unknown."""
+        """1-based column of the position, or None if it is unknown."""
         if self.statement is None or self.position is None:
             return None
         return self.position - (self.statement.rfind("\n", 0, self.position) + 1) + 1
@@ -152,7 +152,7 @@ class StatementError(ProgrammingError):
 
 
 class SqlSyntaxError(StatementError):
-    """Mend the syntax at the place shown."""
+    """Correct the syntax at the place shown."""
 
     sqlstate = "42601"
 
@@ -170,8 +170,8 @@ class UnknownColumn(StatementError):
 
 
 class SchemaChanged(UnknownColumn):
-    """Try again: the table was altered between the preparation of a read or a write and its execution, and a name does
-    not mean the column that it meant before. Statements are bound again by themselves; nothing was written."""
+    """Retry: the table was altered between the preparation of a read or a write and its execution, and a name refers to
+    another column. Statements are bound again automatically; nothing was written."""
 
     sqlstate = "55000"
     retryable = True
@@ -203,7 +203,7 @@ class GroupingError(StatementError):
 
 
 class WindowError(StatementError):
-    """Mend the window call, its window or its frame, or move the call into the select list or QUALIFY."""
+    """Correct the window call, its window or its frame, or move the call into the select list or QUALIFY."""
 
     sqlstate = "42P20"
 
@@ -215,7 +215,7 @@ class DuplicateTable(StatementError):
 
 
 class InvalidTableDefinition(StatementError):
-    """Mend the CREATE TABLE: its key, columns or partitions cannot be."""
+    """Correct the CREATE TABLE: its key, columns or partitions are invalid."""
 
     sqlstate = "42P16"
 
@@ -224,7 +224,7 @@ class InvalidTableDefinition(StatementError):
 
 
 class AlreadyPresent(IntegrityError):
-    """Use UPSERT or INSERT IGNORE if the row may exist: a row with this primary key is there already."""
+    """Use UPSERT or INSERT IGNORE if the row may exist: a row with this primary key exists already."""
 
     sqlstate = "23505"
 
@@ -236,7 +236,7 @@ class NotFound(IntegrityError):
 
 
 class RowChanged(IntegrityError):
-    """Read the row again: another write has changed it since it was read."""
+    """Read the row again: another write has changed it since the read."""
 
     sqlstate = "40001"
 
@@ -262,8 +262,8 @@ class LimitExceeded(IntegrityError):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """Why one of several rows was refused: its number among those given (from 0; texts count from 1), its primary key
-    by column name (as far as it was given), and the error."""
+    """Error of one of several rows: its number among the given rows (from 0; texts count from 1), the given columns of
+    its primary key by name, and the exception."""
 
     row: int
     key: Mapping[str, Any]
@@ -275,7 +275,7 @@ class RefusedRow:
 
 
 class RowsRefused(IntegrityError):
-    """Mend the rows that `refused` lists, by their numbers; all others were written, unless all or none were asked for.
+    """Correct the rows that `refused` lists, by their numbers; all others were written, unless `all_or_none` was set.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ class RowsRefused(IntegrityError):
 
 
 class NoPartition(IntegrityError):
-    """Add a range partition that holds the row, or mend the value: no partition of the table covers it."""
+    """Add a range partition that holds the row, or correct the value: no partition of the table covers it."""
 
     sqlstate = "23514"
 
@@ -320,7 +320,7 @@ class DivisionByZero(DataError):
 
 
 class InvalidText(DataError):
-    """Mend the text: it does not spell a value of the type."""
+    """Correct the text: it does not spell a value of the type."""
 
     sqlstate = "22P02"
 
@@ -348,38 +348,38 @@ class StoreClosed(OperationalError):
 
 
 class WriteConflict(OperationalError):
-    """Try again: others changed the same rows each time that this statement was about to write them."""
+    """Retry: concurrent statements changed the same rows before each attempt to write them."""
 
     sqlstate = "40001"
     retryable = True
 
 
 class Cancelled(OperationalError):
-    """Nothing to mend: the statement was cancelled on request."""
+    """No action needed: the statement was cancelled on request."""
 
     sqlstate = "57014"
 
 
 class TabletGone(OperationalError):
-    """Ask for new scan tokens: the tablet was dropped, with its table or its range partition."""
+    """Request new scan tokens: the tablet was dropped, with its table or its range partition."""
 
     sqlstate = "55000"
 
 
 class StaleScanToken(OperationalError):
-    """Ask for new scan tokens: the table was dropped, or altered so that the token cannot be read any more."""
+    """Request new scan tokens: the table was dropped, or altered so that the token cannot be read any more."""
 
     sqlstate = "55000"
 
 
 class WriteBufferFull(OperationalError):
-    """Flush the session and apply the rows again: they were not taken, as its buffer has no room for them."""
+    """Flush the session and apply the rows again: they were not accepted, because its buffer has no space for them."""
 
     sqlstate = "53000"
 
 
 class ClockOutOfRange(OperationalError):
-    """Set the machine's clock right: it shows a time that timestamps of writes cannot have."""
+    """Correct the machine's clock: it shows a time that timestamps of writes cannot have."""
 
     sqlstate = "22008"
 
@@ -391,29 +391,29 @@ class HistoryGone(OperationalError):
 
 
 class MemoryLimitExceeded(OperationalError):
-    """Look at the disk, or raise `store_memory` (of `Database`: `memory_limit_bytes`): rows in memory fill it,
-    and could not be written to disk. Nothing of the write was done."""
+    """Check the disk, or raise `store_memory` (of `Database`: `memory_limit_bytes`): rows in memory fill it, and could
+    not be written to disk. Nothing was written."""
 
     sqlstate = "53200"
     retryable = True
 
 
 class WriteTooLarge(OperationalError):
-    """Write fewer rows at a time, or give the servers more memory: a batch takes more than a server has for rows and
-    pages. Nothing of the write was done, and doing it again is no use."""
+    """Write fewer rows at a time, or give the servers more memory: a batch needs more memory than a server has for rows
+    and pages. Nothing was written, and a retry fails again."""
 
     sqlstate = "54000"
 
 
 class DiskError(OperationalError):
-    """Look at the disk (hardware, mounts, limits of open files); what was acknowledged is safe.
+    """Check the disk (hardware, mounts, limits of open files); acknowledged writes are safe.
 
     Parameters
     ----------
     message : str
-        What could not be done, with which file, and the system's reason.
+        The failed operation, the file, and the system's reason.
     errno : int
-        The system's number of the reason; 0 where there is none.
+        The system's error number; 0 if there is none.
     """
 
     sqlstate = "58030"
@@ -424,26 +424,26 @@ class DiskError(OperationalError):
         self.errno = errno
 
     def repeated(self) -> DiskError:
-        """The same failure, to be raised for another caller that it stops."""
+        """Returns the same failure, to be raised for another caller that it stops."""
         return type(self)(str(self), self.errno)
 
 
 class DiskFull(DiskError):
-    """Free space on the disk, or raise the quota; what was acknowledged is safe, and nothing need be closed."""
+    """Free space on the disk, or raise the quota; acknowledged writes are safe, and the store need not be reopened."""
 
     sqlstate = "53100"
 
 
 class FileAccessError(DiskError):
-    """Mend the path or its permissions: the system refuses the file, and will refuse it again."""
+    """Correct the path or its permissions: the system refuses the file, and will refuse it again."""
 
     sqlstate = "58000"
     retryable = False
 
 
 class OutcomeUnknown(DiskError):
-    """Look whether the rows are there before writing them again: the disk failed at a moment at which it cannot be said
-    whether the write will have happened after a restart. Until then it has not, and all of it has or nothing."""
+    """Check whether the rows exist before writing them again: the disk failed at a step after which the write may or
+    may not be in the log. It is not visible before a restart; after one, either all of it is visible or nothing."""
 
     sqlstate = "40003"
     retryable = False
@@ -456,16 +456,16 @@ class UnsupportedFormat(OperationalError):
 
 
 class CorruptionError(OperationalError):
-    """Restore the file from a replica or a backup: its bytes are not what was written.
+    """Restore the file from a replica or a backup: its bytes are not those that were written.
 
     Parameters
     ----------
     message : str
-        What was expected and what was found.
+        The expected and the actual value.
     path : str
         The damaged file.
     place : str
-        Where in the file: "page 3 at offset 8192", "footer", "entry 17 at offset 411".
+        Position in the file: "page 3 at offset 8192", "footer", "entry 17 at offset 411".
     """
 
     sqlstate = "XX001"
@@ -480,72 +480,72 @@ class CorruptionError(OperationalError):
 
 
 class ClusterError(OperationalError):
-    """Look at the cluster (`nyala cluster ksck`): what was asked of its servers could not be done."""
+    """Check the cluster (`nyala cluster ksck`): its servers could not execute the request."""
 
     sqlstate = "58000"
 
 
 class ServerUnavailable(ClusterError):
-    """Try again, or look at the server: it cannot be reached, is starting, or is shutting down."""
+    """Retry, or check the server: it cannot be reached, is starting, or is shutting down."""
 
     sqlstate = "08001"
     retryable = True
 
 
 class ConnectionRefused(ServerUnavailable):
-    """Start the server, or look at its address: nobody listens there, or its host is not known."""
+    """Start the server, or check its address: no process listens there, or its host is unknown."""
 
 
 class DeadlineExceeded(ClusterError):
-    """Try again with more time, or look at the cluster: no answer came in time. What a write with an exactly-once call
-    did is told by repeating it."""
+    """Retry with more time, or check the cluster: no response came in time. To learn the result of a write with an
+    exactly-once call, repeat the call."""
 
     sqlstate = "57014"
     retryable = True
 
 
 class PartlyWritten(ClusterError):
-    """Look which rows are there before doing the statement again: its rows go to several tablets, of which some have
-    written theirs, or may have, and others failed. The message says how many."""
+    """Check which rows exist before repeating the statement: some of its tablets have written their rows, or may have,
+    and others failed. The message has the numbers."""
 
     sqlstate = "40003"
 
 
 class ClockTooFarAhead(ClusterError):
-    """Set the clock right of the machine that is wrong; the message names both times. Nothing was done. A process whose
-    clock was ahead once keeps that time until it is restarted."""
+    """Correct the clock of the wrong machine; the message names both times. Nothing was changed. A process whose clock
+    was ahead keeps that time until it is restarted."""
 
     sqlstate = "22008"
 
 
 class AuthenticationFailed(ClusterError):
-    """Mend the certificates, or the TLS options: one of the two sides does not trust the other, or only one of them
+    """Correct the certificates, or the TLS options: one of the two sides does not trust the other, or only one of them
     speaks TLS."""
 
     sqlstate = "28000"
 
 
 class AccessDenied(ClusterError):
-    """Use a certificate of the role that the message names: this one's holder may not do that."""
+    """Use a certificate of the role that the message names: this certificate's role does not permit the call."""
 
     sqlstate = "42501"
 
 
 class ServerOverloaded(ClusterError):
-    """Try again a little later: the server has no memory or no hands left for the request, and did nothing of it."""
+    """Retry later: the server has no memory or no thread for the request, and did not begin it."""
 
     sqlstate = "53300"
     retryable = True
 
 
 class NotTheLeader(ClusterError):
-    """Ask the leader: another replica is, or none yet.
+    """Send the request to the leader: another replica leads, or none yet.
 
     Parameters
     ----------
     message : str
     leader : str
-        The address of the leader as far as the replica knows; "" otherwise.
+        Address of the leader; "" if the replica does not have it.
     term : int
         The replica's term.
     """
@@ -560,33 +560,33 @@ class NotTheLeader(ClusterError):
 
 
 class ReplicaUnavailable(ClusterError):
-    """Ask another replica, or ask for the tablet's new locations: this server has none, or one that is not running."""
+    """Use another replica, or look up the tablet's locations again: this server has no running replica of it."""
 
     sqlstate = "58000"
     retryable = True
 
 
 class StaleSchema(ClusterError):
-    """Ask for the table again: it was altered since the caller looked at it, and nothing was done."""
+    """Fetch the table again: it was altered since the caller read its schema; nothing was changed."""
 
     sqlstate = "55000"
     retryable = True
 
 
 class ScannerExpired(ClusterError):
-    """Begin the scan again: the server has given up what it held ready, as nobody asked for it."""
+    """Begin the scan again: the server has closed the idle scanner."""
 
     sqlstate = "34000"
     retryable = True
 
 
 class ConfigurationRefused(ClusterError):
-    """Look at the tablet's replicas (`nyala tablet`), and ask again: they cannot be changed so, or not now."""
+    """Check the tablet's replicas (`nyala tablet`) and retry: they cannot be changed this way, or not now."""
 
     sqlstate = "55000"
 
 
 class ProtocolError(ClusterError):
-    """Use matching versions of nyala: the message is none of this protocol, or of another version of it."""
+    """Use matching versions of nyala: the message is not of this protocol, or of another version of it."""
 
     sqlstate = "08P01"

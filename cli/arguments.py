@@ -1,4 +1,4 @@
-"""What several commands take from their command lines."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ class _Reached:
     clock: HybridClock
 
     def view(self, seconds: float = 30.0) -> ClusterView:
-        """The cluster as it is now."""
+        """Returns the current state of the cluster."""
         return look(self.channels, self.masters, self.clock.now(), seconds)
 
     def mover(self) -> ReplicaMover:

@@ -1,4 +1,4 @@
-"""`nyala serve`: a directory's store for other processes, until SIGTERM or until nobody needs it."""
+"""`nyala serve`: a directory's store for other processes, until SIGTERM or until it has been idle."""
 
 from __future__ import annotations
 

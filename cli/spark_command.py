@@ -60,7 +60,7 @@ def _session(threads: int | None) -> Iterator[SparkSession]:
         if active is not None:
             yield active
             return
-        made = session(threads, **{"spark.log.level": "OFF"})  # what goes wrong is told once, by the command
+        made = session(threads, **{"spark.log.level": "OFF"})  # the command reports errors, once
     try:
         yield made
     finally:
@@ -86,7 +86,7 @@ class Reporter:
         self._told = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Tell how far it has come; called from any thread."""
+        """Prints the progress; called from any thread."""
         with self._lock:
             if self._is_terminal:
                 width = shutil.get_terminal_size().columns - 1

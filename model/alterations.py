@@ -1,9 +1,8 @@
-"""What ALTER TABLE can ask of a store: plain steps, applied together or not at all.
+"""Steps of ALTER TABLE, applied together or not at all.
 
-Nothing that is stored is rewritten. Columns are known by their permanent ids: a renamed column keeps its id, a dropped
-one takes its id with it, an added one gets a new id and shows its initial value in rows that were written before.
-Encoding, compression and block size hold for what is written from now on. `altered_table.apply_steps` says what comes
-of the steps.
+No stored row is rewritten. Columns are identified by permanent ids: a renamed column keeps its id, the id of a dropped
+one is not used again, an added one gets a new id and shows its initial value in older rows. Encoding, compression and
+block size apply to files written from now on. `altered_table.apply_steps` computes the altered table.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """`ADD COLUMN`: not of the key, and nullable or with a default, which rows written before show. Its id and its
-    initial value are the store's to give."""
+    """`ADD COLUMN`: not of the key, and nullable or with a default, which older rows show. The store assigns its id and
+    its initial value."""
 
     column: ColumnSchema
 
@@ -54,7 +53,7 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class SetStorage:
-    """`SET ENCODING`, `SET COMPRESSION`, `SET BLOCK_SIZE`; None leaves as it is."""
+    """`SET ENCODING`, `SET COMPRESSION`, `SET BLOCK_SIZE`; None: unchanged."""
 
     name: str
     encoding: Encoding | None = None
@@ -64,7 +63,7 @@ class SetStorage:
 
 @dataclass(frozen=True, slots=True)
 class SetComment:
-    """`SET COMMENT` of a column, or of the table where `name` is None."""
+    """`SET COMMENT` of a column, or of the table if `name` is None."""
 
     name: str | None
     comment: str

@@ -1,7 +1,7 @@
-"""ALTER TABLE as a function from a table to a table: every step held against the table, nothing stored.
+"""ALTER TABLE as a function from a table to a table: every step is checked against the table, nothing is stored.
 
-A table before and after shares the ids of its columns, so that files, logs and MemRowSets of before are read by the
-schema of after. `Database.alter_table` makes the result durable, `table_alteration` brings it to the tablets.
+A table before and after shares the ids of its columns, so that older files, logs and MemRowSets are read with the new
+schema. `Database.alter_table` makes the result durable, `table_alteration` applies it to the tablets.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .schema import (
 
 
 def apply_steps(table: Table, steps: Sequence[AlterStep], tables: Collection[str] = ()) -> Table:
-    """The table after all steps, taken one after the other; nothing is stored.
+    """Returns the table after all steps, applied in order; nothing is stored.
 
     Parameters
     ----------
     table : Table
     steps : sequence of AlterStep
     tables : collection of str
-        The names that other tables have.
+        Names of the other tables.
 
     Raises
     ------
     UnknownColumn, InvalidTableDefinition, DuplicateTable
-        The first step that cannot be taken.
+        For the first invalid step.
     """
     if not steps:
         raise InvalidTableDefinition(f"an ALTER of table {table.name} without any step changes nothing")
@@ -62,8 +62,8 @@ def apply_steps(table: Table, steps: Sequence[AlterStep], tables: Collection[str
 
 
 def check_same_columns(before: Table, now: Table, names: Sequence[str]) -> None:
-    """Raise `SchemaChanged` unless the names mean in a table as it is now what they meant before: a statement may
-    have been planned by a schema that was altered since."""
+    """Raise `SchemaChanged` unless the names refer to the same columns in both versions of a table: the statement may
+    have been planned before the table was altered."""
     if before.version == now.version:
         return
     for name in names:

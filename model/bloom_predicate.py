@@ -1,13 +1,14 @@
-"""Bloom filters as predicates: a join's keys, in a form that a scan can ask about each row before it reads the others.
+"""Bloom filters as predicates: a join's keys, in a form that a scan can test for each row before it reads other
+columns.
 
 A filter is an array of 64-bit words. A value's hash picks one word by its highest bits and four bits of the word by
 its lowest 24, so that a row costs one hash and one look-up (a *register-blocked* filter: Putze, Sanders, Singler,
 "Cache-, hash- and space-efficient Bloom filters", 2007). About ten bits per value give 3 % false positives, 16 bits
 half a percent.
 
-Values hash by what they are, not by the type that holds them: an INT and a BIGINT join partner hash alike, a FLOAT and
-a DOUBLE, decimals of one scale and any precision. What a value's words are says `model.keys.hashing`; floats are
-hashed by the bits of the double, -0.0 as 0.0, all NaNs alike.
+The hash depends on the value, not on its type: equal INTs and BIGINTs, FLOATs and DOUBLEs, and decimals of one scale
+and any precision have equal hashes. `model.keys.hashing` defines the words of a value; floats are hashed by the bits of
+the double, -0.0 as 0.0, all NaNs alike.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from .types import DataType
 from .vectors.vector import Array, Dict, Text, Vector, Wide, decimal_limbs, physical_to_arrow
 
 _BITS = 4
-"""Of a word that one value sets."""
+"""Bits of a word that one value sets."""
 _MOST_WORDS = 1 << 24
-"""128 MiB: a larger filter costs more to carry about than it saves."""
+"""Limit of words, 128 MiB: sending a larger filter costs more than it saves."""
 _ROWS = 16_384  # probed at a time: the temporaries then stay in the cache
 _NUMBERS = np.arange(4096, dtype=np.uint64)
 _TWO_BITS = np.uint64(1) << (_NUMBERS & np.uint64(63)) | np.uint64(1) << (_NUMBERS >> np.uint64(6))
-"""The two bits that twelve bits of a hash name."""
+"""The two bits that twelve bits of a hash select."""
 
 
 def bloom_predicate(column: str, values: Vector | pa.Array, false_positive_rate: float = 0.01) -> BloomFilter:
@@ -39,11 +40,11 @@ def bloom_predicate(column: str, values: Vector | pa.Array, false_positive_rate:
     Parameters
     ----------
     column : str
-        That the predicate will be about.
+        Column of the predicate.
     values : Vector, or an Arrow array of integers, texts, floats or decimals
-        In any order, repetitions allowed; NULLs are passed over. Rather distinct: the size goes by their number.
+        In any order, repetitions allowed; NULLs are ignored. Preferably distinct: the size depends on their number.
     false_positive_rate : float
-        Between 0 and 1, both exclusive; of very many values it will be missed rather than 128 MiB passed.
+        Between 0 and 1, both exclusive; for very many values it is exceeded, as the filter is limited to 128 MiB.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def bloom_predicate(column: str, values: Vector | pa.Array, false_positive_rate:
     hashes = _present_hashes(values)
     words = np.zeros(_word_count(len(hashes), false_positive_rate), np.uint64)
     places, masks = _places_and_masks(words, hashes)
-    # Equal places in one run: numpy's scattered OR is slow, a reduction over runs is not.
+    # Equal positions in one run: numpy's scattered OR is slow, a reduction over runs is not.
     order = np.argsort(places, kind="stable")
     places, masks = places[order], masks[order]
     starts = np.flatnonzero(np.r_[True, places[1:] != places[:-1]][: len(places)])
@@ -117,7 +118,7 @@ def _word_count(values: int, rate: float) -> int:
 
 
 def _false_positives(load: float) -> float:
-    """The share of strangers that pass where a word takes `load` values on average: the number in a word is Poisson
+    """Expected false positive rate if a word has `load` values on average: the number in a word is Poisson
     distributed."""
     if load > 64:
         return 1.0
@@ -132,7 +133,7 @@ def _false_positives(load: float) -> float:
 
 
 def hash_integers(values: Array) -> Array:
-    """Of integers or bools of any width, or of their 64-bit patterns (ndarray of uint64): ndarray of uint64."""
+    """Hashes of integers or bools of any width, or of their 64-bit patterns (ndarray of uint64): ndarray of uint64."""
     words = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64)
     hashes = np.zeros(len(words), np.uint64)
     hash64_words(hashes, words)
@@ -140,21 +141,21 @@ def hash_integers(values: Array) -> Array:
 
 
 def hash_floats(values: Array) -> Array:
-    """Of floats: ndarray of uint64."""
+    """Hashes of floats: ndarray of uint64."""
     wide = values.astype(np.float64) + 0.0
     wide[np.isnan(wide)] = np.nan
     return hash_integers(wide.view(np.int64))
 
 
 def hash_texts(array: pa.Array) -> Array:
-    """Of an Arrow string or binary array without NULLs: ndarray of uint64."""
+    """Hashes of an Arrow string or binary array without NULLs: ndarray of uint64."""
     hashes = np.zeros(len(array), np.uint64)
     hash64_words(hashes, hash64_text(array))
     return hashes
 
 
 def hash_wide(array: pa.Array) -> Array:
-    """Of an Arrow decimal128 array; values of 64 bits hash as integers do."""
+    """Hashes of an Arrow decimal128 array; values of 64 bits hash as integers do."""
     high, low = decimal_limbs(array)
     hashes = hash_integers(low)
     beyond = high != low.view(np.int64) >> 63
@@ -166,7 +167,7 @@ def hash_wide(array: pa.Array) -> Array:
 
 
 def _present_hashes(values: Vector | pa.Array) -> Array:
-    """Of the values that are not NULL."""
+    """Hashes of the values that are not NULL."""
     if isinstance(values, Dict):
         codes = values.codes if values.validity is None else values.codes[values.validity]
         used = np.unique(codes)
@@ -176,7 +177,7 @@ def _present_hashes(values: Vector | pa.Array) -> Array:
 
 
 def _hashes(values: Vector | pa.Array) -> tuple[Array | None, Array]:
-    """(validity, hash of each value; under NULLs anything)."""
+    """(validity, hash of each value; arbitrary under NULLs)."""
     if isinstance(values, (Text, Wide)):
         return _arrow_hashes(values.array)
     if not isinstance(values, Vector):

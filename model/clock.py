@@ -1,11 +1,11 @@
-"""Hybrid time: one 64-bit number that follows the wall clock and never stands still or goes back.
+"""Hybrid time: strictly increasing 64-bit timestamps that follow the wall clock.
 
     63                                          12 11          0
     ├── microseconds since 1970-01-01 00:00 UTC ──┤── logical ──┤
 
-Within one microsecond, or while the wall clock lags behind what was seen already, the logical part counts; when it
-is full it runs over into the microseconds. Whoever sees a timestamp from elsewhere (a log, a file, another server)
-passes it to `HybridClock.update`, and every later `now` lies above it.
+Within one microsecond, or while the wall clock is behind a timestamp seen before, the logical part counts; when it is
+full it overflows into the microseconds. Callers pass timestamps from a log, a file or another server to
+`HybridClock.update`; every later `now` is above them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LOGICAL_MASK = (1 << LOGICAL_BITS) - 1
 
 
 LEAD_SECONDS = 10
-"""Timestamps may be so far ahead of the wall clock before that is logged, and those of other machines before they are
-refused (Kudu's bound)."""
+"""Limit of the lead over the wall clock, in seconds: a larger one is logged, and timestamps of other machines beyond it
+are refused (Kudu's bound)."""
 LEAD = (LEAD_SECONDS * 1_000_000) << LOGICAL_BITS
 """The same as a difference of timestamps."""
 _DRIFT = 1_000 << LOGICAL_BITS
@@ -64,12 +64,12 @@ class HybridClock:
         self._latest = 0
         self._tolerated = 0
         self.steady: Callable[[], int] = physical
-        """The microsecond by which history is forgotten: an embedded store's `SteadyClock`, else the wall clock."""
+        """Clock by which history expires: an embedded store's `SteadyClock`, else the wall clock."""
         self._is_ahead = False
-        """The wall clock is more than `LEAD_SECONDS` behind, and that was logged."""
+        """True if the wall clock is more than `LEAD_SECONDS` behind, and that was logged."""
 
     def now(self) -> Timestamp:
-        """A timestamp above every one that this clock gave out or saw."""
+        """Returns a timestamp above every one that this clock has returned or seen."""
         with self._lock:
             now, latest = self._physical() << LOGICAL_BITS, self._latest + 1
             if now > latest:
@@ -83,7 +83,7 @@ class HybridClock:
         return latest  # type: ignore[return-value]  # the call of a NewType would cost a third of all this
 
     def _warn(self, latest: int, now: int) -> None:
-        """Say once that timestamps run ahead of the wall clock, until it has caught up. Needs the lock."""
+        """Log once that timestamps are ahead of the wall clock, until it has caught up. Needs the lock."""
         self._is_ahead = True
         _log.warning(
             "timestamps of writes are %.0f seconds ahead of this machine's clock (%s against %s): it was ahead once, "
@@ -100,8 +100,9 @@ class HybridClock:
     def limit(self) -> Timestamp:
         """The greatest timestamp of another machine that this clock may follow: `LEAD_SECONDS` ahead of the wall clock.
 
-        A clock that is ahead already, as after an error of its own, follows others that are, too. `_DRIFT` is what such
-        clocks, which count calls instead of microseconds, differ by; it is too little to lead a clock far.
+        If this clock is ahead itself, as after a wrong wall clock, the limit is its own latest timestamp plus `_DRIFT`.
+        Clocks that are ahead count calls instead of microseconds; `_DRIFT` allows for their differences, and is too
+        small to lead a clock far.
         """
         return Timestamp(max((self._physical() << LOGICAL_BITS) + LEAD, self._latest + _DRIFT))
 
@@ -114,25 +115,24 @@ class HybridClock:
         return timestamp > self._latest and timestamp > (self._physical() << LOGICAL_BITS) + LEAD
 
     def tolerate(self, timestamp: Timestamp) -> None:
-        """Let peers be up to `LEAD_SECONDS` ahead of a timestamp that this machine has let pass before, by its files.
-        If all machines were ahead once, they find together again so; the clock itself does not move."""
+        """Allow peers to be up to `LEAD_SECONDS` ahead of a timestamp that this machine's files contain. So if the
+        clocks of all machines were ahead once, their servers can connect again; the clock itself does not move."""
         self._tolerated = max(self._tolerated, timestamp + LEAD)
 
     @property
     def latest(self) -> Timestamp:
-        """The greatest timestamp that this clock gave out or saw; 0 before the first."""
+        """The greatest timestamp that this clock has returned or seen; 0 before the first."""
         return Timestamp(self._latest)
 
     def update(self, timestamp: Timestamp) -> None:
-        """Take note of a timestamp from elsewhere: every later `now` lies above it."""
+        """Record a timestamp of another source: every later `now` is above it."""
         with self._lock:
             self._latest = max(self._latest, timestamp)
 
 
 @functools.lru_cache(maxsize=256)  # a statement that looks several times sees one time
 def wall_time(now: Timestamp) -> int:
-    """The microsecond that `now()` shows for a hybrid timestamp drawn just now: that of the wall clock, which hybrid
-    time may be ahead of."""
+    """Wall-clock microsecond that `now()` shows for a hybrid timestamp just drawn; hybrid time may be ahead of it."""
     return min(wall_microseconds(), now >> LOGICAL_BITS)
 
 
@@ -149,7 +149,7 @@ def split_timestamp(timestamp: Timestamp) -> tuple[int, int]:
 
 
 def timestamp_from_datetime(moment: datetime.datetime) -> Timestamp:
-    """The first timestamp of a moment's microsecond; a moment without time zone is read as UTC."""
+    """First hybrid timestamp of a datetime's microsecond; a datetime without time zone is read as UTC."""
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     return make_timestamp((moment - EPOCH_TIMESTAMP) // datetime.timedelta(microseconds=1))
@@ -162,9 +162,8 @@ def timestamp_to_datetime(timestamp: Timestamp) -> datetime.datetime:
 
 
 def format_timestamp(timestamp: Timestamp) -> str:
-    """For people: the moment in UTC, and the logical count behind a `#` (a `+` would read as a time zone).
-
-    A count of 0 is left out, and so is the greatest, which stands for the end of a microsecond.
+    """Readable form: the time in UTC, and the logical count after a `#` (a `+` would read as a time zone). A count of 0
+    is omitted, and so is the greatest, which means the end of a microsecond.
 
     >>> format_timestamp(make_timestamp(1_767_225_600_000_000, 3))
     '2026-01-01 00:00:00.000000 UTC#3'

@@ -83,7 +83,7 @@ def stay_with_process(*things: object) -> None:
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Call `renew` in each forked child, after the inherited objects have been given up."""
+    """Call `renew` in each forked child, after the inherited objects have been disabled."""
     _renewals.append(renew)
 
 
@@ -169,7 +169,7 @@ def _detach_finalizers(inherited: list[Any]) -> None:
 
 
 def _quietly(call: Callable[..., object], *arguments: object) -> None:
-    # One object that cannot be given up must not keep the others usable.
+    # A failure for one object must not leave the others usable.
     try:
         call(*arguments)
     except Exception:

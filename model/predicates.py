@@ -75,7 +75,7 @@ class BloomFilter:
     """A runtime filter, inexact: the value may be among those that the filter was built from (`bloom_predicate`).
 
     `words` are the bits as ndarray of uint64, shape (n_words,), `n_words` a power of two. NULL never passes. A scan may
-    stop asking it where it drops too little: whoever made it must bear rows that it would have dropped.
+    stop using it if it drops too few rows, so its creator must accept rows that it would have dropped.
     """
 
     column: str
@@ -86,7 +86,7 @@ ColumnPredicate: TypeAlias = Range | InList | IsNull | BitmapFilter | AnyOf | Bl
 
 
 def admits_null(predicate: ColumnPredicate) -> bool:
-    """Does NULL satisfy the predicate?"""
+    """True if NULL satisfies the predicate."""
     if isinstance(predicate, AnyOf):
         return any(admits_null(member) for member in predicate.members)
     return isinstance(predicate, IsNull) and not predicate.negated

@@ -155,8 +155,8 @@ _CLASSES: dict[Kind, tuple[type, ...]] = {
     Kind.STRING: (str,),
     Kind.BINARY: (bytes, str),
 }
-"""What a column takes. STRING takes the SQL texts of numbers, booleans, dates and timestamps besides, which are made by
-`executor.given_values`."""
+"""Python classes that a column accepts. STRING also accepts the SQL texts of numbers, booleans, dates and timestamps,
+which `executor.given_values` makes."""
 
 
 def stored_value(type_: DataType, value: Any) -> Any:

@@ -20,7 +20,7 @@ from .types import BIGINT, DataType
 from .vectors.native_values import Plain, plain
 
 MAX_COLUMNS = 300
-"""As Kudu's default limit; wider rows want another design."""
+"""Kudu's default limit; wider rows need another design."""
 MAX_BUCKETS = 1024
 """Per table; every bucket is a tablet with its own log and files."""
 MAX_BLOCK_BYTES = 64 << 20
@@ -31,7 +31,8 @@ AUTO_INCREMENT_COLUMN = "auto_incrementing_id"
 
 
 class Encoding(enum.Enum):
-    """How a column's pages hold values; AUTO lets the writer measure. `possible_encodings` lists those of a type."""
+    """Encoding of a column's pages; AUTO lets the writer choose by measurement. `possible_encodings` lists those of a
+    type."""
 
     AUTO = "AUTO"
     PLAIN = "PLAIN"
@@ -43,8 +44,8 @@ class Encoding(enum.Enum):
 
 
 class Compression(enum.Enum):
-    """How pages are compressed after encoding; AUTO takes LZ4 where it saves space worth having, and ZSTD of texts
-    that become clearly smaller by it."""
+    """Compression of pages after encoding; AUTO uses LZ4 if it saves a tenth, and ZSTD for texts that it makes clearly
+    smaller."""
 
     AUTO = "AUTO"
     NONE = "NONE"
@@ -129,7 +130,7 @@ class Schema:
 
     @property
     def visible_columns(self) -> tuple[ColumnSchema, ...]:
-        """What `SELECT *` shows and an INSERT without column names gives: all but the auto-incrementing column."""
+        """Columns of `SELECT *` and of an INSERT without column names: all but the auto-incrementing column."""
         return tuple(c for c in self.columns if not c.auto_increment)
 
     @cached_property
@@ -153,7 +154,7 @@ class Schema:
         return {column.name: plain(column.type) for column in self.columns}
 
     def position(self, name: str) -> int:
-        """Where a column stands; `UnknownColumn` lists what exists."""
+        """Position of a column; `UnknownColumn` lists the existing ones."""
         try:
             return self._positions[name]
         except KeyError:
@@ -218,7 +219,7 @@ class RangePartition:
     hash_rules: tuple[HashRule, ...] | None = None
 
     def has_bounds_of(self, other: RangePartition) -> bool:
-        """Do both cover the same rows?"""
+        """True if both cover the same rows."""
         return self.lower == other.lower and self.upper == other.upper
 
 
@@ -245,7 +246,7 @@ class PartitionSchema:
 
     @property
     def is_uniform(self) -> bool:
-        """Do the table's hash rules hold for all rows?"""
+        """True if the table's hash rules apply to all rows."""
         return self.range_rule is None or all(p.hash_rules is None for p in self.range_rule.partitions)
 
     @property
@@ -258,7 +259,7 @@ class PartitionSchema:
 
     @property
     def tablet_count(self) -> int:
-        """How many tablets a table has."""
+        """Number of tablets of a table."""
         parts: Sequence[RangePartition | None] = [None] if self.range_rule is None else self.range_rule.partitions
         return sum(math.prod(rule.buckets for rule in self.rules_of(part)) for part in parts)
 
@@ -275,8 +276,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What CREATE TABLE asks for; the store gives ids to table and columns. `replicas` None: as many as the store takes
-    for right."""
+    """A CREATE TABLE; the store assigns ids to table and columns. `replicas` None: the store's default."""
 
     name: str
     schema: Schema
@@ -287,8 +287,8 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as the catalog knows it. `id` is permanent; `version` counts its schema changes. `replicas`: how many a
-    cluster was asked to keep; None where nobody said, and in an embedded store."""
+    """A table of the catalog. `id` is permanent; `version` counts its schema changes. `replicas`: the number requested
+    for a cluster; None if unspecified, and in an embedded store."""
 
     id: str
     name: str

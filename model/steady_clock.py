@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 24 * 3600.0
 JUMP_SECONDS = 10
 """More than clocks are set by in an orderly way (Kudu's bound between machines)."""
 _SLEW = 0.01
-"""Clocks that are being corrected run so much faster at most."""
+"""Greatest relative speed error of a clock that is being adjusted."""
 _log = logging.getLogger(__name__)
 
 

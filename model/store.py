@@ -48,14 +48,14 @@ class ChangeRange:
 
 @dataclass(frozen=True, slots=True)
 class ScanSpec:
-    """What to read of a table.
+    """Specification of a scan of a table.
 
     Parameters
     ----------
     columns : tuple of str
         The projection, in output order; may be empty (batches then carry only their length).
     predicates : tuple of ColumnPredicate
-        A conjunction; every row that comes out satisfies all of them. Their columns need not be projected.
+        A conjunction; every returned row satisfies all of them. Their columns need not be projected.
     snapshot : Timestamp, optional
         Read as of this time; None reads the latest.
     split_rows : int, optional
@@ -63,15 +63,14 @@ class ScanSpec:
     ordered : bool
         The rows of each token ascend by primary key; there is one token per tablet then.
     limit : int, optional
-        Each token ends after so many rows.
+        Limit of rows per token.
     changes : ChangeRange, optional
         A diff scan; `columns` may name `CHANGE_COLUMN` and `CHANGED_AT_COLUMN` too. One token per tablet.
     tablet : str, optional
         Read this tablet alone, by its id.
     fragment : bytes
-        What is done with each token's batches where they are read, for stores that run fragments
-        (`Store.runs_fragments`); what comes out of it need not have the scan's columns. The limit is the scan's own
-        then.
+        A plan fragment that the server applies to each token's batches, for stores that run fragments
+        (`Store.runs_fragments`); its output may have other columns than the scan. The limit then applies to the scan.
     """
 
     columns: tuple[str, ...]
@@ -101,7 +100,7 @@ class ScanToken:
     """Which part of the space of partition keys the tablet has: equal for tablets of two tables that have the same
     buckets and the same range."""
     is_small: bool = False
-    """Where servers scan: does one message bring all of it, as far as is known? Then `Store.scan_all` saves time."""
+    """True if one message of a server is expected to carry the whole result. Then `Store.scan_all` saves time."""
 
 
 class ScanBatches(Protocol):
@@ -112,15 +111,16 @@ class ScanBatches(Protocol):
     def __next__(self) -> Batch: ...
 
     def close(self) -> None:
-        """No more are wanted. Closing again does nothing."""
+        """End the scan. Closing again has no effect."""
 
 
 @dataclass(slots=True)
 class ScanCounters:
-    """What a scan did and did not do; EXPLAIN ANALYZE shows it, tests assert it. Filled by `Store.scan`.
+    """Counters of a scan: rows and pages read and skipped. EXPLAIN ANALYZE shows them, tests assert them. Filled by
+    `Store.scan`.
 
-    `watch`, where given, is called before each row group with the number of rows that the scan goes past, also where it
-    drops them all; what it raises ends the scan.
+    `watch`, if given, is called before each row group with its number of rows, also if all are dropped; an exception
+    from it ends the scan.
     """
 
     rows_considered: int = 0
@@ -132,7 +132,7 @@ class ScanCounters:
     watch: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
 
     def passing(self, rows: int) -> None:
-        """The scan is about to go past so many rows."""
+        """Report that the scan is about to read or skip `rows` rows."""
         if self.watch is not None:
             self.watch(rows)
 
@@ -147,11 +147,10 @@ class ScanCounters:
 
 
 class Op(enum.IntEnum):
-    """What a row of a `WriteBatch` asks for. The ops of one key take effect in the order of their rows.
+    """Operation of a row of a `WriteBatch`. The ops of one key take effect in the order of their rows.
 
-    The IGNORE forms answer nothing where the plain ones answer an error: a key that is there already (INSERT), one that
-    is not (UPDATE, DELETE), a change of an immutable column (UPDATE, UPSERT: the cell is left as it is, the others
-    change).
+    The IGNORE forms skip cases in which the plain ones return an error: a key that exists (INSERT), one that does not
+    (UPDATE, DELETE), a change of an immutable column (UPDATE, UPSERT: the cell is unchanged, the others change).
     """
 
     INSERT = 1
@@ -171,19 +170,19 @@ class WriteBatch:
     Parameters
     ----------
     rows : pa.RecordBatch
-        Columns by name, of the table's Arrow types; all key columns are there. A column left out takes its default
-        where the row is inserted, and stays as it is where the row is updated. DELETE looks at the key alone.
+        Columns by name, of the table's Arrow types; all key columns are required. A missing column gets its default in
+        inserted rows, and is unchanged in updated rows. DELETE uses only the key.
     ops : Op or ndarray of uint8, shape (n_rows,)
         One op for all rows, or one each.
     isset : mapping of str to ndarray of bool, shape (n_rows,)
-        For columns that not every row gives: which rows do. In the others the column counts as left out.
+        For columns that only some rows have: True for these rows. In the others the column counts as missing.
     all_or_none : bool
-        Where one row is refused, none is applied: what a SQL statement promises. The errors still tell all rows that
-        were at fault. (Kudu's sessions apply what they can, which stays the default.)
+        If one row is refused, none is applied, as SQL statements require. The errors still list all invalid rows.
+        (Kudu's sessions apply the valid rows, which is the default.)
     unchanged_since : Timestamp, optional
-        When the rows that are updated or deleted were read, for what depends on what they held. One that another write
-        has changed since is refused with `RowChanged`; of more than 10,000 rows of a tablet none is checked
-        (`writing.changed_since`). Only with `all_or_none`.
+        Snapshot at which the updated or deleted rows were read, for writes that depend on their values. A row that
+        another write has changed since is refused with `RowChanged`; if there are more than 10,000 rows of a tablet,
+        none is checked (`writing.changed_since`). Only with `all_or_none`.
     """
 
     rows: pa.RecordBatch
@@ -199,7 +198,7 @@ class WriteBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """Why one row of a batch was refused; `row` is its index in the batch."""
+    """Error of one row of a batch; `row` is its index in the batch."""
 
     row: int
     error: IntegrityError
@@ -207,8 +206,8 @@ class RowError:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What became of a batch: `applied` rows changed the table, `errors` were refused one by one, the rest were
-    ignored as their op asked."""
+    """Result of a batch: `applied` rows changed the table, `errors` were refused one by one, the rest were ignored by
+    the IGNORE forms."""
 
     applied: int
     errors: tuple[RowError, ...] = ()
@@ -217,7 +216,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What the planner may know of a column. `low` and `high` are physical values, None where unknown."""
+    """Statistics of a column for the planner. `low` and `high` are physical values, None where unknown."""
 
     low: Any = None
     high: Any = None
@@ -235,7 +234,7 @@ class TableStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What `compact_table` did: counts of rowsets and bytes on disk before and after, and its bytes written."""
+    """Result of `compact_table`: rowsets and bytes on disk before and after, and bytes written."""
 
     rowsets_before: int = 0
     rowsets_after: int = 0
@@ -246,8 +245,8 @@ class CompactionResult:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeResult:
-    """What `analyze_table` did: the rows that there are, those it wrote to disk first, the rowsets and how many of them
-    it had to read, as they had been changed."""
+    """Result of `analyze_table`: number of rows, rows flushed first, rowsets, and the number of changed rowsets that it
+    read."""
 
     rows: int = 0
     rows_flushed: int = 0
@@ -257,8 +256,8 @@ class AnalyzeResult:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStorage:
-    """How a column lies on disk: bytes, the encodings of its files, and about how many bytes a value has before that
-    (None where nothing is known)."""
+    """Storage of a column: bytes on disk, encodings of its files, and the approximate size of a decoded value in bytes
+    (None if unknown)."""
 
     bytes: int = 0
     encodings: tuple[str, ...] = ()
@@ -267,7 +266,7 @@ class ColumnStorage:
 
 @dataclass(frozen=True, slots=True)
 class TableStorage:
-    """How a table lies on disk; rows that are in memory yet have no part in it. `bytes` counts keys and deltas too."""
+    """Storage of a table on disk, without rows in memory. `bytes` includes keys and deltas."""
 
     tablets: int = 0
     rowsets: int = 0
@@ -277,7 +276,8 @@ class TableStorage:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """Where a tablet is served: the host, the store's directory there (None: in memory), and the replica's role."""
+    """Location of a tablet's replica: the host, the store's directory there (None: in memory), and the replica's
+    role."""
 
     host: str
     directory: str | None
@@ -376,7 +376,7 @@ class Store(Protocol):
         no such row."""
 
     def statistics(self, table: Table) -> TableStatistics:
-        """What is known of a table's rows and columns; cheap."""
+        """Known statistics of a table's rows and columns; cheap."""
 
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Bring the table's statistics up to date with all updates and deletions, durably; what is in memory is written
@@ -384,10 +384,10 @@ class Store(Protocol):
         is called before each row group, raises."""
 
     def table_storage(self, table: Table) -> TableStorage:
-        """How the table lies on disk."""
+        """Storage of the table on disk."""
 
     def tablet_count(self, table: Table) -> int:
-        """How many tablets the table has."""
+        """Number of tablets of the table."""
 
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
         """The table's tablets, in the order of partitions."""
@@ -405,9 +405,8 @@ class Store(Protocol):
         are counted up as the scan goes."""
 
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> Sequence[ScanBatches]:
-        """`scan` for several tokens, of one table or of several, each with its counters. Where servers scan, they are
-        asked at once, and have begun when the first batch is asked for. Each of what comes is to be closed, read or
-        not."""
+        """`scan` for several tokens, of one table or of several, each with its counters. If servers scan, all requests
+        are sent at once, before the first batch is read. The caller must close each of the results, read or not."""
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """Apply a batch; see the module's page."""

@@ -190,7 +190,7 @@ class DataType:
 
     @property
     def is_storable(self) -> bool:
-        """May a table column have this type?"""
+        """True if a table column may have this type."""
         return self.kind not in (Kind.INTERVAL, Kind.NULL)
 
     @property
@@ -273,7 +273,7 @@ def _to_decimal(type_: DataType, value: Any) -> int:
 
 
 WHITE_SPACE = " \t\n\v\f\r"
-"""What may stand around a value that is written as text. Python's own `strip` knows more."""
+"""White space that is allowed around a value written as text; Python's own `strip` removes more."""
 
 
 def trimmed(text: str) -> str:
@@ -288,7 +288,7 @@ _LOOSE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:([ T]+)(\d{1,2})(:.*))?\Z"
 
 
 def _iso(text: str, name: str) -> str:
-    """A date or timestamp with its numbers filled up to the digits that ISO 8601 wants: `2026-1-31 9:00`."""
+    """A date or timestamp with its numbers padded to the digits of ISO 8601: `2026-1-31 9:00`."""
     plain = text.strip()
     if plain.lower().lstrip("+-") in ("infinity", "inf"):
         raise InvalidText(f"{name} has no infinity; its values go from the year 1 to 9999")

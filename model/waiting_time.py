@@ -1,6 +1,6 @@
-"""The time that a statement has waited in vain for servers, all of its requests together.
+"""The time that a statement has waited for servers that fail or do not respond, over all of its requests.
 
-    Session.run, TableHandle, Client   as_statement()        one `WaitingTime` for whatever is done inside
+    Session.run, TableHandle, Client   as_statement()        one `WaitingTime` for all work inside
     thread pools of the statement      within(waiting)       the same one in another thread
     a request of a cluster's client    add(began, ended)     an attempt that failed, a pause before the next
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class WaitingTime:
-    """Seconds of one statement. What its requests wait for at the same time counts once. Safe for several threads.
+    """Seconds of one statement. Simultaneous waits of its requests count once. Safe for several threads.
 
     >>> waiting = WaitingTime()
     >>> waiting.add(1.0, 3.0)
@@ -59,7 +59,7 @@ def current_waiting() -> WaitingTime | None:
 
 @contextlib.contextmanager
 def within(waiting: WaitingTime | None) -> Iterator[None]:
-    """Work for this statement in this thread. Not around a `yield` of the caller's."""
+    """Work for this statement in this thread. Must not enclose a `yield` to the caller."""
     token = _current.set(waiting)
     try:
         yield
@@ -69,7 +69,7 @@ def within(waiting: WaitingTime | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_statement() -> Iterator[None]:
-    """Whatever is done inside counts as one statement; as part of the statement around it, if there is one."""
+    """Count all work inside as one statement, or as part of the enclosing statement."""
     if _current.get() is not None:
         yield
         return
@@ -89,7 +89,7 @@ def one_statement(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
 
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:
-    """`work` for another thread, which does it for the statement of this one."""
+    """Wrap `work` for another thread, so that it counts for the statement of this one."""
     waiting = _current.get()
     if waiting is None:
         return work

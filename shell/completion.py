@@ -1,8 +1,9 @@
 """Completion of keywords, functions, settings, tables, views, columns and files.
 
-Behind FROM, JOIN, INTO and the like a table or view is wanted, one of WITH, or a function that gives rows; behind SET
-and RESET a setting; in a quoted text behind FROM or COPY a file. Elsewhere columns of the tables that the statement
-names come first, then keywords, then everything else. Of several statements only the one under the cursor counts.
+After FROM, JOIN, INTO and similar words it completes tables, views, names of WITH, and functions that return rows;
+after SET and RESET settings; in a quoted text after FROM or COPY files. Elsewhere columns of the tables that the
+statement names come first, then keywords, then everything else. Of several statements only the one under the cursor
+counts.
 
 Names are offered as a statement has to write them: `"Weird col"` in quotes.
 """
@@ -132,7 +133,7 @@ class SqlCompleter(Completer):
         try:
             return {table.name: table.schema.names for table in self._connection.store.tables()}
         except Error:
-            # Completion must never interrupt typing; the statement itself will tell what is wrong.
+            # Completion must never interrupt typing; errors are reported when the statement runs.
             return {}
 
     def _views(self) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""What may stand where the cursor is: found from the text before it, which is seldom a whole statement."""
+"""Kinds of words allowed at the cursor, derived from the text before it, which is seldom a whole statement."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def is_in_from(head: str) -> bool:
 
 
 def _is_behind_comma(head: str) -> bool:
-    """True if a table is wanted behind a comma: of FROM, and of no clause behind it."""
+    """True after a comma of FROM, where a table follows, unless another clause has begun."""
     found = _NEXT_TABLE.search(head)
     return found is not None and not re.search(
         r"\b(where|group|order|having|limit|on|select|set|values)\b", found[0], re.IGNORECASE

@@ -23,7 +23,7 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "
 
 
 class Sink(Protocol):
-    """Where a format writes: a text stream, or anything that takes whole lines."""
+    """Output of a format: a text stream, or any object that takes whole lines."""
 
     def write(self, text: str, /) -> int: ...
 
@@ -246,11 +246,11 @@ FORMATS: Final[dict[str, Any]] = {
     "vertical": VerticalFormat,
 }
 NAMES: Final = (*FORMATS, "parquet")
-"""What a user may choose; `output` writes Parquet, which is no text."""
+"""Formats that a user can choose; `output` writes Parquet, which is not a text."""
 
 
 def table_width(columns: Sequence[tuple[str, DataType]], batch: pa.RecordBatch) -> int:
-    """How many columns of a screen a table with these rows is wide."""
+    """Width of a table with these rows, in columns of a screen."""
     widths = [
         max([_width(_printable(name)), *(_width(_printable(cell or NULL_TEXT)) for cell in texts(array, type_))])
         for (name, type_), array in zip(columns, batch.columns)

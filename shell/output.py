@@ -58,7 +58,7 @@ class OutputFile:
         self._failed = False
         self._file: TextIO | None = None
         self._waiting: Path | None = None
-        """Where the first result is written until it is whole."""
+        """Temporary file of the first result, until it is complete."""
         if not self.path.parent.is_dir():
             raise FileAccessError(f"cannot write {path}: there is no directory {self.path.parent}")
         if self.path.is_dir():

@@ -22,9 +22,10 @@ from typing import IO, Final, TextIO
 from prompt_toolkit.utils import get_cwidth
 
 _LESS: Final = "RSX"
-"""What `less` is told unless the user has told it: long lines scroll sideways, and the page stays when it is left."""
+"""Options of `less` unless the user has set $LESS: long lines scroll sideways, and the page stays on the screen at its
+end."""
 _PROMPT_LINES: Final = 4
-"""What must be on the screen besides: row count, time, prompt and status."""
+"""Lines reserved on the screen: row count, time, prompt and status."""
 
 
 def pager_command(environment: Mapping[str, str] = os.environ) -> list[str] | None:
@@ -114,7 +115,7 @@ class Pages:
             environment = {"LESS": _LESS, **os.environ}
             self._pager = subprocess.Popen(self._command, stdin=subprocess.PIPE, text=True, env=environment)
         except OSError:
-            # A pager that cannot be started is none.
+            # A pager that cannot be started counts as no pager.
             self._command = None
         self.writelines(held)
 

@@ -1,6 +1,6 @@
-"""Where a statement ends: a `;` that stands outside quotes and comments.
+"""Splits input into statements at each `;` outside quotes and comments.
 
-This is all that the shell needs to know of SQL's grammar, and it must know it before the text can be parsed.
+The shell needs this part of SQL's grammar before a text can be parsed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Statement:
 
     @property
     def placed(self) -> str:
-        """The text below as many empty lines as stood before it, so that an error tells the source's line number."""
+        """The text below as many empty lines as stood before it, so that errors have the source's line number."""
         return "\n" * (self.line - 1) + self.text
 
 
@@ -58,8 +58,7 @@ def split(text: str) -> tuple[list[tuple[int, int]], bool]:
 
 
 def open_quote(text: str) -> tuple[str, int]:
-    r"""The quote or comment that is open at the end of a text, by its first character, and where it begins; ("", -1)
-    outside.
+    r"""First character and position of the quote or comment that is open at the end of a text; ("", -1) if none is.
 
     >>> open_quote("select 'a', \"b"), open_quote("select 1 -- 'a")
     (('"', 12), ('-', 9))
@@ -79,7 +78,7 @@ def open_quote(text: str) -> tuple[str, int]:
 
 
 def _comment_end(text: str, position: int) -> int:
-    """Behind the comment that is open at `position`, comments inside it included; 0 where it does not end."""
+    """Position after the comment that is open at `position`, nested comments included; 0 if it does not end."""
     depth = 1
     while depth:
         match = re.compile(r"/\*|\*/").search(text, position)
@@ -91,7 +90,7 @@ def _comment_end(text: str, position: int) -> int:
 
 
 def is_blank(text: str) -> bool:
-    """Is there nothing but space and comments?
+    """True if a text has only space and comments.
 
     >>> is_blank(" -- nothing"), is_blank("select 1")
     (True, False)
@@ -115,11 +114,11 @@ class StatementReader:
 
     @property
     def pending(self) -> bool:
-        """Has a statement begun that is not complete?"""
+        """True if a statement has begun and is not complete."""
         return not is_blank(self._pending)
 
     def feed(self, text: str) -> Iterator[Statement | str]:
-        """Add whole lines; a str that comes out is a backslash command."""
+        """Add whole lines; yields statements, and backslash commands as str."""
         for line in text.splitlines(keepends=True):
             if not self.pending and line.lstrip().startswith("\\"):
                 self._skip(self._pending + line)
@@ -131,13 +130,13 @@ class StatementReader:
                     yield from self._complete()
 
     def finish(self) -> Iterator[Statement]:
-        """What is left at the end of the input, with its `;` missing."""
+        """Yields the rest of the input as a statement without its `;`."""
         if self.pending:
             yield self._cut(len(self._pending), 0)
         self._pending = ""
 
     def reset(self) -> None:
-        """Forget what has begun."""
+        """Discard the incomplete statement."""
         self._skip(self._pending)
         self._pending = ""
 

@@ -69,7 +69,7 @@ def interact(shell: Shell, rc: Path | None = None, *, is_served: bool = False) -
 
 
 def _run_all(shell: Shell, text: str) -> None:
-    """Everything that one prompt gave, up to the first error."""
+    """Execute all statements of one prompt, up to the first error."""
     edited = _EDIT.fullmatch(text)
     if edited is not None and not is_blank(edited[1]):
         shell.edit(edited[1].strip())
@@ -83,7 +83,7 @@ def _run_all(shell: Shell, text: str) -> None:
 
 
 def is_complete(text: str) -> bool:
-    """Does Enter run this text (or does it begin another line)?
+    """True if Enter runs this text, False if it begins another line.
 
     >>> is_complete("select 1"), is_complete("select 1;"), is_complete("\\\\dt")
     (False, True, True)
@@ -140,7 +140,7 @@ def _bindings() -> KeyBindings:
 
 
 def status(shell: Shell, target: str) -> StyleAndTextTuples:
-    """The line at the bottom: where we are, as of when, what was set, and how long the last statement took."""
+    """The line at the bottom: target, timestamp of `\asof`, settings, and the time of the last statement."""
     facts = [target]
     if shell.moment:
         facts.append(f"as of {shell.moment} UTC")

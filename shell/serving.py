@@ -23,7 +23,7 @@ _LOCKED: Final = (
     "end that process (in a shell, \\q), or let it serve the directory: a shell at a terminal does so unless it was "
     "started with --no-serve, \\serve does it later, and `nyala serve DIR` is a process that does nothing else"
 )
-"""What to do about a directory that another process has for itself, in the words of the command line."""
+"""Advice for a directory that another process has open, in the words of the command line."""
 
 
 def message_of(error: Error) -> str:
@@ -65,7 +65,7 @@ class Serving:
         Raises
         ------
         OperationalError
-            It cannot be served: this machine lets nobody listen.
+            It cannot be served: this machine does not permit listening on a port.
         """
         self.wait()
         if not self._url:

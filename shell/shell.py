@@ -1,7 +1,7 @@
-"""Executes what the reader found and prints what came of it.
+"""Executes the statements of the reader and prints their results.
 
 Statement ─► Cursor ─ batches ─┬─ OutputFile      after \\o or with --output
-                               ├─ Pages           at a terminal: as many rows as a reader wants, through a pager
+                               ├─ Pages           at a terminal: the first rows, through a pager
                                └─ out             else: everything, as it comes
 """
 
@@ -33,9 +33,9 @@ from .serving import Serving
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 MOST_ROWS: Final = 10_000
-"""Rows of a result that a terminal gets, unless `\\rows` says otherwise."""
+"""Limit of rows printed at a terminal, unless `\rows` sets another."""
 _DEEPEST: Final = 16
-"""Files that may run one another: beyond it, they run themselves."""
+r"""Limit of nested `\i`: deeper files run themselves."""
 _SETTING: Final = re.compile(r"(re)?set\b", re.IGNORECASE)
 _FOR_READING: Final = ("table", "vertical", "markdown")
 """Formats that a terminal gets only the first rows of."""
@@ -56,26 +56,26 @@ class Shell:
     footer : bool
         Print row counts below tables.
     keep_going : bool
-        Go on behind an error.
+        Continue after an error.
     screen : bool
-        Is `out` a terminal? Then there are progress bars, and large tables are cut.
+        True if `out` is a terminal: then there are progress bars, and large tables are cut.
     paging : bool
-        Show what does not fit the screen through a pager; with `screen` only.
+        Show output larger than the screen through a pager; with `screen` only.
     target : str
-        What the connection was opened with.
+        Target of the connection.
 
     Attributes
     ----------
     expanded : str
         "on": tables are written as `vertical`; "auto": those wider than the screen; else "off".
     file : OutputFile, optional
-        Where results go instead of `out`.
+        File of results, instead of `out`.
     last : Statement, optional
         The statement that was run last.
     seconds : float, optional
         How long it took.
     moment : str
-        Tables are read as of this time, in UTC; empty: as they are.
+        Tables are read as of this time, in UTC; empty: the latest state.
     draft : str
         A text that the next prompt begins with.
     """
@@ -120,10 +120,9 @@ class Shell:
     # ---- running ------------------------------------------------------------------------------------------------
 
     def run(self, item: Statement | str) -> bool:
-        """Run a statement or a backslash command; False after an error, which is printed.
+        r"""Run a statement or a backslash command; False after an error, which is printed.
 
-        Raises `EOFError` where the user asks to leave, `KeyboardInterrupt` where they interrupt (the statement is then
-        cancelled already).
+        Raises `EOFError` for `\q`, and `KeyboardInterrupt` after Ctrl-C (the statement is then cancelled already).
         """
         try:
             if isinstance(item, str):
@@ -140,7 +139,8 @@ class Shell:
         return True
 
     def run_lines(self, lines: Iterable[str]) -> bool:
-        """Run statements as they become complete; False where one failed, with the rest not run unless `keep_going`."""
+        """Run statements as they become complete; False if one failed, in which case the rest is run only with
+        `keep_going`."""
         reader = StatementReader()
         succeeded = True
         self._depth += 1
@@ -170,7 +170,7 @@ class Shell:
         started = time.perf_counter()
         self._waited = 0.0
         try:
-            # What is set is set for the time after the look at the past, too.
+            # SET also applies after `\asof off`.
             connection = self.connection if _SETTING.match(statement.text) else self.reading
             with self.observed() as bar, connection.cursor() as cursor:
                 cursor.execute(statement.placed)
@@ -190,7 +190,7 @@ class Shell:
 
     @contextmanager
     def observed(self) -> Iterator[ProgressBar]:
-        """While this lasts, statements have a progress bar, at a terminal."""
+        """Show a progress bar for statements inside this context, at a terminal."""
         bar = ProgressBar(self.err)
         connection = self.reading
         if not self.screen or not self.err.isatty():
@@ -207,11 +207,11 @@ class Shell:
 
     @property
     def reading(self) -> Connection:
-        """The connection that statements go to: the one of the past after `read_at`."""
+        """The connection that statements use: that of the past after `read_at`."""
         return self._past or self.connection
 
     def read_at(self, moment: Moment | None) -> None:
-        """From now on, read all tables as of this time; None: as they are."""
+        """Read all tables as of this timestamp from now on; None: the latest state."""
         if moment is None:
             past, exact, text = None, None, ""
         else:
@@ -283,7 +283,7 @@ class Shell:
 
     @property
     def text(self) -> TextIO:
-        """Where tables of the shell's own go."""
+        """Stream of the shell's own tables."""
         return self.out if self.file is None else self.file.text
 
     def _note(self, text: str) -> None:
@@ -291,7 +291,7 @@ class Shell:
             print(text, file=self.out)
 
     def tell(self, error: Error, hidden: str = "") -> None:
-        """Print an error; `hidden` is what the statement was given in front of what the user typed."""
+        """Print an error; `hidden` is the text that the shell put before the user's."""
         self.out.flush()
         text = describe(error, hidden)
         if self.err.isatty() and "NO_COLOR" not in os.environ:
@@ -299,7 +299,7 @@ class Shell:
         print(text, file=self.err, flush=True)
 
     def close(self) -> None:
-        """End the output file and the look at the past."""
+        """Close the output file and the connection of `\asof`."""
         self.serving.wait()
         self.read_at(None)
         if self.file is not None:
@@ -308,7 +308,7 @@ class Shell:
 
 
 class _Limited:
-    """The first rows of a result. `count` rows have come, and `cut` tells whether there are more."""
+    """The first rows of a result. `count` is the number of rows so far, and `cut` is True if there are more."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], most: int | None):
         self._batches = batches
@@ -332,7 +332,7 @@ class _Limited:
 
 
 def _stopping(batches: Iterator[pa.RecordBatch], bar: ProgressBar) -> Iterator[pa.RecordBatch]:
-    """The batches, the bar being gone before the first one."""
+    """Yields the batches, after removing the bar before the first one."""
     for batch in batches:
         bar.stop()
         yield batch
@@ -348,7 +348,7 @@ def _done(rowcount: int) -> str:
 
 
 def describe(error: Error, hidden: str = "") -> str:
-    """An error as the shell prints it: what it is and, where it is known, the place in the statement."""
+    """Text of an error as the shell prints it: the message and, if known, the position in the statement."""
     text = f"error: {error}"
     if hidden:
         shown = rf"^(LINE \d+: ){re.escape(hidden)}(.*\n) {{{len(hidden)}}}( *\^)"

@@ -1,7 +1,7 @@
 """Tables, columns, partitions and views as plain data: maps, lists and physical values.
 
-What the catalog file holds, and what travels between the processes of a cluster. Integers may pass 64 bits (defaults
-and bounds of wide decimals); whoever writes them down must bear that.
+The form of the catalog file and of messages in a cluster. Integers may exceed 64 bits (defaults and bounds of wide
+decimals); encoders must support that.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def table_from_dict(data: Mapping[str, Any]) -> Table:
 
 
 def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
-    """What CREATE TABLE asks for."""
+    """A table definition."""
     return {
         "name": definition.name,
         "comment": definition.comment,

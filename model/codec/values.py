@@ -1,7 +1,7 @@
 """Physical values as msgpack has them, and back.
 
-msgpack's integers end at 64 bits; DECIMAL(38) goes beyond. Such an integer travels as an extension of its two's
-complement bytes, and so does an `Interval`.
+msgpack's integers end at 64 bits; DECIMAL(38) goes beyond. Such an integer is encoded as an extension with its two's
+complement bytes, and so is an `Interval`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOW, _HIGH = -(2**63), 2**64
 
 
 def value_to_plain(value: Any) -> Any:
-    """A physical value, or a tuple or list of such, as it travels."""
+    """Encodes a physical value, or a tuple or list of such."""
     if type(value) in (str, bytes, float, bool, type(None)):
         return value
     if isinstance(value, Interval):
@@ -36,7 +36,7 @@ def value_to_plain(value: Any) -> Any:
 
 
 def value_from_plain(data: Any) -> Any:
-    """The value of `value_to_plain`; lists come out as tuples. `ProtocolError` where it is none."""
+    """Decodes the value of `value_to_plain`; lists become tuples. Raises `ProtocolError` if it is invalid."""
     if isinstance(data, Ext):
         content = bytes(data.data)
         if data.code == _WIDE:
@@ -50,7 +50,7 @@ def value_from_plain(data: Any) -> Any:
 
 
 def row_to_plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Physical values by column name, as they travel."""
+    """Encodes physical values by column name."""
     return {name: value_to_plain(value) for name, value in row.items()}
 
 
@@ -60,7 +60,7 @@ def row_from_plain(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def key_to_plain(key: Iterable[Any]) -> tuple[Any, ...]:
-    """A primary key's physical values, as they travel."""
+    """Encodes a primary key's physical values."""
     return tuple(value_to_plain(value) for value in key)
 
 

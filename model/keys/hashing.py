@@ -195,8 +195,8 @@ def hash64_text_one(data: bytes) -> int:
 
 
 def text_buffers(array: pa.Array) -> tuple[Array, Array, Array]:
-    """Where each value of an Arrow string or binary array starts, how long it is (two ndarrays of int64), and the
-    bytes (ndarray of uint8) with eight zeros behind them."""
+    """Starts and lengths of the values of an Arrow string or binary array (two ndarrays of int64), and their bytes
+    (ndarray of uint8), followed by eight zeros."""
     if len(array) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(8, np.uint8)
     _, offset_buffer, data_buffer = array.buffers()

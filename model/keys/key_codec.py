@@ -80,7 +80,7 @@ class KeyCodec:
 
     @property
     def is_packed(self) -> bool:
-        """Are index keys integers?"""
+        """True if index keys are integers."""
         return self.width is not None and self.width <= _PACKED_BYTES
 
     def encoded_of(self, index_key: int | bytes) -> bytes:

@@ -126,18 +126,18 @@ def prefix_end(prefix: bytes) -> bytes | None:
 
 
 def search_encoded(ascending: pa.Array, probes: pa.Array, right: bool = False) -> Array:
-    """Where each probe belongs among ascending encoded keys: `numpy.searchsorted` over bytes.
+    """Positions of probes among ascending encoded keys: `numpy.searchsorted` over bytes.
 
     Parameters
     ----------
     ascending, probes : Arrow binary arrays without nulls
     right : bool
-        Behind equal keys instead of before them.
+        After equal keys instead of before them.
 
     Returns
     -------
     ndarray of intp, shape (n_probes,)
-        Found by binary search of all probes side by side: about log2(len(ascending)) Arrow kernels.
+        By binary search of all probes together: about log2(len(ascending)) Arrow kernels.
     """
     compare = pc.less_equal if right else pc.less
     low = np.zeros(len(probes), np.intp)

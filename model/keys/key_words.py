@@ -133,7 +133,7 @@ def argsort(words: list[Array]) -> Array:
     """
     rows = len(words[0])
     order: Array | None = None
-    tied = np.arange(rows, dtype=np.intp)  # places in `order` whose rows are not told apart yet
+    tied = np.arange(rows, dtype=np.intp)  # places in `order` whose rows are not distinguished yet
     groups = np.zeros(rows, np.uint64)
     last = len(words) - 1
     for number, word in enumerate(words):

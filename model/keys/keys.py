@@ -201,7 +201,7 @@ class Keys:
         return self._order
 
     def is_strictly_ascending(self) -> bool:
-        """Is every key above the one before it? Then the rows are in order and no key is there twice."""
+        """True if every key is above the previous one: the rows are in order and no key is duplicated."""
         if self._ascending is None:
             self._ascending = self._is_ascending(strictly=True)
         return self._ascending
@@ -218,7 +218,7 @@ class Keys:
         return np.sort(order[1:][same])
 
     def _is_ascending(self, strictly: bool) -> bool:
-        equal: Array | None = None  # neighbours that no column has told apart so far
+        equal: Array | None = None  # neighbours that are equal in all columns so far
         for type_, column in zip(self.types, self.columns):
             for below, same in neighbours(type_, column):
                 fits = below | same

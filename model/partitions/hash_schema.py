@@ -39,7 +39,7 @@ class HashSchema:
         ]
 
     def __len__(self) -> int:
-        """How many places there are."""
+        """Number of places."""
         return math.prod(rule.buckets for rule in self.rules)
 
     def buckets(self) -> Iterator[tuple[int, ...]]:

@@ -38,7 +38,7 @@ from .range_rule import Ranges, describe_range
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one tablet holds.
+    """Key space of one tablet.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _strip(buckets: tuple[int, ...], trailing: Sequence[int]) -> tuple[int, ...]
 
 
 def _has_open_end(predicate: ColumnPredicate) -> bool:
-    """Is it a range that some value is in, whatever its type?"""
+    """True for a range that contains a value for every data type, for all types: one with an open end."""
     return isinstance(predicate, Range) and (predicate.lower is None or predicate.upper is None)
 
 

@@ -1,7 +1,7 @@
-"""What a scan's predicates leave of each key column: a few values, or a range of them.
+"""Domains of the key columns under a scan's predicates: a few values, or a range of them.
 
-Predicates are a conjunction, so the domains of several predicates on one column are intersected. Pruning may keep
-too much, never too little: what a predicate does not say in terms of values and bounds leaves the domain as it is.
+Predicates are a conjunction, so the domains of several predicates on one column are intersected. Pruning may keep too
+much, never too little: a predicate without values or bounds leaves the domain unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeyDomain:
     is_empty: bool = False
 
     def admits(self, value: Any) -> bool:
-        """Does the value lie within the bounds?"""
+        """True if the value is within the bounds."""
         if self.lower is not None and (value < self.lower or (value == self.lower and not self.lower_inclusive)):
             return False
         return self.upper is None or value < self.upper or (value == self.upper and self.upper_inclusive)
@@ -48,8 +48,8 @@ EVERYTHING = KeyDomain()
 
 
 def enclosing(predicate: ColumnPredicate) -> KeyDomain:
-    """Bounds of the values that satisfy a predicate, as tight as it tells; `is_empty` where only NULL can, or nothing.
-    The result lists no values."""
+    """Tightest known bounds of the values that satisfy a predicate; `is_empty` if only NULL can, or nothing. The result
+    lists no values."""
     if isinstance(predicate, BitmapFilter):
         # Its ends are set, as a rule; looking through all bits, for every token, costs more than it gives.
         return KeyDomain(None, predicate.base, predicate.base + len(predicate.bits) - 1)
@@ -99,7 +99,7 @@ def _domain(predicate: ColumnPredicate) -> KeyDomain:
 
 
 def _union(parts: Sequence[KeyDomain]) -> KeyDomain:
-    """What some of the domains admit: listed if all list it, else enclosed."""
+    """Union of domains: listed if all are listed, else their bounds."""
     parts = [_pointed(part) for part in parts if not part.is_empty and not _crossed(part)]
     if not parts:
         return NOTHING

@@ -103,7 +103,7 @@ def _above(upper: bytes | None, key: bytes) -> bool:
 
 
 def _cut(keys: Keys, bounds: Sequence[bytes]) -> Array:
-    """How many of the ascending `bounds` are at or below each key: ndarray of intp."""
+    """Number of the ascending `bounds` that are at or below each key: ndarray of intp."""
     width = sum(key_width(t) or 9 for t in keys.types)
     if width <= 8:
         packed = keys.packed()
@@ -125,7 +125,7 @@ def describe_range(range_: RangePartition, rule: RangeRule, types: Sequence[Data
 
 
 def _is_one_text(range_: RangePartition) -> bool:
-    """Does a range end with the text after the one that it begins with?"""
+    """True if a range ends with the text that directly follows the one it begins with."""
     assert range_.lower is not None
     *first, last = range_.lower
     following = last + "\0" if isinstance(last, str) else last + b"\0" if isinstance(last, bytes) else None

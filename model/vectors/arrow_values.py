@@ -113,9 +113,9 @@ class TextCells:
         self._offsets = memoryview(offsets or bytes(4))[4 * start : 4 * (start + count + 1)].cast("i")
         self._data = memoryview(data or b"")
         self._binary: pa.Array | None = None
-        """The same as bytes, once somebody asks for that."""
+        """The same as bytes, made at the first use."""
         self._samples: list[bytes] | None = None
-        """Every 64th value, once somebody searches: half of the comparisons are made by C then."""
+        """Every 64th value, made at the first search: half of the comparisons then run in C."""
 
     def get(self, place: int) -> Any:
         """The value at `place` (0 or more) as str or bytes; None for NULL."""
@@ -127,13 +127,13 @@ class TextCells:
 
     @property
     def strings(self) -> tuple[memoryview, memoryview] | None:
-        """Where the values lie, if they are strings and none is NULL: offsets, and UTF-8 bytes. For those to whom a
-        call of `get` is much."""
+        """Offsets and UTF-8 bytes of the values, if they are strings without NULL. For callers to which a call of `get`
+        is expensive."""
         return (self._offsets, self._data) if self._is_string and not self._has_nulls else None
 
     def search(self, value: bytes, start: int, stop: int) -> tuple[int, int]:
-        """Where `value` is among the ascending values, none NULL, from `start` to `stop` (exclusive): the first of its
-        equals, and the place behind them; where there is none, twice the place where it would be."""
+        """Range of values equal to `value` among the ascending values, none NULL, from `start` to `stop` (exclusive):
+        its begin and end; both are the insertion position if there is none."""
         low = self._search(value, start, stop, after=False)
         # As a rule there is one.
         if low == stop or self.bytes_at(low) != value:

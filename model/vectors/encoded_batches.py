@@ -1,6 +1,6 @@
 """Batches as Arrow record batches without decoding them, and back.
 
-Each vector becomes one Arrow array of its physical form; its field's metadata says how to make the vector again:
+Each vector becomes one Arrow array of its physical form; its field's metadata describes the vector:
 
     form     array                      further metadata
     flat     the physical values        low, high
@@ -50,14 +50,14 @@ def from_record_batch(
     types: Sequence[DataType],
     decode: Callable[[DataType, pa.Array, dict[bytes, bytes]], Vector] | None = None,
 ) -> Batch:
-    """The batch that `to_record_batch` was given, whose columns had these types."""
+    """The batch that was passed to `to_record_batch`, with columns of these types."""
     decode = decode or decoded
     vectors = [decode(type_, rows.column(i), rows.schema.field(i).metadata) for i, type_ in enumerate(types)]
     return Batch(vectors, rows.num_rows)
 
 
 def encoded(vector: Vector) -> Encoded:
-    """The vector as an array, and what makes the vector of it again."""
+    """The vector as an array, with the metadata to restore it."""
     if isinstance(vector, Narrow):
         told = {FORM: b"narrow", b"base": b"%d" % vector.base}
         if vector.top is not None:
@@ -89,7 +89,7 @@ def array_of(values: Array, validity: Array | None) -> pa.Array:
 
 
 def cut_down(vector: Dict) -> Dict:
-    """The same values over the entries that occur, where there are few of them."""
+    """The same values over the entries that occur, if there are few of them."""
     if len(vector.dictionary) <= len(vector.codes) or not len(vector.codes):
         return vector
     used, codes = np.unique(vector.codes, return_inverse=True)
@@ -99,7 +99,7 @@ def cut_down(vector: Dict) -> Dict:
 
 
 def decoded(type_: DataType, array: pa.Array, told: dict[bytes, bytes]) -> Vector:
-    """The vector that `encoded` was given."""
+    """The vector that was passed to `encoded`."""
     form = told[FORM]
     if form == b"plain":
         return vector_from_arrow(type_, array)
@@ -119,7 +119,7 @@ def decoded(type_: DataType, array: pa.Array, told: dict[bytes, bytes]) -> Vecto
 
 
 def validity_of(array: pa.Array) -> Array | None:
-    """Where a value is present, as bool; None where all are."""
+    """Mask of the present values, as bool; None if all are present."""
     if not array.null_count:
         return None
     bits = array.buffers()[0]

@@ -1,7 +1,5 @@
-"""Python values that a column takes and gives back just as they are: most that are written, one by one or by the row.
-
-What is not plain may be of the type all the same (a text for a date, a float for a DECIMAL): `DataType.to_physical`
-decides."""
+"""Python values that a column stores and returns unchanged; most written values are of this kind. Other values may
+still convert to the type (a text for a date, a float for a DECIMAL): `DataType.to_physical` decides."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ from typing import Any, TypeAlias
 from ..types import INTEGER_WIDTHS, DataType, Kind
 
 Plain: TypeAlias = tuple[type | None, Callable[[Any], bool] | None]
-"""The class that plain values are instances of (of no subclass; None: there are no plain values), and what else must
-hold for them, None for nothing."""
+"""The class of plain values (subclasses excluded; None: there are no plain values), and a further condition, None if
+there is none."""
 
 _ALL: dict[Kind, type] = {Kind.BOOLEAN: bool, Kind.DOUBLE: float, Kind.DATE: datetime.date, Kind.BINARY: bytes}
 
 
 def plain(type_: DataType) -> Plain:
-    """What the plain values of a type are.
+    """Class and condition of the plain values of a type.
 
     >>> exact, check = plain(DataType(Kind.TINYINT))
     >>> exact, check(127), check(128)

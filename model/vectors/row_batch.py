@@ -1,4 +1,4 @@
-"""Batches that begin as rows: what a short scan has found as Python values, in the form of other scans' batches."""
+"""Batches made from rows: the Python values of a short scan, in the form of other scans' batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .vector import Array, Batch, LazyColumn, Vector, vector_from_arrow
 
 
 class RowBatch(Batch):
-    """A batch of rows that are Python values already; a column is made of them at first touch.
+    """A batch of rows of Python values; a column is made of them at first access.
 
     Parameters
     ----------

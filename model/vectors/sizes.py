@@ -1,4 +1,4 @@
-"""How much memory vectors take: cheap enough to be asked of every column of every batch."""
+"""Memory of vectors: cheap enough to compute for every column of every batch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OBJECT = 16
 
 
 def text_bytes(array: pa.Array) -> int:
-    """What `Array.nbytes` says, of texts without giving the interpreter to another thread, as that does each time:
-    where several threads want it, it comes back some ten microseconds later."""
+    """`Array.nbytes` of texts without releasing the interpreter lock, which `nbytes` does each time: with several
+    threads, reacquiring it takes some ten microseconds."""
     if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)) or not len(array):
         return int(array.nbytes)
     validity, offsets, _ = array.buffers()
@@ -23,7 +23,7 @@ def text_bytes(array: pa.Array) -> int:
 
 
 def vector_bytes(vector: Vector) -> int:
-    """About the memory of a vector; a dictionary counts in each that has it."""
+    """Approximate memory of a vector in bytes; a dictionary counts in each vector that has it."""
     if isinstance(vector, Const):
         return _CONST
     if isinstance(vector, Text | Wide):
@@ -39,5 +39,5 @@ def vector_bytes(vector: Vector) -> int:
 
 
 def batch_bytes(batch: Batch) -> int:
-    """About the memory of a batch whose columns are read."""
+    """Approximate memory of a batch whose columns are read, in bytes."""
     return sum([vector_bytes(vector) for vector in batch.columns()])

@@ -1,4 +1,4 @@
-"""Vectors: columns of values as they travel from a tablet scan through the executor, encoded as long as possible.
+"""Vectors: columns of values from a tablet scan through the executor, encoded as long as possible.
 
     Vector ──┬── Flat(values)              numpy array of physical values
              ├── Narrow(codes, base)       value = codes + base; the codes are the narrowest unsigned integers
@@ -7,9 +7,9 @@
              ├── Text(array)               Arrow strings or bytes
              └── Wide(array)               Arrow decimal128, for decimals that may pass 18 digits
 
-Vectors are immutable: nobody writes into their arrays, so views are handed out freely. `validity` is a bool array
-that is True where a value is present, or None where nothing is NULL; the physical value under a NULL is arbitrary
-but must be readable (a code below a NULL is a valid code, or 0 in an empty dictionary).
+Vectors are immutable: their arrays are never written, so views of them can be shared. `validity` is a bool array that
+is True where a value is present, or None where nothing is NULL; the physical value under a NULL is arbitrary but must
+be readable (a code below a NULL is a valid code, or 0 in an empty dictionary).
 
 A `Batch` is a row-aligned set of vectors whose columns are read at first touch: a filter or join that drops rows
 before a column was touched saves the reading (lazy materialisation, Kudu paper section 4.8).
@@ -36,7 +36,7 @@ from .arrow_values import intervals_from_arrow as intervals_from_arrow
 from .arrow_values import physical_to_arrow as physical_to_arrow
 
 
-# Not of `ABC`: its forms are told apart by `isinstance` all the time, which costs four times as much there.
+# Not of `ABC`: `isinstance` distinguishes the forms in many places, and costs four times as much there.
 class Vector:
     """A column of `len(self)` values of one type; see the module's page for the forms."""
 
@@ -87,8 +87,8 @@ def _pick(validity: Array | None, rows: Any) -> Array | None:
 
 
 def taken(values: Array, rows: Array) -> Array:
-    """`values.take(rows)` for rows that are there. Told to clip, numpy does without a branch per row, which halves the
-    time for values of four and eight bytes (131,072 of them: 0.11 ms instead of 0.21)."""
+    """`values.take(rows)` for rows within bounds. In mode "clip", numpy needs no branch per row, which halves the time
+    for values of four and eight bytes (131,072 of them: 0.11 ms instead of 0.21)."""
     return values.take(rows, mode="clip")
 
 
@@ -365,7 +365,7 @@ class Wide(_ArrowBacked):
 
 
 def spread(vector: Vector) -> Vector:
-    """A `Const` beyond 64 bits as a `Wide` of as many rows; other vectors as they are."""
+    """A `Const` beyond 64 bits as a `Wide` of as many rows; other vectors unchanged."""
     if isinstance(vector, Const) and vector.type.is_decimal and not -(2**63) <= int(vector.value or 0) < 2**63:
         return Wide(vector.type, vector.to_arrow())
     return vector
@@ -483,7 +483,7 @@ Loader: TypeAlias = Callable[[Array | None], Vector]
 
 
 class LazyColumn:
-    """A column that is read at first touch, for the rows that are still wanted by then."""
+    """A column that is read at first access, for the rows that are still selected then."""
 
     __slots__ = ("_load", "_vector", "selection")
 
@@ -523,11 +523,11 @@ class Batch:
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return len(self._columns)
 
     def column(self, index: int) -> Vector:
-        """The vector of one column; reads it now if nobody has."""
+        """The vector of one column; reads it if it has not been read."""
         slot = self._columns[index]
         if isinstance(slot, LazyColumn):
             slot = self._columns[index] = slot.get()
@@ -538,11 +538,11 @@ class Batch:
         return [self.column(i) for i in range(len(self._columns))]
 
     def slots(self) -> list[Vector | LazyColumn]:
-        """The columns as they are, read or not: for building another batch over them."""
+        """The columns in their current state, read or not: for building another batch over them."""
         return list(self._columns)
 
     def is_loaded(self, index: int) -> bool:
-        """Has this column been read? (Tests ask, to prove that work did not happen.)"""
+        """True if this column has been read. (For tests that prove that it was not.)"""
         slot = self._columns[index]
         return not isinstance(slot, LazyColumn) or slot.loaded
 

@@ -1,4 +1,4 @@
-"""What `\\d` and its kin print: tables, views, columns, partitions."""
+"""`\\d` and related commands: lists of tables, views, columns, partitions."""
 
 from __future__ import annotations
 
