@@ -3,10 +3,10 @@
     event loop    ──► AsyncCursor.execute ──► a thread of the connection ──► Cursor.execute
     task cancelled ─► Cursor.cancel       ──► the statement ends at its next batch, then the task does
 
-Each connection has some threads of its own, in which its statements are parsed and planned, wait for their results
-and write; the loop never does. One statement occupies one of them (its parallel work is done by the executor's pool),
-so `workers` statements run at once, and more wait their turn. A cursor does one thing at a time, in the order it was
-asked.
+Each connection has some threads of its own, in which its statements are parsed and planned, wait for their results and
+write; the loop never does. One statement occupies one of them (its parallel work is done by the executor's pool), so
+`workers` statements run at once, and others wait for a free thread. A cursor runs one call at a time, in the order of
+the calls.
 
 >>> import asyncio
 >>> async def main():
@@ -49,7 +49,7 @@ T = TypeVar("T")
 _AGAIN_SECONDS = 0.05
 
 WORKERS = 8
-"""Threads per connection, and so statements at once, unless `connect` is told otherwise."""
+"""Default number of threads per connection, and so of concurrent statements."""
 
 
 def connect(
@@ -99,7 +99,7 @@ class Connecting:
 
 
 class _Threads:
-    """Where a connection's work is done."""
+    """Threads that run a connection's statements."""
 
     def __init__(self, workers: int):
         self.workers = workers
@@ -110,8 +110,8 @@ class _Threads:
     async def run(
         self, work: Callable[[], T], cancel: Callable[[], None] | None = None, late: Callable[[T], None] | None = None
     ) -> T:
-        """Do the work in a thread. If the task is cancelled meanwhile, `cancel` is called, and the task ends when the
-        thread is done: nothing goes on behind its back. `late` is given what came out too late for anybody."""
+        """Run the work in a thread. If the task is cancelled, `cancel` is called, and the task ends when the thread is
+        done, so no work continues after it. `late` receives a result that arrives after the cancellation."""
         if self.is_closed:
             raise InterfaceError("the connection is closed")
         job = self._pool.submit(work)
@@ -143,7 +143,7 @@ async def _ended(future: asyncio.Future[Any], cancel: Callable[[], None] | None)
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([future], timeout=None if cancel is None else _AGAIN_SECONDS)
     if not future.cancelled():
-        future.exception()  # looked at, so that nobody complains of one that was not
+        future.exception()  # retrieved, so that asyncio does not log it as unretrieved
 
 
 class AsyncConnection:
@@ -208,7 +208,7 @@ class AsyncConnection:
         self._connection.set_progress_handler(handler)
 
     def cancel(self) -> None:
-        """Cancel every statement and load of this connection; whoever awaits them gets `Cancelled`."""
+        """Cancel every statement and load of this connection; their awaits raise `Cancelled`."""
         self._connection.cancel()
 
     async def commit(self) -> None:
@@ -220,7 +220,7 @@ class AsyncConnection:
         self._connection.rollback()
 
     async def close(self) -> None:
-        """Cancel what runs and give up the store. May be repeated."""
+        """Cancel running statements and release the store. May be repeated."""
         self._connection.cancel()
         closing = _Threads(1)  # those of the connection may all be busy
         try:
@@ -248,7 +248,7 @@ class AsyncCursor:
 
     @property
     def connection(self) -> AsyncConnection:
-        """Whose cursor it is."""
+        """The connection of the cursor."""
         return self._owner
 
     @property
@@ -314,7 +314,8 @@ class AsyncCursor:
         return row
 
     async def record_batches(self) -> AsyncIterator[pa.RecordBatch]:
-        """The rows that are left as Arrow record batches, while they are made; whoever pauses stops the statement."""
+        """The remaining rows as Arrow record batches, while they are made; the statement pauses while the caller
+        does."""
         batches = self._cursor.record_batches()
         while (batch := await self._run(partial(next, batches, None))) is not None:
             yield batch
@@ -328,14 +329,14 @@ class AsyncCursor:
         return await self._run(partial(self._cursor.df, decimals))
 
     def cancel(self) -> None:
-        """Cancel what this cursor runs; whoever awaits it gets `Cancelled`."""
+        """Cancel what this cursor runs; its await raises `Cancelled`."""
         self._cursor.cancel()
 
     def setinputsizes(self, sizes: Any) -> None:
-        """Nothing (PEP 249 asks for the method)."""
+        """No effect (the method is part of PEP 249)."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Nothing (PEP 249 asks for the method)."""
+        """No effect (the method is part of PEP 249)."""
 
     async def close(self) -> None:
         """End the statement that runs, if any; the cursor is of no use afterwards. May be repeated."""

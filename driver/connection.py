@@ -42,7 +42,7 @@ from .tables.timestamps import Moment, hybrid_time
 from .tables.write_session import WriteSession
 
 _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
-"""Of a directory; the servers of a cluster are told when they are started."""
+"""Options of a directory; for a cluster they are options of its servers."""
 _CLUSTER_OPTIONS: Final = (
     "deadline",
     "read_mode",
@@ -63,44 +63,45 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
     Parameters
     ----------
     target : str or Path
-        A directory (made if it is not there), ":memory:" for a store that ends with its connection, or a cluster by its
-        masters, `nyala://host:port,host:port/`.
+        A directory (created if it does not exist), ":memory:" for a store that ends with its connection, or a cluster
+        by its masters, `nyala://host:port,host:port/`.
     threads : int, optional
-        How many threads one statement may use; by default one per processor.
+        Number of threads that one statement may use; by default one per processor.
     memory_limit : int or str, optional
-        How much memory one statement's state may take: bytes, a text such as "2GB", or "none"; by default 60 % of the
-        machine's. What does not fit goes to temporary files.
+        Memory for the state of one statement: bytes, a text such as "2GB", or "none"; by default 60 % of the machine's.
+        Larger state is written to temporary files.
     temp_directory : str, optional
-        Where these files are made; by default in the store's folder. They have no names, and vanish with the process.
+        Folder of these files; by default the store's. They have no names, and are deleted with the process.
     durability : {"fsync", "os"}, optional
         "fsync" (the default): an acknowledged write survives a power failure. "os": it survives the end of the process;
         the operating system decides when it reaches the disk.
     engine : {"nyala", "spark"}, optional
-        What runs queries: nyala's own executor (the default), or Spark, in a session that this process has or that is
-        started for it, over what the tablets give (`SET engine` changes it).
+        Engine of queries: nyala's own executor (the default), or Spark, which reads the tablets, in a session that
+        exists in this process or is started (`SET engine` changes it).
     history_seconds : int, optional
-        How long the past stays readable; older history may be collected. The store keeps it for those who open it
-        without; 604,800 (seven days) where nobody has said.
+        Seconds for which history stays readable; older history may be removed. The value is stored and is the default
+        of later openings; 604,800 (seven days) for a new store.
     store_memory : int or str, optional
-        Memory for rows that are not on disk yet and for pages that were read, of all stores of this process together;
-        half of the machine's by default. Writers wait for flushes before it is reached.
+        Memory for rows that are not on disk yet and for cached pages, of all stores of this process together; half of
+        the machine's by default. Writers wait for flushes before it is reached.
     deadline : float, optional
-        Of a cluster: how many seconds a statement may wait in vain for servers, all of its requests together (30).
+        Of a cluster: seconds that a statement may wait for servers that fail or do not respond, over all of its
+        requests (30).
     read_mode : {"READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"}, optional
-        Of a cluster: at which time a statement reads. READ_YOUR_WRITES (the default): one time for all its tables,
-        above everything that this process has written or read. READ_LATEST: each tablet as its leader has it when it
-        is asked; waits for nobody, and there is no common time. READ_AT_SNAPSHOT: a time that is named
-        (`Connection.at`); otherwise as READ_YOUR_WRITES.
+        Of a cluster: snapshot of a statement. READ_YOUR_WRITES (the default): one snapshot for all its tables, above
+        everything that this process has written or read. READ_LATEST: the latest committed state of each tablet's
+        leader, without waiting and without a common snapshot. READ_AT_SNAPSHOT: a given timestamp (`Connection.at`);
+        otherwise as READ_YOUR_WRITES.
     replica_selection : {"auto", "leader", "closest", "any"}, optional
-        Of a cluster: whom scans ask first. "auto": the leader for what is of the last seconds, the closest for the
+        Of a cluster: replica that scans are sent to first. "auto": the leader for the last seconds, the closest for the
         past.
     commit_wait : bool, optional
-        Of a cluster: a write returns only when its time has passed by this machine's clock.
+        Of a cluster: a write returns only when its timestamp has passed by this machine's clock.
     connect_deadline : float, optional
-        Of a cluster: seconds until a master must have answered (10).
+        Of a cluster: seconds within which a master must respond (10).
     tls_ca, tls_cert, tls_key : str or Path, optional
         Of a cluster with TLS: PEM files with its CA's certificate, this client's own, and the key of that. All three or
-        none; where none is given, the URL's (`nyala://host/?tls_ca=...&tls_cert=...&tls_key=...`), else those that the
+        none; by default the URL's (`nyala://host/?tls_ca=...&tls_cert=...&tls_key=...`), else those that the
         environment names: NYALA_TLS_CA, NYALA_TLS_CERT, NYALA_TLS_KEY.
 
     Raises
@@ -108,9 +109,9 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
     StoreLocked
         Another process has the directory open, and does not serve it (`serve`); the message names it.
     InterfaceError
-        An option is unknown or has no meaning, or not for this target; the URL is wrong.
+        An option is unknown, invalid, or not valid for this target; the URL is wrong.
     DeadlineExceeded
-        No master of the cluster has answered.
+        No master of the cluster has responded.
     AuthenticationFailed
         The cluster's servers and this client do not trust each other, or only one side speaks TLS.
     """
@@ -181,7 +182,7 @@ class Connection:
 
     @property
     def session(self) -> Session:
-        """What runs this connection's statements; `InterfaceError` after `close`."""
+        """The session that runs this connection's statements; `InterfaceError` after `close`."""
         self.check_open()
         return self._session
 
@@ -254,37 +255,37 @@ class Connection:
         return TableHandle(self, self.store.table(name))
 
     def new_session(self, flush_mode: str = "AUTO_FLUSH_SYNC", **options: Any) -> WriteSession:
-        """A session that gathers rows of any tables and writes them in batches.
+        """Returns a session that buffers rows of any tables and writes them in batches.
 
         Parameters
         ----------
         flush_mode : {"AUTO_FLUSH_SYNC", "AUTO_FLUSH_BACKGROUND", "MANUAL_FLUSH"}
         buffer_bytes : int
-            What a buffer of the session may hold; 7 MiB by default.
+            Size limit of a buffer of the session; 7 MiB by default.
         flush_interval : float
-            After so many seconds rows are written in the background; 1 by default.
+            Seconds after which rows are written in the background; 1 by default.
         max_errors : int
-            How many errors are kept for `WriteSession.pending_errors`; 1,000 by default.
+            Limit of errors kept for `WriteSession.pending_errors`; 1,000 by default.
         """
         session = WriteSession(self, flush_mode, **options)
         self._write_sessions.add(session)
         return session
 
     def at(self, moment: Moment) -> Connection:
-        """A connection of its own to the same store that reads every table as it was at a moment, and changes nothing.
+        """Returns a new connection to the same store that reads every table as of a timestamp, and refuses writes.
 
         Parameters
         ----------
         moment : int, datetime, date or str
-            What FOR SYSTEM_TIME AS OF takes: a hybrid timestamp (`last_timestamp`, the column `_changed_at`), which is
+            A value for FOR SYSTEM_TIME AS OF: a hybrid timestamp (`last_timestamp`, the column `_changed_at`), which is
             exact; or a point in time, which means the end of its microsecond.
 
         Notes
         -----
-        A table that a statement reads FOR SYSTEM_TIME of its own is read as that says. Tables and columns are those of
-        today, and so is `now()`. The settings are this connection's, as they are now. Closing one of the two leaves the
-        other open. Statements that would change something are a `NotSupportedError`; history that is gone is a
-        `HistoryGone` when it is read; a moment in the future is a `DataError`.
+        FOR SYSTEM_TIME in a statement takes precedence, for its table. Tables, columns and `now()` are current. The new
+        connection begins with the current settings of this one. Closing one of the two leaves the other open.
+        Statements that write raise `NotSupportedError`; reading removed history raises `HistoryGone`; a timestamp in
+        the future raises `DataError`.
 
         >>> connection = connect(":memory:")
         >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1)")
@@ -311,11 +312,11 @@ class Connection:
         return self._shared.serve()
 
     def set_progress_handler(self, handler: Handler | None) -> None:
-        """From now on, tell a callable how far each statement and load of this connection has come; None: nobody.
+        """Call `handler` with the progress of each statement and load of this connection; None: no calls.
 
         It is called with an `executor.run.progress.Progress` at most every 50 ms, and at the end of each statement, in
-        whichever thread has made the progress, one call at a time. As with sqlite3, a true answer cancels the
-        statement. An exception that it raises ends the statement too, and comes out there.
+        the thread that made the progress, one call at a time. As with sqlite3, a true result cancels the statement. An
+        exception from it ends the statement too, which raises it.
 
         >>> connection = connect(":memory:")
         >>> connection.set_progress_handler(lambda progress: print(progress.parts_done, "of", progress.parts))
@@ -377,7 +378,7 @@ class Connection:
             raise InterfaceError("the connection is closed")
 
     def close(self) -> None:
-        """End what runs and give up the store. May be repeated."""
+        """Cancel running statements and release the store. May be repeated."""
         if self._closed:
             return
         try:
@@ -425,7 +426,7 @@ def _check_target(target: object) -> None:
 
 
 def _store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """What the store is opened with; `InterfaceError` for an option that is none of its kind."""
+    """Options to open the store with; `InterfaceError` for an option that is not valid for its kind."""
     wanted: tuple[str, ...] = _STORE_OPTIONS
     others: tuple[str, ...] = _CLUSTER_OPTIONS
     kind, who = "a cluster (nyala://)", "a directory has no servers that it would be about"

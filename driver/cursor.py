@@ -58,7 +58,7 @@ class Cursor:
         self.connection = connection
         self.arraysize = 1
         self.lastrowid: None = None
-        """Always None: rows are known by their primary key (PEP 249 asks for the attribute)."""
+        """Always None: rows are identified by their primary key (the attribute is part of PEP 249)."""
         self._execution: Execution | None = None
         self._halt = Halt()
         self._fetched = 0
@@ -171,7 +171,7 @@ class Cursor:
 
     @property
     def rows_at_hand(self) -> int:
-        """How many rows can be fetched without any work on the statement."""
+        """Number of rows that can be fetched without running the statement further."""
         return len(self._rows) - self._next
 
     # ---- rows -------------------------------------------------------------------------------------------------
@@ -312,10 +312,10 @@ class Cursor:
             self._closed = True
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
-        """Nothing: types come from the statement (PEP 249 asks for the method)."""
+        """No effect: types come from the statement (the method is part of PEP 249)."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Nothing: values are never cut (PEP 249 asks for the method)."""
+        """No effect: values are never cut (the method is part of PEP 249)."""
 
     def __enter__(self) -> Cursor:
         self._check_open()

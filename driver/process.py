@@ -1,4 +1,4 @@
-"""What this process uses of the machine."""
+"""Memory use of this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def peak_memory() -> int:
 
 
 def held_memory() -> int:
-    """The memory that this process holds now, in bytes; where the system does not tell, the most that it ever held."""
+    """Memory that this process holds, in bytes; the peak if the system does not report the current value."""
     found = _status("VmRSS")
     return peak_memory() if found is None else found
 

@@ -31,6 +31,7 @@ ROOMS = (
     "docs/shell.md",
     "docs/sql.md",
     "docs/tutorial.md",
+    "driver",
     "error_hints.py",
     "errors.py",
     "model",

@@ -16,7 +16,7 @@ from ...errors import InterfaceError, InvalidText
 from ...model.python_values import EXACT, plain_value
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""What a caller passes to `Cursor.execute`."""
+"""Bind values of `Cursor.execute`."""
 
 Normalized: TypeAlias = tuple[Any, ...] | dict[str, Any]
 """A sequence's values, or a mapping's by name without the colon."""
@@ -47,7 +47,7 @@ def normalize(parameters: Parameters | None) -> Normalized | None:
 
 
 def normalize_rows(rows: Iterable[Parameters]) -> Iterator[Normalized | None]:
-    """`normalize` for each row of `executemany`, whose number is told by the errors."""
+    """`normalize` for each row of `executemany`, whose number is in the errors."""
     for number, row in enumerate(rows, 1):
         try:
             yield normalize(row)

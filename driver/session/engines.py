@@ -32,11 +32,11 @@ class Engine(Protocol):
     def batches(self, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
         """The rows of a plan, whose columns have the Arrow types of the plan's, under their names.
 
-        The context says at which moment, who cancels (`Cancelled` comes out then), and who is told of the progress.
+        The context has the snapshot, the cancel event (`Cancelled` is raised then), and the progress handler.
         """
 
     def explain(self, plan: Plan, context: ExecutionContext) -> str:
-        """What the engine would do, for people."""
+        """Text of the engine's plan, for EXPLAIN."""
 
     def close(self) -> None:
         """The session has ended. May be repeated."""

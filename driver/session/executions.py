@@ -54,7 +54,7 @@ class Halt:
         self._events.append(event)
 
     def is_set(self) -> bool:
-        """Has somebody called `set`?"""
+        """True if `set` has been called."""
         return self._set
 
     def set(self) -> None:
@@ -91,10 +91,10 @@ class Execution:
     def start(
         self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext, engine: Engine | None = None
     ) -> None:
-        """Begin; a statement without a result set has done its work when this returns. An `engine` runs its query.
+        """Begin the statement; one without a result set is complete when this returns. An `engine` runs its query.
 
-        The first batch of a query is made now: whoever executes a wrong statement learns it here, and the rows of its
-        tables are pinned before anybody waits.
+        The first batch of a query is made now: errors of the statement are raised by `execute`, and the snapshot of its
+        tables is pinned at once.
         """
         if plan is not None and plan.deep:
             self._is_deep = context.is_deep = True
@@ -154,12 +154,12 @@ class Execution:
         return None
 
     def drain(self) -> None:
-        """Run to the end, for a statement whose rows nobody wants."""
+        """Run to the end, discarding the rows."""
         while self.next_batch() is not None:
             pass
 
     def cancel(self) -> None:
-        """Ask the statement to stop; whoever pulls it gets `Cancelled`. May be called from any thread."""
+        """Request the statement to stop; its reader gets `Cancelled`. May be called from any thread."""
         self._cancel.set()
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class Execution:
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Whatever goes wrong, an interrupt by the user included, ends the statement's threads with it."""
+        """End the statement's threads after any error, including an interrupt by the user."""
         try:
             yield
         except BaseException:
@@ -192,7 +192,7 @@ def raise_if(cancel: Halt | threading.Event | None) -> None:
 
 
 class RowExecution(Execution):
-    """A statement about one row: it has done its work when it is made, and Arrow is made only if somebody asks."""
+    """A statement on one row: it is complete when it is created; Arrow data is made only on request."""
 
     def __init__(self, session: Session, single: SingleRow, cells: Sequence[Any]):
         self.columns = None

@@ -62,7 +62,7 @@ def _explained(engine: Engine, statement: bound.Explain, plan: Plan, context: Ex
 
 
 def reads_tables(plan: Plan) -> bool:
-    """Has a query anything to read? What has not (`SELECT 1`, INSERT ... VALUES) is done before an engine has begun."""
+    """True if a query reads tables. Others (`SELECT 1`, INSERT ... VALUES) are done before an engine has started."""
 
     def reads(root: Node) -> bool:
         return any(

@@ -156,7 +156,7 @@ def _constant(cell: Expr) -> Any:
 
 
 def _slots(tree: Any) -> tuple[Slot, ...] | None:
-    """Where each cell of `VALUES (...)` takes its value from; None for any other statement, or several rows."""
+    """Source of each cell's value in `VALUES (...)`; None for any other statement, or several rows."""
     values = tree.args.get("expression") if isinstance(tree, exp.Insert | nodes.Upsert) else None
     if not isinstance(values, exp.Values) or len(values.expressions) != 1:
         return None
@@ -164,7 +164,7 @@ def _slots(tree: Any) -> tuple[Slot, ...] | None:
     cells = row.expressions if isinstance(row, exp.Tuple) else [row.unnest()]
     slots = tuple(_slot_of(cells))
     parameters = sum(1 for _ in tree.find_all(exp.Placeholder, exp.Parameter))
-    # A parameter inside an expression, `? + 1`, is no slot: that statement goes the long way.
+    # A parameter inside an expression, `? + 1`, is not a slot: that statement takes the fallback.
     return slots if parameters == sum(slot is not None for slot in slots) else None
 
 

@@ -34,7 +34,7 @@ class Unfit(Exception):
 
 
 def cell_takers(single: SingleRow, values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
-    """What takes the Python values of a single row; None where some values have to be looked at more closely."""
+    """Converters of the Python values of a single row; None if some values need the general conversion."""
     if {value.key for value in single.values if isinstance(value, LateParameter)} != set(keys):
         return None  # NULL has its place without being in a cell
     found = []
@@ -122,9 +122,9 @@ _CELLS: dict[Kind, Callable[[Any, DataType], Taker]] = {
 
 
 def value_takers(parameters: Sequence[Parameter], values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
-    """What takes the physical values for a plan's parameters; None where some have to be looked at more closely.
+    """Converters to the physical values of a plan's parameters; None if some need the general conversion.
 
-    A parameter is simple if its place has decided its type, whatever its value's; or if its value is used as it is.
+    A parameter is simple if its context defines its type, for any value, or if its value is used unchanged.
     """
     if {getattr(parameter, "key", None) for parameter in parameters} != set(keys):
         return None

@@ -1,17 +1,17 @@
-"""Statements that were bound and planned before: found by their text, run with new values.
+"""Cache of bound and planned statements, looked up by their text and run with new values.
 
     text ──► Prepared, ...        one per way in which its values led to a bound statement (`sql.deferred_parameters`)
              │
-             ├── SingleRow        a statement about one row: the store is asked without a plan
+             ├── SingleRow        a statement on one row: executed by the store without a plan
              └── PlanTemplate     any other: the values are put into the plan
 
-What is kept holds for one version of the catalog; every DDL statement, by whichever connection, makes another. A plan
-is made anew, too, when the tables it reads have grown or shrunk to another order of size. Statements that hold for
-their moment only (FOR SYSTEM_TIME, files) or in which a value must be known (a path, a number of digits) are never
-kept; that is remembered, so that they are not tried again.
+Entries are valid for one version of the catalog; every DDL statement, of any connection, makes another. A statement is
+also planned again when row counts of its tables have changed by more than a factor. Statements that depend on the time
+of execution (FOR SYSTEM_TIME, files) or on a value (a path, a number of digits) are never cached; the cache records
+this, so that they are not tried again.
 
-A statement is trusted to hold for other values only if, with the values at hand put in, it is equal to the one that was
-bound with these values themselves. That is checked once, when it is made.
+A statement is reused for other values only if, with the current values inserted, it equals the statement that was bound
+with these values. This is checked once, when it is cached.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
 MOST_TEXTS = 1000
 MOST_CHARACTERS = 1 << 22
 LONGEST_TEXT = 1 << 16
-"""What is longer is made of data rather than written, and does not come again."""
+"""Longer texts are generated from data, and are not repeated."""
 MOST_PARAMETERS = 1 << 14
 """Of one statement, and of all that are kept together: each costs 1.5 to 3 kB."""
 FEW_PARAMETERS = 200
@@ -55,7 +55,7 @@ and a list of values that a program made seldom has the same length again."""
 MOST_VARIANTS = 8
 """Of one text: more types of values than that do not alternate."""
 STATISTICS_SECONDS = 1.0
-"""How often the sizes of a plan's tables are looked at."""
+"""Interval, in seconds, at which the sizes of a plan's tables are checked."""
 GROWTH = 2
 SMALL_TABLE = 1000
 """Rows; between tables that are smaller there is nothing to choose."""
@@ -68,12 +68,12 @@ class Prepared:
     Attributes
     ----------
     statement : bound.Statement
-        With late parameters.
+        With placeholders.
     single : SingleRow, optional
-        Its short way; then it has no template.
+        Its row path; then it has no template.
     template : PlanTemplate, optional
     takers : tuple of Taker, optional
-        What gives, for plain values, the cells of `single`, or the physical values of the template's parameters.
+        Converters of plain values to the cells of `single`, or to the physical values of the template's parameters.
     """
 
     statement: bound.Statement
@@ -127,7 +127,7 @@ class Prepared:
         return self.template.bind([literals[p.key, p.path].value for p in self.template.parameters])  # type: ignore[attr-defined]
 
     def is_outgrown(self, store: Store) -> bool:
-        """Have the tables another order of size than the plan was made for?"""
+        """True if a table's row count changed by more than `GROWTH` since planning."""
         if not self.sizes or (now := time.monotonic()) - self.looked < STATISTICS_SECONDS:
             return False
         self.looked = now

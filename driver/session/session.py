@@ -79,12 +79,12 @@ READING: Final = (
 _BY_ROWS: Final = bound.InsertStatement | bound.MergeStatement | bound.ChangeStatement | bound.CopyFrom
 """Statements that have changed something exactly where they have changed rows."""
 ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
-"""What a bound statement meets where a table was altered, or dropped and made again, before it ran."""
+"""Errors of a bound statement if a table was altered, or dropped and created again, before it ran."""
 REBINDS: Final = 100
-"""How often a statement is bound again; each time somebody has changed the catalog meanwhile."""
+"""Limit of bindings of a statement; each is needed only if the catalog has changed since the previous one."""
 _CATALOG_SECONDS = 0.005
 RERUNS: Final = 3
-"""How often a query is run again whose scans were interrupted."""
+"""Limit of retries of a query whose scans were interrupted."""
 T = TypeVar("T")
 Stopper = TypeVar("Stopper", Halt, threading.Event)
 
@@ -152,12 +152,12 @@ class Session:
         self.settings = Settings({**own, **(store_options or {})}, has_store=store_options is not None)
         self.plans = PlanCache(store)
         self.progress: Handler | None = None
-        """Told how far each statement has come that starts from now on."""
+        """Called with the progress of each statement that starts from now on."""
         self.moment = moment
         self.write_advice = "is for the connection that it was made from"
-        """What is said of a write in a session of a moment."""
+        """Advice in errors about writes in a session as of a timestamp."""
         self.reads_latest = False
-        """Of a cluster: read each tablet as it is when its leader is asked, at no common time."""
+        """Of a cluster: read the latest state of each tablet's leader, without a common snapshot."""
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
         self._uncommitted = STATES.first
@@ -184,7 +184,7 @@ class Session:
         return self._uncommitted is Uncommitted.ROWS
 
     def as_of(self, moment: Timestamp) -> Session:
-        """A session of its own, with the settings of this one as they are now, which reads as of `moment`."""
+        """Returns a new session with the current settings of this one, which reads as of `moment`."""
         found = Session(self.store, moment=moment, target=self.target)
         found.settings = self.settings.copy()
         return found
@@ -299,8 +299,8 @@ class Session:
         return list(parsed)
 
     def bind(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> bound.Statement:
-        """Resolve a parsed statement against the catalog as it is now; `NotSupportedError` where it would change
-        something and the session is of a moment."""
+        """Resolve a parsed statement against the current catalog; `NotSupportedError` if it writes and the session is
+        as of a timestamp."""
         statement = bind(parsed, self.store, parameters, LocalFiles())
         self._refuse_change(statement)
         return statement
@@ -363,11 +363,11 @@ class Session:
 
     @property
     def _is_local(self) -> bool:
-        """Does nyala's own executor run queries?"""
+        """True if nyala's own executor runs queries."""
         return bool(self.settings.get("engine") == engines.LOCAL)
 
     def _engine(self) -> engines.Engine | None:
-        """What runs queries in the place of nyala's own executor."""
+        """Engine that runs queries instead of nyala's own executor."""
         if self._is_local:
             return None
         name = self.settings.get("engine")
@@ -402,7 +402,7 @@ class Session:
         return PlannerOptions(fetch_late=not self.reads_latest and self._is_local)
 
     def _options(self) -> dict[str, Any]:
-        """What the settings say about a statement that starts now."""
+        """Options of a statement, from the current settings."""
         found = {name: self.settings.get(name) for name in ("threads", "memory_limit")}
         found["temporary_directory"] = self.settings.get("temp_directory") or self.store.temporary_directory
         return {name: value for name, value in found.items() if value is not None}
@@ -418,7 +418,7 @@ class Session:
 
     @contextlib.contextmanager
     def watched(self, stopper: Stopper) -> Iterator[Stopper]:
-        """What stops work that goes on now; `cancel` sets it."""
+        """Register the cancel event of running work; `cancel` sets it."""
         with self._lock:
             self._stoppers.add(stopper)
         try:

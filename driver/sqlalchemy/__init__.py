@@ -1,9 +1,9 @@
-"""nyala for SQLAlchemy: a dialect, so that pandas, Alembic and BI tools find their way in.
+"""SQLAlchemy dialect of nyala, for pandas, Alembic and BI tools.
 
     create_engine("nyala:///weather") ──► dialect ──► nyala.connect("weather")
                                             │
           compiler, ddl, types ─────────────┤ statements as text
-          reflection ───────────────────────┤ information_schema as the Inspector wants it
+          reflection ───────────────────────┤ information_schema in the form of the Inspector
           numbering ────────────────────────┘ integer keys that an INSERT does not name
 
 `statements` has the constructs that SQLAlchemy lacks (`insert` with ON CONFLICT, `upsert`, `as_of`). Alembic's part is

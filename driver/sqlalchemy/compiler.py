@@ -66,7 +66,7 @@ class NyalaCompiler(compiler.SQLCompiler):
     def visit_nyala_system_time(self, element: SystemTime, asfrom: bool = False, **kw: Any) -> str:
         if not asfrom:
             return self.visit_alias(element, asfrom=asfrom, **kw)
-        # The time stands before the alias: what the table and the alias are is asked for one after the other.
+        # The time precedes the alias: SQLAlchemy calls this for the table and for the alias, one after the other.
         kw.pop("fromhints", None)
         linter = kw.pop("from_linter", None)
         name = element.name

@@ -14,8 +14,8 @@ sorted rows needs. A table without primary key gets a key that the store makes u
 | | `nyala_immutable` | True |
 
 Rules that nyala does not have (foreign keys, UNIQUE, CHECK) are left out with a `NotEnforcedWarning`: the ORM finds its
-joins by foreign keys that no store knows, and whoever relies on a rule can make an error of the warning. An index that
-is not unique is left out in silence, because it changes no result. Computed columns are refused.
+joins by foreign keys that no store knows, and programs that rely on a rule can turn the warning into an error. An index
+that is not unique is omitted without a warning, because it changes no result. Computed columns are refused.
 """
 
 from __future__ import annotations

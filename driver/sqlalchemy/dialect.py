@@ -1,4 +1,4 @@
-"""The dialect: URLs to connections, transactions as far as they mean something, and what nyala can do, as flags.
+"""The dialect: URLs to connections, transactions as far as nyala supports them, and its features as flags.
 
 | URL | target |
 |---|---|
@@ -9,9 +9,9 @@
 
 Behind `?` stand the options of `connect`: `nyala:///weather?threads=2&durability=os`.
 
-**Transactions.** Every statement is durable when it returns, so `commit` has nothing to do, and `rollback` nothing to
-take back. SQLAlchemy rolls back whenever a connection is given up or an error occurs, which therefore does nothing; but
-where rows were written since the last commit, a `NotRolledBackWarning` says that they stay. Savepoints are refused.
+**Transactions.** Every statement is durable when it returns, so `commit` writes nothing, and `rollback` cannot undo
+anything. SQLAlchemy rolls back when a connection is returned or an error occurs, which has no effect; but if rows were
+written since the last commit, a `NotRolledBackWarning` says that they stay. Savepoints are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 _INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds"})
 _SECONDS_OPTIONS: Final = frozenset({"deadline", "connect_deadline"})
 _OF_TARGET: Final = frozenset({"host", "tls"})
-"""What is in a URL for `_target`, and no option."""
+"""Parts of a URL that belong to `_target` and are not options."""
 AUTOCOMMIT: Final = "AUTOCOMMIT"
 
 
@@ -70,8 +70,8 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
 
         connection: Any = self._dbapi_connection.driver_connection
         cells: Any = getattr(self.compiled, "insert_prefetch", ())  # of a multi-row VALUES: one of each row
-        wanted = max(len(self.compiled_parameters), len(cells))
-        return next_number(connection.store, table.name, wanted, largest, execute)
+        count = max(len(self.compiled_parameters), len(cells))
+        return next_number(connection.store, table.name, count, largest, execute)
 
     def post_exec(self) -> None:
         if self.cursor.description is None and self._rowcount is None:
@@ -136,7 +136,7 @@ class NyalaDialect(NyalaReflection):
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
-        # The front door is above this room; it is asked for by name, as SQLAlchemy asked for this module.
+        # The package's `__init__` is above this room, so it is imported by name, as SQLAlchemy imports this module.
         return importlib.import_module(__name__.partition(".")[0])
 
     # ---- connecting -----------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def _refusal(what: str) -> Exception:
 
 
 def _target(url: URL) -> str:
-    """What `connect` is given: a directory, ":memory:" or `nyala://servers/`."""
+    """Target for `connect`: a directory, ":memory:" or `nyala://servers/`."""
     more = url.query.get("host", ())
     servers = [more] if isinstance(more, str) else list(more)
     if url.host:

@@ -52,7 +52,7 @@ _blocks: Final[weakref.WeakKeyDictionary[Store, dict[str, _Block]]] = weakref.We
 """By store and by the id of the table: a table that is made anew starts anew."""
 
 
-def next_number(store: Store, table: str, wanted: int, largest: Callable[[], int | None], execute: Execute) -> int:
+def next_number(store: Store, table: str, count: int, largest: Callable[[], int | None], execute: Execute) -> int:
     """Return a number above all that the table holds and all that any process was given before.
 
     Parameters
@@ -61,8 +61,8 @@ def next_number(store: Store, table: str, wanted: int, largest: Callable[[], int
         The store of the connection that inserts.
     table : str
         The table's name.
-    wanted : int
-        How many numbers the statement needs in all; a new block has at least as many.
+    count : int
+        Number of keys that the statement needs in total; a new block has at least as many.
     largest : callable
         Returns the table's largest key, None where it is empty; called once per process and table.
     execute : callable
@@ -73,18 +73,18 @@ def next_number(store: Store, table: str, wanted: int, largest: Callable[[], int
         block = _blocks.setdefault(store, {}).setdefault(table_id, _Block())
     with block.lock:
         if block.next_ > block.end:
-            _reserve(block, table_id, wanted, largest, execute)
+            _reserve(block, table_id, count, largest, execute)
         block.next_ += 1
         return block.next_ - 1
 
 
-def _reserve(block: _Block, table_id: str, wanted: int, largest: Callable[[], int | None], execute: Execute) -> None:
+def _reserve(block: _Block, table_id: str, count: int, largest: Callable[[], int | None], execute: Execute) -> None:
     floor = 0
     if block.size == 0:
         execute(_DEFINITION, ())
         execute(_REGISTER, (table_id,))
         floor = max(0, largest() or 0)
-    size = max(wanted, min(block.size * 2, LARGEST_BLOCK), 1)
+    size = max(count, min(block.size * 2, LARGEST_BLOCK), 1)
     (last,) = execute(_RESERVE, (floor, size, table_id))
     block.next_, block.end, block.size = last - size + 1, last, min(size, LARGEST_BLOCK)
 

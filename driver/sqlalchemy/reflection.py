@@ -1,7 +1,7 @@
-"""What the Inspector and autogenerating tools ask: information_schema, as SQLAlchemy wants to hear it.
+"""Reflection for the Inspector and autogenerating tools: information_schema in SQLAlchemy's form.
 
-Everything is read in one go for all tables that were asked for; the questions about a single table are answered from
-that. There are no foreign keys, unique constraints, check constraints or indexes, and their lists are empty.
+Everything is read at once for all requested tables; calls for a single table use the same result. There are no foreign
+keys, unique constraints, check constraints or indexes, and their lists are empty.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class NyalaReflection(default.DefaultDialect):
         kind: ObjectKind = ObjectKind.ANY,
         **kw: Any,
     ) -> Keyed:
-        """What `read` finds of each table and view that was asked for, `nothing()` where it finds nothing."""
+        """Results of `read` for each requested table and view, `nothing()` if there are none."""
         names = []
         if ObjectScope.DEFAULT in scope:
             for name, type_, _ in self._all_tables(connection, schema, info_cache=kw.get("info_cache")):

@@ -1,4 +1,4 @@
-"""What nyala's SQL has and SQLAlchemy's own constructs lack: ON CONFLICT, UPSERT, and tables as of a past moment.
+"""Constructs that SQLAlchemy itself lacks: ON CONFLICT, UPSERT, and tables as of a timestamp.
 
 >>> import sqlalchemy as sa
 >>> from nyala.driver.sqlalchemy import as_of, insert, upsert
@@ -108,7 +108,7 @@ class Upsert(StandardInsert):
 
 
 class OnConflict(ClauseElement):
-    """What stands behind the rows of an INSERT: ON CONFLICT DO NOTHING, or DO UPDATE where there are `values`."""
+    """The clause after the rows of an INSERT: ON CONFLICT DO NOTHING, or DO UPDATE if there are `values`."""
 
     __visit_name__ = "nyala_on_conflict"
     stringify_dialect = "nyala"

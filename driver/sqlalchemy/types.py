@@ -30,7 +30,7 @@ from sqlalchemy.sql import compiler, sqltypes, type_api
 DEFAULT_DIGITS: Final = (38, 10)
 """DECIMAL's digits for a `Numeric` that names none: the scale is the one that SQLAlchemy returns by default."""
 SINGLE_BITS: Final = 24
-"""The mantissa of a FLOAT of 4 bytes; a `Float` that asks for more is a DOUBLE."""
+"""The mantissa of a FLOAT of 4 bytes; a `Float` with more bits is a DOUBLE."""
 TIME_LENGTH: Final = len("23:59:59.123456")
 
 
@@ -48,7 +48,7 @@ class INTERVAL(type_api.NativeForEmulated, sqltypes._AbstractInterval):
 
     @classmethod
     def adapt_emulated_to_native(cls, impl: Any, **kw: Any) -> INTERVAL:
-        """What a generic `Interval` becomes."""
+        """Type in place of a generic `Interval`."""
         return INTERVAL()
 
     @property
@@ -132,7 +132,7 @@ COLUMN_TYPES: Final[dict[type[sqltypes.TypeEngine[Any]], type[sqltypes.TypeEngin
     sqltypes.LargeBinary: NyalaBinary,
     sqltypes.Interval: INTERVAL,
 }
-"""What the dialect puts in the place of SQLAlchemy's types."""
+"""The dialect's types in place of SQLAlchemy's."""
 
 REFLECTED: Final[dict[str, type[sqltypes.TypeEngine[Any]]]] = {
     "BOOLEAN": sqltypes.BOOLEAN,

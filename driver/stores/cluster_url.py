@@ -64,7 +64,7 @@ def _server(url: str, part: str) -> tuple[str, int]:
 
 
 def _parameters(url: str) -> dict[str, str]:
-    """What stands behind the question mark."""
+    """Parameters after the question mark."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
         if name not in ("tls", *TLS_OPTIONS):
@@ -112,5 +112,5 @@ def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
 
 
 def is_environment_secure() -> bool:
-    """Does the environment name TLS files, so that URLs mean clusters with TLS?"""
+    """True if the environment names TLS files, so that URLs mean clusters with TLS."""
     return any(os.environ.get(name) for name in ENVIRONMENT.values())

@@ -1,8 +1,8 @@
-"""Keeping owner processes: those that this process relies on must not end because nobody calls for a while.
+"""Keep-alive of server processes on which this process depends, so that they do not exit as idle.
 
-An owner that was started for others (`nyala serve --idle-exit`) ends when it was not called for so many seconds. Its
-URL, once given out, is to hold for as long as the process that asked for it lives; so that process calls it now and
-then. When it has ended, however that went, the owner is idle, and ends, too.
+A server started with `nyala serve --idle-exit` exits when it has not been called for that many seconds. Its URL must
+stay valid while a process that requested it lives, so that process calls it at intervals. When the process has ended,
+in any way, the server becomes idle and exits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Keeper:
         self._changed.set()
 
     def adopt(self, child: subprocess.Popen[bytes]) -> None:
-        """An owner's process, whose end is to be taken note of: nobody else does."""
+        """Watch a server process that this process started: its exit status must be collected here."""
         with self._lock:
             self._children.append(child)
             self._start()

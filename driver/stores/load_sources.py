@@ -1,4 +1,4 @@
-"""What `Connection.load` takes, as pieces for a bulk loader.
+"""Sources of `Connection.load`, as pieces for a bulk loader.
 
 | given | is |
 |---|---|
@@ -35,7 +35,7 @@ from ...sql.files import FileSource
 from ..tables.given_rows import CHUNK_ROWS, GivenRows, arrow_tables, column_named, given_rows, is_row
 
 Piece: TypeAlias = tuple[Callable[[], None], int]
-"""What hands some rows to the loader, and how many they are."""
+"""A function that passes rows to the loader, and the number of rows."""
 
 _DEEPEST = 20
 """Lists within lists."""

@@ -42,7 +42,7 @@ class SharedStore:
     options: dict[str, Any]
     holders: int = 1
     url: str = ""
-    """Where servers have the store; "": this process has it."""
+    """URL of the servers that have the store; "": this process has it."""
     server: OwnerServer | None = None
     """Serves the store to other processes, where this one has it."""
 
@@ -53,11 +53,11 @@ class SharedStore:
 
     @property
     def history_seconds(self) -> int | None:
-        """How long the store keeps the past; None where servers have it."""
+        """Seconds for which the store keeps history; None if servers have it."""
         return getattr(self.store, "history_seconds", None)
 
     def is_as(self, options: dict[str, Any]) -> bool:
-        """Is the store open with these options? A history that it has anyway need not be named, and may be."""
+        """True if the store is open with these options. `history_seconds` may be omitted."""
         kept = self.history_seconds
         return {**self.options, "history_seconds": kept} == {"history_seconds": kept, **options}
 
@@ -68,14 +68,14 @@ class SharedStore:
         return self
 
     def release(self) -> None:
-        """Give up one hold."""
+        """Release one reference."""
         with _lock:
             self.holders -= 1
             if self.holders:
                 return
             if self.key is not None:
                 _open.pop(self.key, None)
-            # Inside the lock: whoever connects next must find the directory unlocked.
+            # Inside the lock: the next call must find the directory unlocked.
             try:
                 if self.server is not None:
                     self.server.close()
@@ -99,16 +99,17 @@ class SharedStore:
 
 
 def is_cluster(target: str | Path) -> bool:
-    """Is it a URL, and not a directory?"""
+    """True for a URL, False for a directory."""
     return "://" in str(target)
 
 
 def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
-    """The store behind a target: a directory (made if it is not there), ":memory:" or the URL of a cluster.
+    """Opens the store of a target: a directory (created if it does not exist), ":memory:" or the URL of a cluster.
 
-    `threads` is how many encode bulk loads of a directory; whoever opens it first decides. A directory that another
-    process serves is reached there. Raises `StoreLocked` if another process has it open and does not serve it,
-    `InterfaceError` if this one has with other `options`, `DeadlineExceeded` where no master of the cluster answers.
+    `threads` is the number of threads that encode bulk loads of a directory, set by its first opening. For a directory
+    that another process serves, it connects to that process. Raises `StoreLocked` if another process has it open and
+    does not serve it, `InterfaceError` if this one has with other `options`, `DeadlineExceeded` if no master of the
+    cluster responds.
     """
     text = str(target)
     if text == MEMORY:

@@ -1,14 +1,15 @@
-"""Reaching a store from other processes: the URL of whatever a target names.
+"""URLs of stores for other processes.
 
 | the target | its URL |
 |---|---|
 | a cluster | its own |
 | a directory that this process has open | this process serves it, until it is closed |
-| a directory that another process serves | that process's, as DIR/owner says |
-| a directory that nobody has open | a process is started that serves it (`nyala serve`) while it is needed |
-| a directory that another process has open for itself | an error that says what to do |
+| a directory that another process serves | the URL in DIR/owner |
+| a directory that is not open | a process is started that serves it (`nyala serve`) while it is needed |
+| a directory that another process has open without serving it | an error that says what to do |
 
-Two that start an owner at the same time get the same one: the directory's lock decides, and the other process ends.
+Two processes that start a server at the same time get the same one: the directory's lock decides, and the other process
+ends.
 """
 
 from __future__ import annotations
@@ -30,31 +31,31 @@ if TYPE_CHECKING:
     from ..connection import Connection
 
 IDLE_EXIT_SECONDS: Final = 60.0
-"""An owner that was started here ends when nobody has called it for so long."""
+"""Idle time, in seconds, after which a server process started here exits."""
 START_SECONDS: Final = 60.0
 """For an owner to open the store, which may have a log to replay, or to close it."""
 _POLL_SECONDS = 0.03
 ADVICE: Final = "close it there, or let that process serve it (`Connection.serve()`), or start it with `nyala serve`"
-"""What to do about a directory that another process has for itself."""
+"""Advice for a directory that another process has open without serving it."""
 
 
 def reachable(target: str | Path, *, create: bool = False, idle_exit: float = IDLE_EXIT_SECONDS) -> str:
-    """The URL by which other processes reach a store; see the module's page.
+    """Returns the URL by which other processes reach a store; see the module's page.
 
     Parameters
     ----------
     target : str or Path
         The URL of a cluster, or a directory.
     create : bool
-        Make the store where there is none.
+        Create the store if there is none.
     idle_exit : float
-        An owner that is started here ends this many seconds after this process, and all others that asked for it, have
-        ended or left it alone.
+        Seconds after which a server process started here exits, when this process and all others that requested it have
+        ended or stopped calling.
 
     Raises
     ------
     InterfaceError
-        ":memory:" is of one connection alone (`Connection.serve` serves it all the same); the URL is wrong.
+        ":memory:" belongs to one connection (`Connection.serve` can serve it); the URL is wrong.
     StoreLocked
         Another process has the directory open, and does not serve it.
     OperationalError
@@ -142,7 +143,7 @@ class _Child:
         self.log = Path(directory) / LOG
         with self.log.open("ab") as log:
             self._start = log.tell()
-            # A session of its own: Ctrl-C at the terminal ends whoever asked, not the owner.
+            # A session of its own: Ctrl-C at the terminal ends the calling process, not the server.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "nyala", "serve", directory, "--idle-exit", str(idle_exit)],
                 stdin=subprocess.DEVNULL,
@@ -157,7 +158,7 @@ class _Child:
         return self._process.poll() is not None
 
     def error(self) -> OperationalError:
-        """Why it has ended."""
+        """Error with the reason of its exit."""
         with self.log.open("rb") as log:
             log.seek(self._start)
             lines = log.read().decode("utf-8", "replace").splitlines()
@@ -172,7 +173,7 @@ class _Child:
 
 
 def _reason(line: str) -> tuple[str, str]:
-    """The class and message of the error in a line of the log; "" where it tells of none."""
+    """Class and message of the error in a line of the log; "" if it has none."""
     try:
         told = json.loads(line)
         return str(told["fields"]["class"]), str(told["event"]).partition(": ")[2]

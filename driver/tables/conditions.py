@@ -2,9 +2,9 @@
 
     Condition ── bound to a table ──► model.predicates: what tablets evaluate on encoded pages
 
-A condition is about one column and compares it with constants; `&` joins conditions of any columns, `|` such of one
-column. That is what tablets evaluate themselves; for anything else there is SQL. A comparison with NULL is no
-condition: `is_null` and `is_not_null` ask for it. Rows whose value is NULL satisfy `is_null` only.
+A condition compares one column with constants; `&` joins conditions of any columns, `|` those of one column. Tablets
+evaluate these; other conditions need SQL. A comparison with NULL is not a condition: use `is_null` and `is_not_null`.
+Rows whose value is NULL satisfy `is_null` only.
 """
 
 from __future__ import annotations

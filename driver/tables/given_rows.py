@@ -74,8 +74,8 @@ def given_rows(table: Table, op: Op, source: Rows, chunk_rows: int | None = CHUN
 
 
 def is_row(source: Rows) -> bool:
-    """Is it one row of Python values?"""
-    if type(source) is dict:  # the usual one; asking abstract classes takes a microsecond
+    """True for one row of Python values."""
+    if type(source) is dict:  # the usual case; `isinstance` of abstract classes takes a microsecond
         return True
     return isinstance(source, Mapping | tuple) or (dataclasses.is_dataclass(source) and not isinstance(source, type))
 

@@ -1,7 +1,7 @@
-"""Writes of rows into one table, without SQL: what `TableHandle` and `WriteSession` hand to the store.
+"""Writes of rows into one table, without SQL: for `TableHandle` and `WriteSession`.
 
-Kudu's semantics: a row that is refused (its key is there already, a NULL where none may be, ...) does not keep the
-others from being written, unless all or none are asked for. Each piece of rows is durable when it is written.
+Kudu's semantics: a refused row (an existing key, a NULL in a NOT NULL column, ...) does not prevent the others from
+being written, unless `all_or_none` is set. Each piece of rows is durable when it is written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...model.vectors.vector import Array
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, given_rows
 
 SHOWN_ROWS = 5
-"""How many refused rows a message tells of."""
+"""Limit of refused rows in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of some rows: `applied` changed the table, `ignored` were left out as their op asked (INSERT_IGNORE
-    of a key that is there). Every scan at or above `timestamp` sees them."""
+    """Result of a write: `applied` rows changed the table, `ignored` rows were skipped by an IGNORE op (INSERT_IGNORE
+    of an existing key). Every scan at or above `timestamp` sees the written rows."""
 
     applied: int
     ignored: int
@@ -94,7 +94,7 @@ def key_of_cells(table: Table, cells: Cells) -> dict[str, Any]:
 
 
 def rows_refused(table: str, refused: Sequence[RefusedRow], count: int, applied: int, all_or_none: bool) -> RowsRefused:
-    """The error that tells of refused rows; each of them is in `RowsRefused.refused`."""
+    """The error for refused rows; each of them is in `RowsRefused.refused`."""
     shown = [str(row) for row in refused[:SHOWN_ROWS]]
     shown += [f"... and {len(refused) - SHOWN_ROWS} more"] * (len(refused) > SHOWN_ROWS)
     others = "none was written" if all_or_none else f"{applied} changed the table"

@@ -65,22 +65,22 @@ class ScanToken:
     tablet : str
         The tablet's id.
     partition : str
-        What the tablet holds, for people.
+        Readable partition of the tablet.
     locations : tuple of Replica
-        Where it is served: for an embedded store, this host and the store's directory.
+        Location: for an embedded store, this host and the store's directory.
     columns, condition_columns : tuple of TokenColumn
-        What the scan gives, in order; all that predicates and key range are about.
+        Output columns of the scan, in order; all columns of the predicates and the key range.
     key_range : tuple of Range
         The part of the tablet; empty for all of it.
     predicates : tuple of ColumnPredicate
     snapshot : Timestamp
-        The moment that is read.
+        The snapshot.
     ordered : bool
         The rows ascend by primary key.
     limit : int, optional
-        This part ends after so many rows.
+        Limit of rows of this part.
     estimated_rows, estimated_bytes : int
-        About how much there is to read, before predicates.
+        Approximate amount to read, before predicates.
     """
 
     table_id: str
@@ -187,7 +187,7 @@ class ScanToken:
     def _table(self, store: Store) -> Table:
         found = _by_id(store, self.table_id)
         if found is None:
-            # A cluster's client may not know a new table yet: for a name that it does not know, it asks the masters.
+            # A cluster's client may not have a new table cached: it requests unknown names from the masters.
             with suppress(UnknownTable):
                 store.table(self.table)
             found = _by_id(store, self.table_id)

@@ -1,8 +1,8 @@
-"""What happened to a table's rows between two moments, as Arrow: FOR SYSTEM_TIME BETWEEN (or FROM ... TO) without SQL.
+"""Changes of a table's rows between two timestamps, as Arrow: FOR SYSTEM_TIME BETWEEN (or FROM ... TO) without SQL.
 
     changes = table.changes(since)      (since, until]
     ... work on them, keep changes.until ...
-    changes = table.changes(until)      goes on where the last one ended: nothing twice, nothing left out
+    changes = table.changes(until)      continues there: each change exactly once
 
 The table's columns come first, then `_change` ("insert", "update" or "delete") and `_changed_at` (a hybrid timestamp).
 An insert or update shows the row after it, a delete the row before it. All changes of a key come one after the other in
@@ -56,10 +56,10 @@ def changes_of(
     net: bool = False,
     batch_rows: int | None = None,
 ) -> Changes:
-    """Every change, or (`net`) what all of them come to, one row for each key whose state differs.
+    """Returns every change, or (`net`) the net changes, one row for each key whose state differs.
 
-    Predicates are about the values shown. Raises `DataError` where `since` comes after `until`, `HistoryGone` where the
-    store has given up the past from `since` on.
+    Predicates apply to the values shown. Raises `DataError` if `since` is after `until`, `HistoryGone` if the history
+    from `since` on has been removed.
     """
     if since > until:
         raise DataError(f"{format_timestamp(since)} comes after {format_timestamp(until)}")

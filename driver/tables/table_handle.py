@@ -6,7 +6,7 @@
                                       ├── scan_tokens                           `tables.scan_tokens`
                                       └── changes                               `tables.table_changes`
 
-All of it asks the store for what its seam offers (`model.store.Store`), past parser and planner.
+All of it calls the store's protocol (`model.store.Store`), without parser and planner.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TableHandle:
         self._connection = connection
         self._table = table
         self._known: list[str] | None = None
-        """The projection that was asked for last: it is checked already."""
+        """The last projection that was checked."""
         stay_with_process(self)
 
     def __repr__(self) -> str:
@@ -81,17 +81,17 @@ class TableHandle:
 
     @property
     def tablets(self) -> Sequence[TabletDescription]:
-        """The tablets as they are now: what each holds, how much, and where it is served."""
+        """The current tablets: partition, size, and location of each."""
         return self._connection.store.describe_tablets(self._table)
 
     @property
     def partitions(self) -> list[str]:
-        """What each tablet holds, for people: `HASH (k) bucket 0 of 4`."""
+        """Readable partition of each tablet: `HASH (k) bucket 0 of 4`."""
         return [tablet.partition for tablet in self.tablets]
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are now, as the store counts them while they are written."""
+        """Current number of rows, from the store's counters."""
         return self.statistics.row_count
 
     @property
@@ -214,7 +214,7 @@ class TableHandle:
         ordered: bool = False,
         batch_rows: int | None = None,
     ) -> Scan:
-        """Read rows at one moment.
+        """Read rows at one snapshot.
 
         Parameters
         ----------
@@ -223,20 +223,20 @@ class TableHandle:
         predicates : condition, tuple, or list of these, optional
             All must hold: `col("x") >= 3`, `("x", ">=", 3)`.
         as_of : datetime, str or int, optional
-            The moment, as FOR SYSTEM_TIME AS OF takes it (int: hybrid time, exact); now by default.
+            The timestamp, as in FOR SYSTEM_TIME AS OF (int: hybrid time, exact); now by default.
         limit : int, optional
-            At most so many rows.
+            Limit of rows.
         ordered : bool
             Rows ascend by primary key.
         batch_rows : int, optional
-            At most so many rows in a batch.
+            Limit of rows in a batch.
 
         Raises
         ------
         UnknownColumn, TypeMismatch, InterfaceError
-            The scan cannot be.
+            The scan is invalid.
         HistoryGone, DataError
-            The store does not keep the past for so long; the moment lies in the future.
+            The history was removed; the timestamp is in the future.
         """
         names, found = self._projection(columns), self._predicates(predicates)
         return scan_of(
@@ -286,10 +286,10 @@ class TableHandle:
         net: bool = False,
         batch_rows: int | None = None,
     ) -> Changes:
-        """What happened to the rows after `since` and up to `until` (now by default), as `tables.table_changes` says.
+        """Returns the changes of rows after `since` and up to `until` (now by default); see `tables.table_changes`.
 
-        With `net`, what it comes to: one row for each key whose state differs. `Changes.until` is the `since` that goes
-        on from there. `columns` are by default all, the hidden one of a key that is not unique included.
+        With `net`, one row for each key whose state differs. `Changes.until` is the `since` of the next call. `columns`
+        are by default all, the hidden one of a key that is not unique included.
         """
         names = list(self._table.schema.by_name) if columns is None else self._projection(columns)
         return changes_of(
@@ -304,7 +304,7 @@ class TableHandle:
         )
 
     def count(self, predicates: Predicates = None, as_of: Moment | None = None) -> int:
-        """How many rows satisfy the predicates."""
+        """Number of rows that satisfy the predicates."""
         with self.scan(list(self.key[:1]), predicates, as_of) as scan:
             return scan.count()
 

@@ -127,11 +127,11 @@ class Scan:
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The rows for whoever speaks Arrow's C stream interface: pandas, Polars, DuckDB, DataFusion, pyarrow."""
+        """The rows by Arrow's C stream interface, for pandas, Polars, DuckDB, DataFusion, pyarrow."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def count(self) -> int:
-        """How many rows there are; reads what the predicates need, no other column."""
+        """Number of rows; reads only the columns of the predicates."""
         rows = 0
         for token in self._held():
             bare = replace(token, spec=replace(token.spec, columns=(), ordered=False))
@@ -142,7 +142,7 @@ class Scan:
         return rows
 
     def close(self) -> None:
-        """Let go of what is pinned. May be repeated."""
+        """Release the pinned snapshot. May be repeated."""
         self._tokens = None
 
     def __enter__(self) -> Scan:
@@ -186,11 +186,10 @@ def scan_of(
     ordered: bool = False,
     batch_rows: int | None = None,
 ) -> Scan:
-    """A scan of some columns, which come out under `names` (their own where that is None); of one tablet, where it is
-    named.
+    """Returns a scan of some columns, named `names` (by default their own names); of one tablet if it is given.
 
-    Raises `InterfaceError` where a number cannot be, `UnknownColumn`, `HistoryGone` where the past at `snapshot` is
-    given up, `TabletGone`.
+    Raises `InterfaceError` for an invalid number, `UnknownColumn`, `HistoryGone` if the history at `snapshot` was
+    removed, and `TabletGone`.
     """
     check_counts(limit=limit, batch_rows=batch_rows)
     shown = [table.schema.column(name) for name in columns]

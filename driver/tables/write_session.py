@@ -62,9 +62,9 @@ _ROW_BYTES, _CELL_BYTES = 32, 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingError:
-    """A row that a session could not write: what was asked for, and why it was not done.
+    """A row that a session could not write: the operation and its error.
 
-    `possibly_written` says that the write failed as a whole, perhaps when the row was written already.
+    `possibly_written`: the write failed as a whole, perhaps after the row was written.
     """
 
     table: str
@@ -75,7 +75,7 @@ class PendingError:
 
 
 class PendingErrors(NamedTuple):
-    """The errors since they were asked for last, the oldest first; `overflowed`: there were more than were kept."""
+    """Errors since the last call, oldest first; `overflowed`: there were more than were kept."""
 
     errors: tuple[PendingError, ...]
     overflowed: bool
@@ -110,15 +110,15 @@ class WriteSession:
         self._interval = flush_interval
         self._errors = _ErrorCollector(max_errors)
         self._changed = threading.Condition()
-        """Guards what follows, and tells of its changes."""
+        """Guards the fields below, and signals their changes."""
         self._active = _Buffer()
         self._is_writing = False
         self._applied = 0
         """Rows that were taken so far."""
         self._written = 0
-        """Of these, the first so many have been written, or have become errors."""
+        """Number of the first rows that have been written, or have become errors."""
         self._wanted = 0
-        """The first so many are to be written now."""
+        """Number of the first rows that are to be written now."""
         self._closed = False
         self._thread: threading.Thread | None = None
         stay_with_process(self)
@@ -216,15 +216,15 @@ class WriteSession:
 
     @property
     def has_pending(self) -> bool:
-        """Are there rows that have not been written yet?"""
+        """True if there are rows that have not been written yet."""
         with self._changed:
             return self._written < self._applied
 
     def flush(self) -> None:
         """Write all rows that were applied before the call, and wait until they are durable.
 
-        Raises `RowsRefused` while there are pending errors, or the error itself where rows failed for another reason
-        than a rule of their table (`DiskError`, `UnknownTable`); `pending_errors` tells them one by one.
+        Raises `RowsRefused` while there are pending errors, or the error itself if rows failed for another reason than
+        a rule of their table (`DiskError`, `UnknownTable`); `pending_errors` returns them one by one.
         """
         self._check_open()
         self._drain()
