@@ -1,4 +1,4 @@
-"""The column file: all values of one column of one DiskRowSet. This page is the format; writer and reader obey it.
+"""The column file: all values of one column of one DiskRowSet. This docstring defines the format for writer and reader.
 
 All integers are little-endian.
 
@@ -13,9 +13,9 @@ All integers are little-endian.
     size - 8      4      CRC32 of the footer and of n
     size - 4      4      magic "NYCF"
 
-The head and the tail never change, so that every version can tell an unknown version from a damaged file. A page
-carries no checksum of its own: its CRC32 stands in the footer's page index, so that a page which is whole but in the
-wrong place, or of another file, is found out too. Every byte of a file is under one of the checksums.
+The head and the tail never change, so that every version can distinguish an unknown version from a damaged file. A page
+carries no checksum of its own: its CRC32 is in the footer's page index, so that an undamaged page at the wrong offset,
+or of another file, is detected too. The checksums cover every byte of a file.
 
 **Footer**
 
@@ -140,7 +140,7 @@ class Footer:
     file: str = ""
 
     def page_length(self, number: int) -> int:
-        """How many rows a page holds."""
+        """Number of rows of a page."""
         return min(self.page_rows, self.rows - number * self.page_rows)
 
 

@@ -95,7 +95,7 @@ class ColumnReader:
 
     @property
     def pages_per_group(self) -> int:
-        """How many pages a row group of 131,072 rows takes."""
+        """Number of pages of a row group of 131,072 rows."""
         return ROW_GROUP_ROWS // self.footer.page_rows
 
     def page_range(self, start: int, stop: int) -> tuple[int, int]:
@@ -163,7 +163,7 @@ class ColumnReader:
         return True
 
     def close(self) -> None:
-        """Give up the pages in the cache and the open file."""
+        """Release the pages in the cache and close the file."""
         self._cache.forget(self._owner)
         self._handles.forget(self.path)
 
@@ -238,7 +238,7 @@ class ColumnReader:
 
 
 CellSource: TypeAlias = tuple[int, ColumnReader | None, Any]
-"""Where a column's values of one row come from: its id, its file, or the value that all rows have."""
+"""Source of a column's values of one row: its id, its file, or the constant value of all rows."""
 
 
 def row_cells(
@@ -275,7 +275,7 @@ def row_cells(
 
 
 def _texts_of(page: Vector) -> tuple[memoryview, memoryview] | tuple[()]:
-    """Where the values of a page lie, if they are strings and none is NULL: `TextCells.strings`."""
+    """Offsets and bytes of the values of a page, if they are strings and none is NULL: `TextCells.strings`."""
     return (page.cells.strings or ()) if isinstance(page, Text) else ()
 
 

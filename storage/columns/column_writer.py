@@ -45,8 +45,8 @@ from .encodings import (
 from .sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
 
 HASHED_ROWS = ROW_GROUP_ROWS
-"""Texts of so many rows are hashed at once, though pages of long ones have few: in each of some twenty steps numpy lets
-go of the interpreter, and beside busy statements it gets it back late."""
+"""Rows whose texts are hashed at once, although pages of long texts have fewer rows: numpy releases the interpreter
+lock in each of some twenty steps, and reacquires it late if other statements are busy."""
 
 
 def write_column(
@@ -67,7 +67,7 @@ def write_column(
     is_key : bool
         Key columns also keep the sparse index of the rowset.
     page_rows : int, optional
-        A power of two, at most 131,072; by default what `column.block_size` asks for, or the writer chooses.
+        A power of two, at most 131,072; by default that of `column.block_size`, or chosen by the writer.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def write_column(
 
 
 def encoded_bytes(column: ColumnSchema, values: pa.Array) -> int:
-    """How many bytes a file of these values would take; writes nothing."""
+    """Size in bytes that a file of these values would have; writes nothing."""
     scale = _Scale()
     writer = _ColumnWriter(scale, column, len(values))
     writer.write(values, None)
@@ -118,7 +118,7 @@ def _firsts(column: ColumnSchema, values: pa.Array) -> list[Any]:
 
 
 class _ColumnWriter:
-    """Appends pages to a file and remembers what the footer tells of them."""
+    """Appends pages to a file and collects the contents of the footer."""
 
     def __init__(self, file: WritableFile, column: ColumnSchema, rows: int, identity: str = ""):
         self._file = file

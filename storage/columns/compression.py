@@ -77,7 +77,7 @@ def decompress(stored: bytes, raw: int, number: int) -> pa.Buffer:
 
 def _packed(page: bytes, number: int) -> bytes:
     if number in _ARROW:
-        # A Buffer would tell memoryview its size before it was shrunk.
+        # A memoryview of a Buffer would have its size from before it was shrunk.
         return bytes(_ARROW[number].compress(page, asbytes=True))
     return zlib.compress(page, wbits=_GZIP_FORMAT) if number == GZIP else bz2.compress(page)
 

@@ -69,8 +69,9 @@ MUCH_SMALLER = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How pages are stored. `compression` is never AUTO; a compressed page must be below `limit` times the plain one.
-    `share` False keeps the texts of PREFIX pages whole; `bits` True lays down the codes of DICT pages as planes."""
+    """Storage of pages. `compression` is never AUTO; a compressed page must be smaller than `limit` times the plain
+    one. `share` False keeps the texts of PREFIX pages whole; `bits` True stores the codes of DICT pages as bit
+    planes."""
 
     encoding: Encoding
     compression: Compression
@@ -166,7 +167,8 @@ def _integer_encoding(column: ColumnSchema, values: Array, validity: Array | Non
 
 
 def _unpacked_anyway(pages: list[EncodedPage], size: int) -> bool:
-    """Are these codes of one byte whose pages would be compressed to `size` bytes in all? Then bits cost no more."""
+    """True for codes of one byte whose pages would be compressed to `size` bytes in total. Then bits have no extra
+    cost."""
     return all(page.width == 1 for page in pages) and size < sum(len(page.body) for page in pages)
 
 
@@ -180,7 +182,7 @@ def _size(bodies: Iterable[bytes], choice: Choice) -> int:
 
 
 def _sample(rows: int, page_rows: int) -> list[int]:
-    """Where the pages of the sample start."""
+    """First rows of the sample's pages."""
     pages = -(-rows // page_rows)
     picked = np.unique(np.linspace(0, max(pages - 1, 0), SAMPLE_PAGES).astype(np.int64))
     return [int(page) * page_rows for page in picked]
@@ -218,6 +220,7 @@ def dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, p
 
 
 def _has_repeats(values: pa.Array) -> bool:
-    """Do values come again, as far as a glance tells? Rows anywhere, not every n-th: runs would not show in these."""
+    """True if a small sample has repeated values. The sampled rows are random, not every n-th: the latter would miss
+    runs."""
     rows = np.unique(np.random.default_rng(0).integers(len(values), size=GLANCE_ROWS))
     return bool(pc.count_distinct(values.take(pa.array(rows))).as_py() <= (1 - GLANCE_REPEATS) * len(rows))

@@ -1,4 +1,4 @@
-"""How numbers and texts lie in a page where they do not simply stand one after the other. `column_file` draws them.
+"""Layouts of numbers and texts in a page other than plain sequences. `column_file` draws them.
 
     bits     one plane per bit that occurs     decodes at about 1 to 2 ns per value and byte (measured)
     runs     one code per run, and lengths     0.1 ns per row in long runs, 5 ns where each run has three rows
@@ -77,7 +77,7 @@ def _merged(planes: Array, size: int) -> Array:
 
 
 def run_starts(codes: Array) -> Array:
-    """Where runs of equal codes begin: ndarray of intp, ascending, the first is 0 (none of no codes).
+    """Starts of runs of equal codes: ndarray of intp, ascending, the first is 0 (none of no codes).
 
     Runs also end at every multiple of 65,536 rows, so that their lengths fit.
     """
@@ -113,14 +113,14 @@ def unpack_runs(page: pa.Buffer, start: int, rows: int, dtype: np.dtype[Any]) ->
 
 
 def offsets_of(lengths: Array) -> Array:
-    """Where texts begin that lie back to back, and behind the last its end: ndarray of int32, shape (rows + 1,)."""
+    """Offsets of texts that are stored back to back, with the end of the last: ndarray of int32, shape (rows + 1,)."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, dtype=np.int32, out=offsets[1:])
     return offsets
 
 
 def shared_lengths(data: Array, offsets: Array) -> Array:
-    """How many leading bytes each text shares with the restart row above it, at most 255: ndarray of uint8.
+    """Number of leading bytes that each text shares with the restart row above it, at most 255: ndarray of uint8.
 
     0 for restart rows. One pass per byte position, over the rows that still agree.
     """

@@ -1,4 +1,4 @@
-"""What the planner learns of a column while it is written: bounds, NULLs, and about how many distinct values.
+"""Column statistics collected during writes for the planner: bounds, NULLs, and approximate number of distinct values.
 
 Distinct values are counted by their 64-bit hashes: exactly (the set of hashes) up to `EXACT_LIMIT`, then by a
 HyperLogLog of 4,096 registers (standard error 1.6 %), estimated by Ertl's formula ("New cardinality estimation
@@ -23,7 +23,7 @@ from ...model.vectors.vector import Array, decimal_limbs
 EXACT_LIMIT = 512
 """Hashes kept as a set: 4 KiB, what the registers take too."""
 SORTED_HASHES = 4_096
-"""So many are added to the set at a time: most columns outgrow it at once, and sorting is what costs."""
+"""Number of hashes added to the set at a time: most columns outgrow the set at once, and sorting dominates the cost."""
 _BITS = 12
 _REGISTERS = 1 << _BITS
 _REST = 64 - _BITS
@@ -69,7 +69,7 @@ class ColumnSketch:
         return min(_estimate(self.registers), float(self.row_count - self.null_count))
 
     def to_statistics(self) -> ColumnStatistics:
-        """What the planner is told."""
+        """The sketch as statistics for the planner."""
         return ColumnStatistics(self.low, self.high, self.null_count, self.distinct_count())
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class SketchBuilder:
         if self._marks is None:
             self._marks = np.zeros(_REGISTERS * _SLOTS, np.bool_)
         rest = (hashes & np.uint64((1 << _REST) - 1)).astype(np.float64)
-        # Below 2**53 the conversion is exact, so the exponent tells the position of the highest bit.
+        # Below 2**53 the conversion is exact, so the exponent is the position of the highest bit.
         highest = np.maximum((rest.view(np.int64) >> 52) - 1022, 0)
         self._marks[((hashes >> np.uint64(_REST)).astype(np.int64) << 6) + (_REST + 1 - highest)] = True
 

@@ -20,13 +20,11 @@ _Converter: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class GrownVector:
-    """Values of one type. One thread at a time puts more behind them; vectors that it gave before stay as they are.
-    Whoever uses it knows how many values there are: where putting is broken off (by Ctrl-C, say), there are as many as
-    before.
+    """Append-only vector of values of one type. One thread at a time appends; vectors returned earlier are unchanged.
+    The caller keeps the number of values: if an append is interrupted (by Ctrl-C, for example), it is unchanged.
 
-    A scan beside writers finds a handful of new values in each rowset. Those of a fixed width are put behind the others
-    in place; to make an Arrow array of them, to cast it and to copy all that was there before took several times as
-    long.
+    A scan concurrent with writers finds a few new values in each rowset. Values of a fixed width are appended in place;
+    making an Arrow array of them, casting it and copying all earlier values took several times as long.
     """
 
     def __init__(self, type_: DataType):
@@ -60,7 +58,7 @@ class GrownVector:
         self._values[start:stop], self._is_valid[start:stop] = found, present
 
     def first(self, count: int) -> Vector:
-        """The first so many values."""
+        """The first `count` values."""
         if self._others is not None:
             return self._others if len(self._others) == count else self._others.slice(0, count)
         return Flat(self.type, self._values[:count], None if self._is_valid is None else self._is_valid[:count])
@@ -78,7 +76,7 @@ class GrownVector:
 
 
 def _converter(type_: DataType) -> _Converter | None:
-    """What makes physical values of those that storage keeps; None where they have no fixed width."""
+    """Converter from stored values to physical values; None if they have no fixed width."""
     if type_.kind in (Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, *INTEGER_WIDTHS):
         return lambda values: values
     if type_.kind is Kind.DATE:

@@ -87,7 +87,7 @@ from .deltas import DeltaColumn, DeltaKind, Deltas, joined
 
 @dataclass(frozen=True, slots=True)
 class DeltaStatistics:
-    """What a delta file says of itself in its footer, without reading its blocks."""
+    """Footer statistics of a delta file, readable without its blocks."""
 
     count: int
     oldest: int
@@ -95,7 +95,7 @@ class DeltaStatistics:
     deletes: int
     reinserts: int
     updates: dict[int, int]
-    """How many values each column is given, by column id."""
+    """Number of values of each column, by column id."""
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def write_delta_file(fs: FileSystem, path: str, schema: Schema, deltas: Deltas) 
         finally:
             file.close()
     except BaseException:
-        # The error at hand tells more than a second one from cleaning up after it.
+        # The current error is more useful than a second one from cleanup.
         with contextlib.suppress(OperationalError):
             fs.remove(path)
         raise
@@ -255,7 +255,7 @@ class DeltaFile:
         return np.unique(np.concatenate(parts))
 
     def close(self) -> None:
-        """Give up cached blocks and the open file."""
+        """Release cached blocks and close the file."""
         self._cache.forget(self._owner)
         self._handles.forget(self.path)
 

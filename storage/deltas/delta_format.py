@@ -31,11 +31,11 @@ BLOCK_DELTAS = 65_536
 _NUMBERS = struct.Struct("<QQB")
 _COUNT = struct.Struct("<I")
 _SAMPLE = 256
-"""So many numbers are asked first whether they have a common unit."""
+"""Size of a sample of numbers that is first tested for a common unit."""
 
 
 class Part(NamedTuple):
-    """Where a part of a block lies: its record in the footer."""
+    """Location of a part of a block: its record in the footer."""
 
     offset: int
     stored: int
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockRecord:
-    """What the footer says of a block. `columns` has the number of values and the part of each column, by id."""
+    """Footer record of a block. `columns` has the number of values and the part of each column, by id."""
 
     first_row: int
     last_row: int
@@ -117,7 +117,7 @@ def _block_record(
 
 
 def column_types(schema: Schema, deltas: Deltas) -> dict[int, DataType]:
-    """The types of the columns that deltas give values; those that the schema has no more tell theirs by Arrow's."""
+    """The types of the columns that deltas give values; types of dropped columns are derived from Arrow's."""
     known = {
         column.id: DataType(column.type.kind, column.type.precision, column.type.scale) for column in schema.columns
     }
@@ -280,7 +280,7 @@ def _encode_numbers(numbers: Array, base: int | None = None) -> bytes:
 
 
 def _unit(codes: Array) -> int:
-    """What all codes are multiples of; hybrid timestamps of writes far apart are of 4,096."""
+    """Greatest common divisor of all codes; hybrid timestamps of distant writes are multiples of 4,096."""
     if np.gcd.reduce(codes[:_SAMPLE]) == 1:
         return 1
     return int(np.gcd.reduce(codes)) or 1
@@ -323,7 +323,7 @@ class _Reader:
 
 
 def delta_counts(deltas: Deltas) -> tuple[int, int]:
-    """How many DELETEs and REINSERTs there are."""
+    """Numbers of DELETEs and REINSERTs."""
     return (
         int(np.count_nonzero(deltas.kinds == DeltaKind.DELETE)),
         int(np.count_nonzero(deltas.kinds == DeltaKind.REINSERT)),

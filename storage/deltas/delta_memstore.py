@@ -3,12 +3,12 @@ MemRowSet since its birth (its mutation lists, Kudu paper section 4.2).
 
     runs     [400,000 deltas][60,000][9,000]     sorted by row and timestamp, one behind the other in time
     tail     [700]                               the last run, while it is of few single deltas: columns made as needed
-    pending  (row, kind, values, timestamp) or a run of a batch, as they came
+    pending  (row, kind, values, timestamp) or a run of a batch, unsorted
 
-A writer only appends to `pending`. The next reader turns it into a run and joins that with the runs before it as long
-as these are not clearly larger, so that there are few runs, each delta is copied a few times however often somebody
-reads in between, and nobody pays for a snapshot of a store at rest. Single deltas first join the tail, which costs a
-reader only the columns that it asks for. Nothing is dropped: history stays readable.
+A writer only appends to `pending`. The next reader turns it into a run and joins that with the runs before it while
+these are not clearly larger. So there are few runs, each delta is copied a few times for any number of reads, and a
+snapshot of an unchanged store is free. Single deltas first join the tail, which costs a reader only the columns that it
+uses. Nothing is dropped: history stays readable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .deltas import DeltaKind, Deltas, merge
 from .single_deltas import DeltaTail, delta_bytes, with_all_columns
 
 GROWTH = 3
-"""A run is joined with the one before it unless that is so many times larger."""
+"""A run is joined with the previous one unless that is larger by this factor."""
 TAIL_ROWS = 1024
 """The tail becomes a run like the others when it would have more deltas."""
 
@@ -42,7 +42,7 @@ class DeltaMemStore:
     def __init__(self, schema: Schema):
         self.schema = schema
         self.count = 0
-        """How many deltas, aborted ones included."""
+        """Number of deltas, aborted ones included."""
         self.nbytes = 0
         """About the memory taken."""
         self.first_index = 0
@@ -59,13 +59,13 @@ class DeltaMemStore:
         self._pending: list[RowDelta | Deltas] = []
         self._runs: tuple[Deltas, ...] = ()
         self._tail = DeltaTail(self._types)
-        """What the last run is made of, while that is the tail; else empty."""
+        """Source of the last run, while that is the tail; else empty."""
         self._single: dict[int, list[RowDelta]] = {}
         """The deltas by row that are in no run yet, as long as `_is_sparse`."""
         self._folds: dict[int, tuple[Folded, ...]] = {}
-        """What a row's deltas in `_single` leave behind, of rows that have many; the newest fold first."""
+        """Folded deltas of rows with many deltas in `_single`; the newest fold first."""
         self._joins = 0
-        """How often new runs have taken the place of what was pending."""
+        """Number of times that new runs have replaced pending deltas."""
         self._is_sparse = True
         """All that is in no run yet is in `_single`."""
         self._snapshot_version = 0
@@ -103,8 +103,8 @@ class DeltaMemStore:
             self._note_first(index)
 
     def append_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
-        """`append` for one delta, in a few microseconds; `values` are Python values as `pa.array` takes them, by
-        column id. The mapping is taken over: nobody changes it any more."""
+        """`append` for one delta, in a few microseconds; `values` are Python values as `pa.array` takes them, by column
+        id. The store keeps the mapping, which the caller must not change later."""
         delta = (row, kind, values, timestamp)
         size = delta_bytes(delta)
         with self._mutex:
@@ -152,10 +152,10 @@ class DeltaMemStore:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[Deltas, ...]:
-        """The deltas as they are now, as runs for `deltas.resolve`; later ones do not show in it.
+        """The current deltas, as runs for `deltas.resolve`; later ones are not visible in it.
 
-        The runs are in order of time: no timestamp of a run is below one of the run before it. As long as nothing
-        changes, the answer is the same tuple, and runs that stay are the same objects in later answers.
+        The runs are in order of time: no timestamp of a run is below one of the run before it. While nothing changes,
+        the result is the same tuple; unchanged runs are the same objects in later results.
         """
         if self._snapshot_version == self.version:
             return self._runs
@@ -164,7 +164,7 @@ class DeltaMemStore:
             return self._runs
 
     def look_up(self, row: int, timestamp: int, columns: Sequence[int], found: dict[int, Any]) -> DeltaKind | None:
-        """What is here about one row at a time whose writes are decided, in a few microseconds: `look_up_run`."""
+        """Looks up one row at a timestamp whose writes are decided, in a few microseconds: `look_up_run`."""
         if not self.count:
             return None
         # Without the mutex, which many look-ups at once would hand to each other: what is read belongs together unless
@@ -230,7 +230,8 @@ class DeltaMemStore:
         return runs, DeltaTail(self._types)
 
     def _publish(self, runs: Sequence[Deltas], tail: DeltaTail, size: int) -> None:
-        """Put new runs of so many bytes in place; pending is only what came since they were begun. Needs both locks."""
+        """Publish new runs of `size` bytes; pending then has only the deltas added since the runs were begun. Needs
+        both locks."""
         # In this order: a look-up takes what it reads for one state where it is sparse and `_joins` stays as it was.
         self._is_sparse = False
         self._joins += 1

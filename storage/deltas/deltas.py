@@ -1,18 +1,18 @@
-"""Deltas: changes to rows that are stored already, as columns. MemRowSets, DeltaMemStores and DeltaFiles all hold them.
+"""Deltas: changes of stored rows, as columns. MemRowSets, DeltaMemStores and DeltaFiles all hold them.
 
     row         0    0    2    7         ascending
-    timestamp   t1   t4   t2   t3        ascending within a row; (row, timestamp) is there once
+    timestamp   t1   t4   t2   t3        ascending within a row; (row, timestamp) is unique
     kind        U    D    U    U         UPDATE, DELETE, REINSERT
     column 3    "x"  -    -    "y"       sparse: only the deltas that set the column
     column 4    -    -    NULL 5.0
 
-As REDO a delta is what the write of this timestamp did; as UNDO it is what takes the row back to before that write
-(tablet design document: an insertion's UNDO is DELETE, a deletion's is REINSERT with the values from before, an
-update's is UPDATE with the old values). A row of a DiskRowSet has UNDO deltas up to some moment and REDO deltas
-behind it, column by column; for any time at most one of both has something to say about a cell.
+A REDO delta is the change of the write at this timestamp; an UNDO delta restores the row from before that write (tablet
+design document: an insertion's UNDO is DELETE, a deletion's is REINSERT with the previous values, an update's is UPDATE
+with the old values). A row of a DiskRowSet has UNDO deltas up to some timestamp and REDO deltas after it, column by
+column; at any timestamp at most one of both affects a cell.
 
-What a batch does to one key is one delta: a batch has one timestamp, so nobody can see the steps in between.
-A DELETE and an INSERT of one key in one batch are one UPDATE of all other columns.
+A batch makes one delta per key: it has one timestamp, so steps in between are never visible. A DELETE and an INSERT of
+one key in one batch are one UPDATE of all other columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...model.vectors.vector import Array
 
 
 class DeltaKind(enum.IntEnum):
-    """What a delta does to its row."""
+    """Kind of change of a row."""
 
     UPDATE = 1
     DELETE = 2
@@ -209,14 +209,14 @@ class ColumnPatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Patches:
-    """What makes base data the state at a time.
+    """Differences between base data and the state at a timestamp.
 
     Parameters
     ----------
     hidden : ndarray of int64
-        The rows that do not exist then, ascending.
+        Rows that do not exist at the timestamp, ascending.
     columns : mapping of int to ColumnPatch
-        The cells that have other values then, by column id; rows that are hidden may have some too.
+        Cells with other values at the timestamp, by column id; hidden rows may have some too.
     """
 
     hidden: Array
@@ -224,7 +224,7 @@ class Patches:
 
     @property
     def is_empty(self) -> bool:
-        """Is the base data as it is the state?"""
+        """True if the base data equals the state."""
         return not len(self.hidden) and not self.columns
 
 
@@ -288,7 +288,7 @@ def _picked(rows: Array, values: pa.Array, chosen: Array) -> ColumnPatch:
 
 
 def _firsts(rows: Array) -> Array:
-    """Where a run of equal numbers starts: ndarray of bool."""
+    """Starts of runs of equal numbers: ndarray of bool."""
     found = np.ones(len(rows), np.bool_)
     np.not_equal(rows[1:], rows[:-1], out=found[1:])
     return found
@@ -328,8 +328,8 @@ def insertions(timestamps: Array) -> Deltas:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inverted:
-    """What `invert` gives: the columns after all changes, the UNDO deltas that lead back, and the DELETEs without a
-    later REINSERT, which no base data can express: they stay REDO deltas."""
+    """Result of `invert`: the columns after all changes, the UNDO deltas that restore the old state, and the DELETEs
+    without a later REINSERT, which base data cannot express: they stay REDO deltas."""
 
     columns: dict[int, pa.Array]
     undo: Deltas
@@ -347,7 +347,7 @@ def invert(
     Parameters
     ----------
     columns : sequence of ColumnSchema
-        The columns to bring forward; deltas of others are passed over.
+        The columns to rewrite; deltas of others are ignored.
     initial : mapping of int to pa.Array or pa.ChunkedArray
         Their values before the deltas, by column id.
     redo : Deltas

@@ -1,17 +1,17 @@
-"""The state of a rowset at a time, column by column: what its base data needs as patches.
+"""The state of a rowset at a timestamp, column by column, as patches of its base data.
 
     base data   a  b  c  d  e  f
-    layer 1        B     -           a REDO file: the last word of each row in it
+    layer 1        B     -           a REDO file: the last values of each row in it
     layer 2        b  C              a run of a DeltaMemStore
     ───────────────────────────
     patches        b  C  (d hidden)
 
-A *layer* is what a run of deltas leaves behind: of each row the last value per column, and whether it exists. Layers
-follow each other in time, so the newer wins; that is much less work than sorting all deltas, a row with 100,000
-updates is one row of its layer, and layers are kept as long as their deltas are. `RowSetPatches` lays them over each
-other, only for the columns that somebody asks for, and is itself kept until the next write.
+A *layer* is the result of a run of deltas: for each row the last value per column, and whether it exists. Layers follow
+each other in time, so the newer wins; that is much less work than sorting all deltas, a row with 100,000 updates is one
+row of its layer, and layers are kept as long as their deltas are. `RowSetPatches` overlays them, only for the columns
+that are read, and is itself cached until the next write.
 
-For times before the base data the UNDO deltas lead back (`Past`).
+Timestamps before the base data use UNDO deltas (`Past`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve
 from .single_deltas import TailRun, lasts
 
 SLICE_ROWS = 1 << 20
-"""UNDO deltas are resolved for so many rows at a time: there may be one for each row of the rowset."""
+"""Number of rows whose UNDO deltas are resolved at a time: there may be one for each row of the rowset."""
 
 _NO_ROWS = np.empty(0, np.int64)
 
@@ -50,20 +50,20 @@ def as_vector(patch: ColumnPatch | None, type_: DataType) -> VectorPatch | None:
 
 
 class Layer:
-    """The last word of a run of deltas on each row and column. Safe for several threads.
+    """The last change of each row and column in a run of deltas. Safe for several threads.
 
     Parameters
     ----------
     existence : callable
-        Gives the DELETE and REINSERT deltas.
+        Returns the DELETE and REINSERT deltas.
     values : callable
-        Gives the deltas that set a column, by its id.
+        Returns the deltas that set a column, by its id.
     every : callable
-        Gives all deltas, with or without values.
+        Returns all deltas, with or without values.
     may_set : callable
-        Tells whether some of them may set one of some columns, by id, reading as good as nothing.
+        True if some of them may set one of some columns, by id; reads almost nothing.
     tail : TailRun, optional
-        What gives `values`, where that is one.
+        Source of `values`, if it is a tail.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Layer:
 
     @classmethod
     def of(cls, source: Deltas | DeltaFile, rows: int) -> Layer:
-        """Of deltas in memory or in a file, of a rowset of so many rows."""
+        """Makes the layer of deltas in memory or in a file, of a rowset of `rows` rows."""
         if isinstance(source, TailRun):
             return cls(lambda: source, lambda _: source, lambda: source, lambda _: True, source)
         if isinstance(source, Deltas):
@@ -169,7 +169,7 @@ class Layer:
 
 
 class Past:
-    """What the UNDO deltas say of a time before the base data; see `Layer`."""
+    """The UNDO deltas for a timestamp before the base data; see `Layer`."""
 
     def __init__(self, files: Sequence[DeltaFile], rows: int, inserted: int, timestamp: int):
         self._files = files
@@ -228,10 +228,10 @@ class RowSetPatches:
         self._columns: dict[int, ColumnPatch | None] = {}
         self._vectors: dict[int, VectorPatch | None] = {}
         self._orders: dict[tuple[int, ...], _Order] = {}
-        """How patches of several layers become one, by the identities of their row numbers: the columns that whole rows
-        were written with share them."""
+        """Merge orders of patches of several layers, by the identities of their row numbers: the columns of whole
+        written rows share them."""
         self.kept: dict[Any, Any] = {}
-        """What readers derive from the patches, to have it once for all of their row groups."""
+        """Data that readers derive from the patches, cached for all of their row groups."""
 
     @cached_property
     def hidden(self) -> Array:
@@ -250,7 +250,7 @@ class RowSetPatches:
 
     @property
     def has_past(self) -> bool:
-        """Is the time before some of the base data?"""
+        """True if the timestamp is before some of the base data."""
         return self._past is not None
 
     def touched(self, columns: Collection[int]) -> Array:
@@ -284,7 +284,7 @@ class RowSetPatches:
         return VectorPatch(order.rows, concat([part.values for part in parts]).take(order.places))
 
     def within(self, start: int, stop: int, columns: Collection[int]) -> Patches:
-        """What the rows `start` to `stop` need, which keep their numbers."""
+        """Patches of the rows `start` to `stop`, with unchanged row numbers."""
         hidden = rows_within(self.hidden, start, stop)
         found = {}
         for column in sorted(columns):
@@ -305,8 +305,8 @@ class RowSetPatches:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """How runs of rows (`parts`, each ascending) become one: `rows` are all of them, ascending, and `places` tells
-    where in the runs, one behind the other, the last entry of each stands."""
+    """Merge of runs of rows (`parts`, each ascending): `rows` are all rows, ascending, and `places` are the positions
+    of their last entries in the concatenated runs."""
 
     parts: Sequence[Array]
     rows: Array

@@ -1,11 +1,11 @@
-"""Deltas that come one by one, as a run whose columns are made when somebody asks for one.
+"""Single deltas as a run whose columns are made at their first use.
 
-    as they came    (7, U, ..) (2, U, ..) (7, U, ..) │ (5, U, ..)      grows at the end
-    column 4          1.5         -         2.5      │   3.5           made up to here; goes on from here next time
+    appended        (7, U, ..) (2, U, ..) (7, U, ..) │ (5, U, ..)      grows at the end
+    column 4          1.5         -         2.5      │   3.5           made up to here; continues here next time
     run               2   5   7   7                                    sorted by row, and made of the above
 
-A scan that runs beside writers finds a few new deltas in every rowset each time, mostly of all columns of their rows,
-and asks for a few columns. So of each column only what is new since it was asked for last is converted.
+A scan concurrent with writers finds a few new deltas in every rowset each time, mostly of all columns of their rows,
+and reads a few columns. So of each column only the deltas since its last use are converted.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class DeltaTail:
         self.nbytes = 0
         """About the memory that they take as they came."""
         self.has_existence = False
-        """Is any of them more than an UPDATE?"""
+        """True if any of them is not an UPDATE."""
         self._columns: dict[int, tuple[int, DeltaColumn]] = {}
         """By column, how many deltas were looked at, and what they set, in order of time."""
         self._growing = threading.Lock()
         """Guards `_grown`."""
         self._grown: dict[int, _GrownColumn] = {}
-        """What was asked for as vectors, by column."""
+        """Columns that were used as vectors, by column id."""
         if deltas:
             self.extend(deltas)
 
@@ -81,12 +81,12 @@ class DeltaTail:
         self.nbytes += sum(map(delta_bytes, deltas))
 
     def run(self) -> TailRun:
-        """All of them as they are now."""
+        """All current deltas."""
         return self._run(self._rows, self._timestamps, self._kinds)
 
     def run_until(self, timestamp: int, count: int) -> TailRun:
         """Of the first `count`, those at or below a timestamp."""
-        # Whoever extends the tail meanwhile puts other arrays in the place of these; so many are in all of them.
+        # A thread that extends the tail now replaces these arrays by others; all of them have this many entries.
         timestamps = self._timestamps[:count]
         count = int(timestamps.searchsorted(np.uint64(timestamp), "right"))
         return self._run(self._rows[:count], timestamps[:count], self._kinds[:count])
@@ -96,7 +96,7 @@ class DeltaTail:
         return TailRun(rows[order], timestamps[order], kinds[order], _TailColumns(self, order), tail=self, order=order)
 
     def column(self, column: int, count: int) -> DeltaColumn:
-        """What the first `count` deltas set, in order of time."""
+        """The values that the first `count` deltas set, in order of time."""
         seen, made = self._columns.get(column, (0, None))
         if made is None or seen < count:
             new = self._given(seen, count)
@@ -111,13 +111,13 @@ class DeltaTail:
                 places, values = np.concatenate([made.places, places]), pa.concat_arrays([made.values, values])
             made = DeltaColumn(places, values)
             self._columns[column] = (count, made)
-        elif seen > count:  # somebody has a later run
+        elif seen > count:  # another reader has a later run
             end = int(made.places.searchsorted(count))
             made = DeltaColumn(made.places[:end], made.values.slice(0, end))
         return made
 
     def _given(self, start: int, stop: int) -> list[Mapping[int, Any]]:
-        """What some of the deltas set, by column."""
+        """Values that some of the deltas set, by column."""
         return [values for _, _, values, _ in self.deltas[start:stop]]
 
     def vector(self, column: int, type_: DataType, count: int) -> tuple[Array | None, Vector]:
@@ -133,18 +133,18 @@ class DeltaTail:
 
 
 class _GrownColumn:
-    """What the first deltas of a tail set one column to."""
+    """Values of one column in the first deltas of a tail."""
 
     def __init__(self, type_: DataType):
         self._counts = (0, 0)
-        """How many deltas were looked at, and how many of them set the column. Changed last, when all else is done."""
+        """Number of deltas examined, and of those that set the column. Changed last, after all other fields."""
         self._values = GrownVector(type_)
         self._places: GrownVector | None = None
         """Once some do not set the column: those that do."""
 
     @property
     def seen(self) -> int:
-        """How many deltas were looked at."""
+        """Number of deltas examined."""
         return self._counts[0]
 
     def extend(self, given: Sequence[Mapping[int, Any]], column: int) -> None:
@@ -161,7 +161,7 @@ class _GrownColumn:
         self._counts = (seen + len(given), count + len(values))
 
     def first(self, count: int) -> tuple[Array | None, Vector]:
-        """What the first so many deltas, which were looked at, set: see `DeltaTail.vector`."""
+        """The values set by the first `count` examined deltas: see `DeltaTail.vector`."""
         seen, values = self._counts
         if self._places is None:
             return None, self._values.first(count)
@@ -173,7 +173,7 @@ class _GrownColumn:
 
 @dataclass(frozen=True, eq=False)
 class TailRun(Deltas):
-    """What a tail held at some moment."""
+    """State of a tail at one time."""
 
     tail: DeltaTail = field(kw_only=True)
     order: Array = field(kw_only=True)
@@ -207,7 +207,7 @@ class TailRun(Deltas):
 
 
 class _TailColumns(Mapping[int, DeltaColumn]):
-    """The columns of a run; `order` tells which delta of the tail stands at each of its places."""
+    """The columns of a run; `order` has the delta of the tail at each of its positions."""
 
     def __init__(self, tail: DeltaTail, order: Array):
         self._tail = tail
@@ -224,7 +224,7 @@ class _TailColumns(Mapping[int, DeltaColumn]):
 
     @cached_property
     def _places(self) -> Array:
-        """Where in the run each delta of the tail stands."""
+        """Position in the run of each delta of the tail."""
         places = np.empty_like(self._order)
         places[self._order] = self._everywhere
         return places
@@ -254,7 +254,7 @@ class _TailColumns(Mapping[int, DeltaColumn]):
 
 
 def lasts(rows: Array) -> Array:
-    """Where a run of equal row numbers ends: ndarray of bool."""
+    """Ends of runs of equal row numbers: ndarray of bool."""
     found = np.ones(len(rows), np.bool_)
     np.not_equal(rows[1:], rows[:-1], out=found[:-1])
     return found

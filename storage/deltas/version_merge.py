@@ -1,17 +1,17 @@
-"""How the rows of several rowsets become one run by key: arithmetic over keys and deltas, without files.
+"""Merge of the rows of several rowsets into one run by key: arithmetic over keys and deltas, without files.
 
-A key that was deleted and inserted again stands in several rowsets, each time with the history of another life. The
-version that ended last, or still lives, becomes the base row; the lives before become its UNDO history:
+A key that was deleted and inserted again occurs in several rowsets, each time with the history of one life. The live
+version, or the last deleted one, becomes the base row; earlier lives become its UNDO history:
 
     rowset 1   "row" -> 2    UNDO: before t1 DELETE                            REDO: at t3 DELETE
     rowset 2   "row" -> 3    UNDO: before t4 DELETE
     merged     "row" -> 3    UNDO: before t4 DELETE, before t3 REINSERT 2, before t1 DELETE
 
 At most one version of a key is visible at any time, so the merged history is the union of all, in order of time. A
-REINSERT gives all columns: what earlier deltas say of a later life never shows through.
+REINSERT sets all columns, so deltas of different lives do not mix.
 
-History at or below the ancient history mark is nobody's to read: an UNDO delta at t serves readers below t only. So
-UNDO deltas at or below the mark are left out, and a key that ended there vanishes.
+History at or below the ancient history mark cannot be read: an UNDO delta at t serves readers below t only. So UNDO
+deltas at or below the mark are omitted, and so are keys that were deleted there.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _ALIVE = np.iinfo(np.uint64).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergePlan:
-    """Where the rows of the inputs go. Rows are numbered through all inputs, one behind the other.
+    """Output positions of the input rows. Rows are numbered consecutively through all inputs.
 
     Parameters
     ----------
     sources : ndarray of int64, shape (n_rows,)
         All rows by key, the versions of one key in order of time.
     targets : ndarray of int64, shape (n_rows,)
-        The output row that each of `sources` becomes or becomes history of; ascending, but -1 where it vanishes.
+        The output row that each of `sources` becomes or becomes history of; ascending, but -1 for omitted rows.
     is_base : ndarray of bool, shape (n_rows,)
         Which of `sources` become the base rows 0, 1, 2, ... of the output.
     row_count : int
@@ -105,8 +105,8 @@ def newest_through(timestamps: Array, mark: int) -> int:
 
 
 def combined(runs: Sequence[Deltas]) -> Deltas:
-    """`merge`, where deltas of one row and time, each with other columns, become one: columns that were brought forward
-    by different compactions have their old values in different UNDO files."""
+    """`merge`, with deltas of one row and timestamp, each with other columns, combined: columns rewritten by different
+    compactions have their old values in different UNDO files."""
     deltas = merge(runs)
     rows, timestamps = deltas.rows, deltas.timestamps
     fresh = np.ones(len(deltas), np.bool_)
@@ -130,7 +130,7 @@ def moved(deltas: Deltas, targets: Array) -> Deltas:
 
 def with_insertions(undo: Deltas, start: int, stop: int, inserted: int) -> Deltas:
     """UNDO deltas of the rows `start` to `stop` (exclusive), with those of the insertions that
-    `RowSetMetadata.inserted` tells instead."""
+    `RowSetMetadata.inserted` replaces."""
     about = np.flatnonzero(undo.kinds != DeltaKind.UPDATE)
     rows, firsts = np.unique(undo.rows[about], return_index=True)
     dated = rows[undo.kinds[about[firsts]] == DeltaKind.DELETE]
@@ -139,8 +139,8 @@ def with_insertions(undo: Deltas, start: int, stop: int, inserted: int) -> Delta
 
 
 def without_insertions(undo: Deltas, row_count: int) -> tuple[Deltas, int]:
-    """(UNDO deltas, `RowSetMetadata.inserted`): where all rows were inserted at one time, and that is all there is to
-    tell of their existence, one number says it."""
+    """(UNDO deltas, `RowSetMetadata.inserted`): if all rows were inserted at one timestamp, and the deltas have no
+    other change of existence, this timestamp replaces the deltas of the insertions."""
     about = undo.kinds != DeltaKind.UPDATE
     kinds, times = undo.kinds[about], undo.timestamps[about]
     if len(kinds) != row_count or (kinds != DeltaKind.DELETE).any() or (times != times[:1]).any():

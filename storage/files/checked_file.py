@@ -7,7 +7,7 @@
     16      8      length of the payload, u64
     24      ...    payload, msgpack
 
-A replacement is written beside the file and renamed over it: whoever looks, or starts after a crash, finds the whole
+A replacement is written to a temporary file and renamed over the old one: a reader, also after a crash, finds the whole
 old file or the whole new one.
 """
 

@@ -33,7 +33,7 @@ def tablet_of(path: str) -> str:
 
 
 def identity_of(path: str) -> str:
-    """What the footer of a rowset's file says of its place; "" where it lies in no tablet's folder.
+    """Identity of a rowset's file for its footer; "" if it is not in a tablet's folder.
 
     >>> identity_of("db/tables/t000001/t000001-p0000/rowsets/rowset-00000001.bloom")
     't000001-p0000/rowset-00000001.bloom'

@@ -39,7 +39,7 @@ class ReadableFile(Protocol):
 
 
 class FileSystem(Protocol):
-    """What nyala needs of a file system."""
+    """Operations that nyala needs of a file system."""
 
     def create(self, path: str) -> WritableFile:
         """A new file (an old one of that name is gone)."""

@@ -79,7 +79,7 @@ class MemoryFileSystem:
         return _MemoryReadable(self._file(path))
 
     def exists(self, path: str) -> bool:
-        """Is there a file or directory of this name?"""
+        """True if there is a file or directory of this name."""
         with self._mutex:
             return self._find(path) is not None
 
@@ -253,7 +253,7 @@ class _MemoryLock:
 
 
 class CrashableFileSystem(MemoryFileSystem):
-    """A file system that remembers what is durable, so that tests can ask what a crash would leave.
+    """A file system that records which data are durable, so that tests can see the state after a crash.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ class _Fault:
 
 
 class FaultyFileSystem:
-    """Passes everything on to another file system, except what it was told to fail.
+    """Forwards operations to another file system, except those that were set to fail.
 
     Examples
     --------
@@ -342,7 +342,7 @@ class FaultyFileSystem:
         self._faults: list[_Fault] = []
         self._mutex = threading.Lock()
         self.failures = 0
-        """How many operations were failed so far."""
+        """Number of operations failed so far."""
 
     def fail(
         self,

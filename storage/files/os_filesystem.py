@@ -51,7 +51,7 @@ class OsFileSystem:
         return _OsReadable(path)
 
     def exists(self, path: str) -> bool:
-        """Is there a file or directory of this name?"""
+        """True if there is a file or directory of this name."""
         return os.path.lexists(path)
 
     def list(self, path: str) -> list[str]:
@@ -133,7 +133,7 @@ class _OpenFile:
         return self._size
 
     def close(self) -> None:
-        # The number may be another file's by the time somebody uses this one again: -1 fails for sure.
+        # The descriptor may be reused for another file: -1 always fails.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -1,7 +1,6 @@
 """The cache of decoded pages, one per store, shared by all of its tablets.
 
-Pages are vectors that nobody writes into, so one copy serves every scan. What leaves the cache lives on as long as
-a batch refers to it.
+Pages are immutable vectors, so one copy serves every scan. An evicted page stays in memory while a batch refers to it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def new_owner() -> int:
 
 
 class CachedPage:
-    """A page in the cache. Whoever reads `value` sets `used`; `cells` is whatever readers of single cells keep for
-    their next one, None at first."""
+    """A page in the cache. Readers of `value` set `used`; `cells` is a field for readers of single cells, None at
+    first."""
 
     __slots__ = ("cells", "cost", "used", "value")
 
@@ -121,11 +120,11 @@ class PageCache:
 
     @property
     def room(self) -> int:
-        """So many bytes more fit in without anything having to go."""
+        """Number of bytes that fit without eviction."""
         return self.capacity_bytes - self.size
 
     def resize(self, capacity_bytes: int) -> None:
-        """Hold at most so many bytes from now on; what was not used for long goes."""
+        """Limit the cache to `capacity_bytes` from now on; pages that were not used for long are evicted."""
         with self._lock:
             self.capacity_bytes = capacity_bytes
             self._shrink()

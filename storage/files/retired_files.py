@@ -1,4 +1,4 @@
-"""Files that went out of use, kept until nobody can read them any more."""
+"""Unused files, kept until the last reader has closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .filesystem import FileSystem
 
 @dataclass(slots=True, eq=False)
 class _Retired:
-    """What is to be closed and removed when the pins are gone."""
+    """Readers to close and files to remove when the pins are released."""
 
     pins: list[weakref.ref[object]]
     closers: list[Callable[[], None]]
@@ -37,8 +37,7 @@ class RetiredFiles:
             self._retired.append(entry)
 
     def remove_free(self) -> None:
-        """Remove what is read by nobody any more. `DiskError` where a file cannot be removed: it is tried again next
-        time."""
+        """Remove files without readers. `DiskError` if a file cannot be removed: it is retried next time."""
         with self._lock:
             free = [entry for entry in self._retired if all(pin() is None for pin in entry.pins)]
             self._retired = [entry for entry in self._retired if entry not in free]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .filesystem import FileSystem
 
 TEMPORARY_PREFIX = "nyala-spill-"
-"""What the names of temporary files begin with, on systems where such a file has a name at all."""
+"""Prefix of temporary file names, on systems where such a file has a name at all."""
 
 
 def remove_temporary_files(fs: FileSystem, directory: str) -> None:

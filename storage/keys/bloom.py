@@ -171,7 +171,7 @@ class BloomReader:
         self._lock = threading.Lock()
         self._index: _Index | None = None
         self.damage = ""
-        """Why the file cannot be used; "" while it can."""
+        """Reason why the file cannot be used; "" if it can."""
 
     def chunk(self, number: int) -> bytes:
         """One chunk, checked; one that every key passes where the file cannot be used."""
@@ -206,7 +206,7 @@ class BloomReader:
             self.read_chunk(number)
 
     def close(self) -> None:
-        """Give up the chunks in the cache and the open file."""
+        """Release the chunks in the cache and close the file."""
         self._cache.forget(self._owner)
         self._handles.forget(self.path)
 

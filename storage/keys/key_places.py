@@ -1,16 +1,16 @@
-"""Where keys are: hints in a hash table of 8 bytes per key, so that a row is found without Bloom filters and binary
+"""Positions of keys: hints in a hash table of 8 bytes per key, so that a row is found without Bloom filters and binary
 searches.
 
     slot    | tag: the upper bits of the hash, 20 at most | number of the rowset: 11 | row: 32 |      -1: nothing yet
 
-Two slots side by side may hold a key. A slot is a hint: a tag says with near certainty that another key's place is
-there; whoever takes the hint compares the row's key with his own, and what he finds may have been deleted or be of
-another time than he asks for: then he searches as if there were no hint. Reading and writing one is atomic under
-Python's lock, so threads share them without another.
+A key is in one of two adjacent slots. A slot is a hint: a tag excludes other keys with near certainty, and the reader
+compares the row's key with its own. The row may have been deleted or be of another timestamp: then the reader searches
+as without a hint. Reading and writing a slot is atomic under the interpreter lock, so threads share the slots without
+another lock.
 
-Places come in when keys are found by a search. A stretch of rows in which `SEARCHES` keys were searched has all of its
-keys put in at once: that takes twice as long as those searches did, so that nobody pays more than three times what he
-must.
+Positions are added when keys are found by a search. After `SEARCHES` searches within a range of rows, all of its keys
+are added at once: that takes twice as long as those searches did, so that the total cost is at most three times that of
+the searches.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class KeyPlaces(Generic[T]):
         most = min(MOST_SLOTS, _most_slots(cache))
         slots = max(_FEWEST_SLOTS, min(1 << most.bit_length() - 1, 1 << (rows + rows // 4).bit_length()))
         self._has_room = rows <= slots
-        # The lowest bit tells apart the two slots of a hash; all others are in the slot's number or in the tag.
+        # The lowest bit distinguishes the two slots of a hash; all others are in the slot's number or in the tag.
         self._mask = slots - 2
         self._tag_shift = self._mask.bit_length() - 1
 
@@ -131,7 +131,7 @@ class KeyPlaces(Generic[T]):
         return same
 
     def forget(self) -> None:
-        """Give up what is known; whoever asks or notes yet does no harm."""
+        """Drop all hints; concurrent readers and writers of the old table do no harm."""
         self._home.is_given_up = True
         self._home.cache.forget(self._home.owner)
 
@@ -172,7 +172,7 @@ class KeyPlaces(Generic[T]):
                 self._put_stretch(slots, rowset, number, row // STRETCH * STRETCH)
 
     def _known(self) -> _Known | None:
-        """What is known, made where there is room for it: the cache may have shrunk since."""
+        """The hint table, made if there is space for it: the cache may have shrunk since."""
         page = self._pages.get(_ONLY)
         if page is not None:
             known: _Known = page.value
@@ -182,7 +182,7 @@ class KeyPlaces(Generic[T]):
             return None
         known = _Known(slots, self._has_room)
         cache.put(self._home.owner, _ONLY, known, slots * _SLOT_BYTES)
-        if self._home.is_given_up:  # meanwhile: nobody else would take it out
+        if self._home.is_given_up:  # in the meantime: no other thread would remove it
             cache.forget(self._home.owner)
         return known
 

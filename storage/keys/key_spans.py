@@ -1,13 +1,13 @@
-"""How much of a tablet's data lies within the key interval of each DiskRowSet.
+"""Share of a tablet's data within the key interval of each DiskRowSet.
 
     keys of the tablet     0 ──────────────────────────── total bytes
     rowset 1, 40 bytes     ├────────────┤                   span 55
     rowset 2, 60 bytes           ├──────────────────────┤   span 85
 
-Key space is measured by the data in it: a stretch of keys is as long as the bytes that all rowsets hold there, so that
-a key drawn at random among the rows falls into each byte with the same chance. Each rowset is taken to have its data
-spread evenly over its interval. The sum of all spans over the total is the *average height*: how many rowsets such a
-key has to be looked up in, at most (Kudu paper, section 4.10).
+Key space is measured by the data in it: an interval of keys is as long as the bytes that all rowsets hold there, so
+that a key drawn at random among the rows falls into each byte with the same chance. Each rowset is taken to have its
+data spread evenly over its interval. The sum of all spans over the total is the *average height*: the largest expected
+number of rowsets in which such a key is looked up (Kudu paper, section 4.10).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from ...model.vectors.vector import Array
 
 _KEY_BYTES = 64
-"""Behind the prefix that all keys share, so many bytes say where a key lies."""
+"""Bytes after the common prefix of all keys that determine a key's position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class KeySpans:
 
 
 def key_spans(rowsets: Sequence[RowSetExtent]) -> KeySpans:
-    """Where the rowsets lie.
+    """Spans of the rowsets.
 
     >>> spans = key_spans([RowSetExtent(b"a", b"c", 10), RowSetExtent(b"d", b"f", 30)])
     >>> spans.widths.tolist(), spans.average_height
@@ -111,5 +111,5 @@ def _shares(places: list[int], first: int, last: int) -> Array:
         return np.full(last - first, 1.0 / (last - first))
     if last == first + 1:
         return np.ones(1)
-    # Python's integers: floats cannot tell apart keys that share their first bytes.
+    # Python's integers: floats cannot distinguish keys that share their first bytes.
     return np.array([(places[at + 1] - places[at]) / width for at in range(first, last)])

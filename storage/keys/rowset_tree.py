@@ -25,8 +25,8 @@ from ...model.vectors.vector import Array
 T = TypeVar("T")
 
 _STAB_COST = 20
-"""How many rowsets a search over sorted keys visits in the time that one key takes to go down the tree (measured:
-0.5 against 10 microseconds; sorting itself costs about as much as one key more)."""
+"""Number of rowsets that a search over sorted keys visits in the time of one descent of the tree (measured: 0.5 against
+10 microseconds; sorting itself costs about as much as one key more)."""
 
 _FEW_ROWSETS = 24
 """Up to here one key is held against every rowset: that takes less time than going down the tree."""

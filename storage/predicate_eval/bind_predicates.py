@@ -28,14 +28,14 @@ _LOOKUP_COST, _TEXT_COST, _FLOAT_COST = 20.0, 60.0, 4.0
 """Against 1.0 for a comparison of one-byte codes (measured: 65,536 rows in 6 µs)."""
 _HASH_COST = 150.0
 LEAST_DROPPED = 0.1
-"""A Bloom filter that drops a smaller share of the rows is not asked any more."""
+"""A Bloom filter that drops a smaller share of the rows is no longer used."""
 TRIAL_ROWS = 16_384
-"""That a filter has been asked about before it is judged; then it is after every row group."""
+"""Rows tested by a filter before its effect is judged; then it is judged after every row group."""
 
 
 @dataclass(slots=True)
 class Effectiveness:
-    """What a Bloom filter did in one scan of one file."""
+    """Effect of a Bloom filter in one scan of one file."""
 
     asked: int = 0
     passed: int = 0
@@ -49,8 +49,8 @@ class Effectiveness:
 class BoundPredicate:
     """One predicate over one column file.
 
-    `condition` is set where it is evaluated in the integer domain; `rank` is the cost per dropped row. A predicate that
-    `is_needed` no more need not be asked again in this scan: it is a Bloom filter that drops next to nothing.
+    `condition` is set where it is evaluated in the integer domain; `rank` is the cost per dropped row. A predicate with
+    `is_needed` False can be skipped in this scan: it is a Bloom filter that drops almost no rows.
     """
 
     predicate: ColumnPredicate
@@ -62,11 +62,11 @@ class BoundPredicate:
 
     @property
     def is_needed(self) -> bool:
-        """Must the rows still be held against it?"""
+        """True if the predicate must still be evaluated."""
         return not isinstance(self.predicate, BloomFilter) or self.effectiveness.is_worth_asking
 
     def mask(self, vector: Vector) -> Array:
-        """Where the predicate is true: a new ndarray of bool, shape (n_rows,)."""
+        """Rows for which the predicate is true: a new ndarray of bool, shape (n_rows,)."""
         if self.condition is not None:
             found = evaluate_condition(self.condition, vector, admits_null(self.predicate))
         else:

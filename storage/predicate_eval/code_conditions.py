@@ -50,7 +50,7 @@ class Intervals:
         return result
 
     def matches(self, codes: Array, base: int = 0, top: int | None = None) -> Array:
-        """Where `codes + base` satisfies it: ndarray of bool. `codes` are unsigned, none is above `top`."""
+        """Rows for which `codes + base` satisfies it: ndarray of bool. `codes` are unsigned, none is above `top`."""
         result: Array | None = None
         for low, high in self.pairs:
             inside = _between(codes, low - base, high - base, top)
@@ -101,7 +101,7 @@ class Bits:
         return inside
 
     def _window(self, first: int, size: int) -> Array:
-        """The table from `first` on (which may be negative), so many entries, false where it has none."""
+        """The `size` table entries from `first` on (which may be negative), False outside of the table."""
         window = np.zeros(size, np.bool_)
         part = self.bits[max(first, 0) : max(first + size, 0)]
         window[max(-first, 0) :][: len(part)] = part
@@ -155,7 +155,7 @@ class Hashed:
     words: Array
 
     def verdicts(self, lows: Array, highs: Array) -> Array:
-        """As `Intervals.verdicts`: bounds tell nothing of hashes, unless they are one value."""
+        """As `Intervals.verdicts`: bounds have no information about hashes, unless they are one value."""
         one = np.flatnonzero(lows == highs)
         result = np.full(len(lows), SOME, np.uint8)
         result[one] = np.where(probe(self.words, hash_integers(lows[one])), ALL, NONE)
@@ -170,7 +170,7 @@ class Hashed:
         return probe(self.words, hash_integers(codes.astype(np.uint64) + np.uint64(base % 2**64)))
 
     def share(self, low: int, high: int, distinct: float) -> float:
-        """As `Intervals.share`: nobody knows; the scan finds out
+        """As `Intervals.share`: unknown; the scan measures it
         (`storage.predicate_eval.bind_predicates.Effectiveness`)."""
         return 0.5
 

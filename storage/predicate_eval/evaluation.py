@@ -27,9 +27,9 @@ _FAR = 1 << 130
 
 
 def evaluate(predicate: ColumnPredicate, vector: Vector) -> Array:
-    """Where `predicate` is true for the values of `vector`: a new ndarray of bool, shape (n_rows,).
+    """Evaluates `predicate` for the values of `vector`: a new ndarray of bool, shape (n_rows,).
 
-    NULL satisfies what `admits_null` says. `predicate.column` is not looked at.
+    `admits_null` decides for NULL. `predicate.column` is ignored.
     """
     if isinstance(predicate, IsNull):
         return _null_mask(predicate, vector)
@@ -130,7 +130,7 @@ def _existence(predicate: IsNull) -> Condition:
 
 
 def position(texts: pa.Array, value: Any, after: bool = False) -> int:
-    """Where `value` belongs in ascending `texts`; behind its equals where `after`.
+    """Insertion position of `value` in ascending `texts`; after its equals if `after`.
 
     >>> position(pa.array(["a", "c", "e"]), "c"), position(pa.array(["a", "c", "e"]), "c", after=True)
     (1, 2)
@@ -153,7 +153,7 @@ def find(texts: pa.Array, value: Any) -> int:
 
 
 def satisfies(predicate: ColumnPredicate, value: Any, type_: DataType) -> bool:
-    """Is the predicate true for one physical value (None for NULL)?"""
+    """True if the predicate is true for one physical value (None for NULL)."""
     if isinstance(predicate, IsNull):
         return (value is None) != predicate.negated
     if isinstance(predicate, AnyOf):
@@ -288,4 +288,4 @@ def _wide_bits(predicate: BitmapFilter, high: Array, low: Array) -> Array:
 
 
 _NO_TYPE: Any = None
-"""Where only the values of a vector are looked at."""
+"""For evaluations that use only the values of a vector."""

@@ -79,14 +79,14 @@ class KeyIndex:
         return self._find_in_stretch(bisect_right(self.firsts, tuple(values)) - 1, values, counters)
 
     def look_up(self, values: Sequence[Any], probe: BloomProbe, counters: ScanCounters | None = None) -> int:
-        """`find_one` that asks the Bloom filter first: no page is read for nearly all keys that are not here."""
+        """`find_one` with the Bloom filter first: no page is read for nearly all absent keys."""
         stretch = bisect_right(self.firsts, tuple(values)) - 1
         if stretch < 0 or not probe.passes(self._bloom.chunk(stretch * INDEX_ROWS // ROW_GROUP_ROWS)):
             return -1
         return self._find_in_stretch(stretch, values, counters)
 
     def holds(self, row: int, values: Sequence[Any], counters: ScanCounters | None = None) -> bool:
-        """Is this the key of a row?"""
+        """True if this is the key of a row."""
         for (reader, size), value in zip(self._pages, values):
             number = row // size
             page, place = reader.page(number, counters), row - number * size
@@ -171,8 +171,8 @@ class KeyIndex:
     def find(self, keys: Keys, likely: bool = False) -> Array:
         """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,).
 
-        Keys are grouped by row group; in each the Bloom filter's chunk is asked first (Kudu paper, insert path), and
-        only what it lets pass is searched for. Where the keys are `likely` to be here, it would be asked in vain.
+        Keys are grouped by row group; in each the Bloom filter's chunk is tested first (Kudu paper, insert path), and
+        only keys that pass are searched. If the keys are `likely` to be here, the filter is skipped.
         """
         if len(keys) <= FEW_KEYS:
             return self._find_few(keys)
@@ -289,7 +289,7 @@ def _comparable(reader: ColumnReader, page: Vector, probes: Vector) -> tuple[Arr
 
 
 def _search(values: Any, probes: Any, low: Array, high: Array, right: bool) -> Array:
-    """Where each probe belongs among `values[low:high]` (one range per probe), behind its equals with `right`."""
+    """Insertion position of each probe in `values[low:high]` (one range per probe), after its equals with `right`."""
     if isinstance(values, np.ndarray):
         if len(low) and not low.any() and int(high.min()) == len(values):
             return np.asarray(values.searchsorted(probes, "right" if right else "left"))
@@ -303,7 +303,7 @@ def _search(values: Any, probes: Any, low: Array, high: Array, right: bool) -> A
 
 
 def _below(values: Any, rows: Array, probes: Any, or_equal: bool) -> Array:
-    """Is the value at each row below (or equal to) its probe?"""
+    """True for each row whose value is below (or equal to) its probe."""
     if isinstance(values, np.ndarray):
         found = values.take(rows)
         return np.asarray(found <= probes if or_equal else found < probes)

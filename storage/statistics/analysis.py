@@ -1,14 +1,15 @@
-"""ANALYZE: statistics of rowsets whose deltas their column files know nothing of, kept beside the tablets.
+"""ANALYZE: statistics of rowsets with deltas, stored outside the tablets, because column files have none of their
+deltas.
 
     DIR/tables/<table id>/statistics      a checked file:
         {tablet id: {rowset id: {column id: [name of the column's file, sketch]}}}
 
-Rows of a flush or a compaction bring their sketches with them, in the column files (`columns.sketch`). What updates and
-deletions made of them is not in there. ANALYZE flushes what is in memory, reads those rowsets that have deltas as they
-are now, and keeps their sketches in place of the files'. They are used for as long as the rowset has the file that the
-column had then: a compaction that brings the deltas into base data writes new ones, which know better.
+Flushes and compactions write sketches into the column files (`columns.sketch`). These ignore later updates and
+deletions. ANALYZE flushes memory, reads the latest state of rowsets with deltas, and stores their sketches, which
+replace those of the files. They are used while the rowset has the same file for the column: a compaction that merges
+deltas into base data writes newer ones.
 
-The file is no truth about rows, and nothing is lost with it: one that is damaged is passed over.
+The file has no data of rows: a damaged one is ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Analysis:
     sketches: Mapping[str, Mapping[int, Mapping[int, SketchOfFile]]] = field(default_factory=dict)
 
     def of(self, tablet_id: str, rowset: DiskRowSet) -> dict[int, ColumnSketch]:
-        """What is known of a rowset's columns, by column id."""
+        """Known sketches of a rowset's columns, by column id."""
         found = rowset.statistics()
         files = rowset.metadata.column_files
         for column, (file, sketch) in self.sketches.get(tablet_id, {}).get(rowset.metadata.id, {}).items():
@@ -125,7 +126,7 @@ def analyze(
 
 
 def _sketches(view: TabletView, stored: StoredRowSetView, check: Callable[[], None] | None) -> dict[int, SketchOfFile]:
-    """What the live rows of a rowset have in each column."""
+    """Sketches of the live rows of a rowset, for each column."""
     schema = view.table.schema
     builders = [SketchBuilder() for _ in schema.columns]
     counters = ScanCounters(watch=None if check is None else lambda _: check())
@@ -141,7 +142,7 @@ def _sketches(view: TabletView, stored: StoredRowSetView, check: Callable[[], No
 
 
 def table_storage(table: Table, tablets: Sequence[Tablet]) -> TableStorage:
-    """How a table lies on disk, from the footers of its column files and a page of each text column."""
+    """Storage of a table on disk, from the footers of its column files and a page of each text column."""
     pins = [tablet.pin() for tablet in tablets]
     rowsets = [stored for pin in pins for stored in pin.state.rowsets]
     columns = {column.name: _column_storage(column, table.schema, rowsets) for column in table.schema.columns}

@@ -1,15 +1,14 @@
-"""What the planner is told of a table: the sketches of its rowsets, merged, and a look at its MemRowSets.
+"""Statistics of a table for the planner: the merged sketches of its rowsets, and those of its MemRowSets.
 
-Rowsets bring their sketches with them (`ColumnSketch`, made while they were written). Rows in MemRowSets are looked at:
-their bounds and NULLs and, unless they are few among many, their distinct values.
+Rowsets have sketches (`ColumnSketch`, made while they were written). Rows in MemRowSets are examined: bounds and NULLs
+and, unless they are few among many, distinct values.
 
-Rows are counted exactly, those that are deleted now left out. All else is an estimate: it is of the values that rows
-were written with, not of what updates made of them (ANALYZE looks at these too: `analysis`), and may be a little out of
-date. Nothing may rely on it but the
-choice among plans that all give the right answer.
+The row count is exact and excludes deleted rows. All other values are estimates: of the values at insertion, without
+updates (ANALYZE includes these: `analysis`), and may be slightly out of date. They may only be used to choose among
+plans with equal results.
 
-A column's part is made when somebody asks for it: a statement looks at few columns, often at the number of rows alone,
-and a hundred thousand rows in memory take 50 ms per column.
+Statistics of a column are computed at their first use: a statement uses few columns, often only the number of rows, and
+a hundred thousand rows in memory take 50 ms per column.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _Made = TypeVar("_Made")
 
 
 class ByColumn(Mapping[str, _Made], Generic[_Made]):
-    """What `make` gives for each of the names, made at first use and kept. Safe for several threads, of which one makes
-    and the others wait."""
+    """Results of `make` for each of the names, made at first use and cached. Safe for several threads, of which one
+    computes and the others wait."""
 
     def __init__(self, names: Sequence[str], make: Callable[[str], _Made]):
         self._names = dict.fromkeys(names)
@@ -112,7 +111,7 @@ class StatisticsCache:
 def _sketches(
     table: Table, sketches: Sequence[Mapping[int, ColumnSketch]], memrowsets: Sequence[MemRowSet], count_distinct: bool
 ) -> Mapping[str, ColumnSketch]:
-    # One that has been flushed meanwhile is not kept for this: the next to ask finds its rowsets.
+    # One that has been flushed in the meantime is not cached: the next call finds its rowsets.
     in_memory = [weakref.ref(memrowset) for memrowset in memrowsets]
 
     def make(name: str) -> ColumnSketch:

@@ -11,7 +11,7 @@ from ..columns.sketch import SketchBuilder, hash_decimals, hash_floats, hash_int
 
 
 def add_values(builder: SketchBuilder, column: ColumnSchema, values: pa.Array, count_distinct: bool) -> None:
-    """Count values of a column (an Arrow array of its type) into a sketch: bounds, NULLs and, where wanted, distinct
+    """Count values of a column (an Arrow array of its type) into a sketch: bounds, NULLs and, optionally, distinct
     ones."""
     present = values.drop_null()
     low = high = None
