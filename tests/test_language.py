@@ -42,6 +42,8 @@ ROOMS = (
     "storage/files",
     "storage/keys",
     "storage/predicate_eval",
+    "storage/reading",
+    "storage/rowsets",
     "storage/statistics",
     "testing.py",
 )

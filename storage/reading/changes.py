@@ -1,4 +1,4 @@
-"""Diff scans: what happened to a tablet's rows after one time and up to another (Kudu: the incremental backup's scan).
+"""Diff scans: changes of a tablet's rows after one timestamp and up to another (Kudu: the incremental backup's scan).
 
     key   rowset 1            rowset 2             net             history
     a     UPDATE t3, t5                            update          update t3, update t5
@@ -7,15 +7,15 @@
     d     (no delta)                               (nothing)       (nothing)
 
 The life of a diff scan:
-1. Each source (`change_sources`) tells the rows that some delta touched within the interval, and which of them exist at
-   its two ends (net) or before and after each event (history). No value is read for this.
-2. The keys of these rows are read and ordered; rows of one key, which may lie in several rowsets, stand together.
-3. Net: of a key that exists at the end, the version there is shown; of one that existed only at the beginning, that.
-   History: every event, by key and then by time; of a deletion the version before.
-4. Batches go out in this order. A column is read when it is touched, for the rows that are still wanted, and brought to
-   the time that each row shows.
+1. Each source (`change_sources`) returns the rows with deltas within the interval, and which of them exist at its two
+   ends (net) or before and after each event (history). No value is read for this.
+2. The keys of these rows are read and ordered; rows of one key, which may be in several rowsets, are adjacent.
+3. Net: of a key that exists at the end, the version there is shown; of one that existed only at the beginning, that
+   version. History: every event, by key and then by time; of a deletion the version before.
+4. Batches go out in this order. A column is read at first access, for the rows that are still selected, as of the time
+   that each row shows.
 
-Only touched rows cost something. Values are not compared: an UPDATE that set what was there already is an update.
+Only changed rows cost time. Values are not compared: an UPDATE to the same values is an update.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _CHANGES = pa.array(["delete", "insert", "update"])
 
 
 def scan_changes(view: TabletView, spec: ScanSpec, counters: ScanCounters) -> Iterator[Batch]:
-    """What happened to a tablet's rows after `spec.changes.since` and up to the view's time, by key.
+    """Yields changes of a tablet's rows after `spec.changes.since` and up to the view's time, by key.
 
-    The caller makes sure that the history from `since` on is kept. `CHANGED_AT_COLUMN` of a net scan is the time of the
+    The caller ensures that the history from `since` on is kept. `CHANGED_AT_COLUMN` of a net scan is the time of the
     key's last change within the interval.
 
     Yields
@@ -158,7 +158,7 @@ def _by_key(keys: Keys) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Changes:
-    """What comes out, in order: rows of sources, the time whose values they show, what happened and when."""
+    """Changes in output order: rows of sources, the timestamp whose values they show, kind and time of the change."""
 
     sources: Array
     rows: Array
@@ -202,7 +202,7 @@ def _show_events(versions: _Versions, key: Array, since: int, until: int) -> _Ch
 
 
 class _Columns:
-    """The columns of some changes, each made when it is asked for."""
+    """Columns of some changes, each made at its first use."""
 
     def __init__(self, sources: Sequence[ChangeSource], changes: _Changes, view: TabletView, counters: ScanCounters):
         self._sources = sources

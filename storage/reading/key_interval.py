@@ -35,7 +35,7 @@ class KeyInterval:
     end: Bound | None = None
 
     def meets(self, metadata: RowSetMetadata) -> bool:
-        """May a rowset have keys in it?"""
+        """True if a rowset may have keys in the interval."""
         return self.low <= metadata.max_key and (self.high is None or metadata.min_key < self.high)
 
     def rows_of(self, rowset: DiskRowSet, counters: ScanCounters) -> tuple[int, int]:
@@ -46,8 +46,8 @@ class KeyInterval:
 
 
 def short_interval(schema: Schema, spec: ScanSpec) -> KeyInterval | None:
-    """What a scan is to give rows of, if it is a short one: in key order, with a limit, and with no other predicates
-    than such as come to one interval of keys. None where it is not."""
+    """Key interval of a short scan: one in key order, with a limit, and only with predicates that form one interval of
+    keys. None for other scans."""
     if not spec.ordered or spec.limit is None or spec.limit > SHORT_ROWS or spec.changes is not None:
         return None
     by_column: dict[str, list[ColumnPredicate]] = {}

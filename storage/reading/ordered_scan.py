@@ -1,6 +1,6 @@
 """Scans in key order: the rows of a tablet's overlapping rowsets and MemRowSets, merged batch by batch.
 
-Every rowset gives its rows in key order already. The *heads* are the batches at hand, one per source that has begun:
+Every rowset returns its rows in key order already. The *heads* are the current batches, one per source that has begun:
 
     rowset 1      [a c e g]  [h ...          the smallest last key is f: everything at or below it is here,
     rowset 2      [b d f]    [g ...          in one of the heads, and goes out now as one batch
@@ -8,12 +8,12 @@ Every rowset gives its rows in key order already. The *heads* are the batches at
 
     out           a b c d e f                then rowset 2 gives its next batch
 
-A round takes from all heads what is at or below the smallest last key, puts it behind each other and orders it by the
-key: no step per row. Where only one head has such rows, they go out as they are, not even read. A rowset is opened
-when a key at or above its least one is to go out; while it is alone, its keys are not read either. So ten rows of a
-large table cost the first pages of one rowset.
+A round takes the rows of all heads at or below the smallest last key, concatenates them and sorts them by key: no step
+per row. If only one head has such rows, they are returned unchanged and unread. A rowset is opened when the merge
+reaches its least key; while it is alone, its keys are not read either. So ten rows of a large table cost the first
+pages of one rowset.
 
-MemRowSets are not in order and tell no bounds: their rows are sorted when the scan begins.
+MemRowSets are not in order and have no bounds: their rows are sorted when the scan begins.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OrderedSource:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Where the key stands in the batches: the key columns' types and places, in key order."""
+    """Key columns of the batches: their types and positions, in key order."""
 
     types: tuple[DataType, ...]
     places: tuple[int, ...]
@@ -102,7 +102,7 @@ class KeyColumns:
 def merged(
     sources: Sequence[OrderedSource], unordered: Sequence[Iterator[Batch]], key: KeyColumns, limit: int | None = None
 ) -> Iterator[Batch]:
-    """All rows of the sources, ascending by key; no key is there twice.
+    """Yields all rows of the sources, ascending by key; keys are unique.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def merged(
     unordered : sequence of iterator of Batch
         Rows in any order, with the same columns; all of them are read at the beginning.
     limit : int, optional
-        End after so many rows.
+        Limit of rows.
 
     Yields
     ------
@@ -187,7 +187,7 @@ class _Merge:
         self._begin(source.open(), source.highest)
 
     def _is_alone(self) -> bool:
-        """Do all rows of the only head come before those of every other source?"""
+        """True if all rows of the only head come before those of every other source."""
         if len(self._heads) > 1:
             return False
         highest = self._heads[0].highest

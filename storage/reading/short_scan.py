@@ -6,13 +6,12 @@
     ──────────────────────────────
     merged        a b c d e f ...      keys alone; then the rows of the first few, source by source
 
-What `ordered_scan` does for many rows has its price at the beginning: deltas become runs, the rows of MemRowSets are
-sorted, bounds and patches are made for whole rowsets. Here nothing is touched but the rows that come out, those that
-are deleted in between, and the pages around them. So it costs about two hundred microseconds, however much lies in
-memory.
+`ordered_scan` has a high initial cost: deltas become runs, the rows of MemRowSets are sorted, bounds and patches are
+made for whole rowsets. This scan reads only the result rows, deleted rows in between, and the pages around them. So it
+takes about two hundred microseconds for any number of rows in memory.
 
-Rows are what comes out (`RowBatch`): with so few, making Arrow's columns takes longer than all the rest, and whoever
-asks for a few rows wants Python values, as a rule.
+Its results are rows (`RowBatch`): for a few rows, making Arrow columns takes longer than all other steps, and callers
+usually need Python values.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ class _Merge:
         return places
 
     def _rows(self, places: Sequence[Place]) -> list[Row | None]:
-        """What is at some places that follow each other."""
+        """Rows at some consecutive places."""
         if len(self._sources) == 1:
             return self._sources[0].rows(places)
         by_source: dict[int, list[Place]] = {}

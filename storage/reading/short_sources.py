@@ -1,10 +1,10 @@
-"""What a short scan reads: the keys of a MemRowSet or DiskRowSet from a place on, and the rows that they belong to.
+"""Sources of a short scan: the keys of a MemRowSet or DiskRowSet from a position on, and their rows.
 
     keys      the next ones in order, as index keys: integers where a key fits 8 bytes, else encoded bytes
     rows      of those that the merge came to: Python values, None where a row is not visible
 
-Keys are taken many at a time and cost a tenth of a microsecond each; so it does little harm to have some in vain. Cells
-cost twice to three times as much, and there are many of them: they are made for the rows that come out.
+Keys are read many at a time and cost a tenth of a microsecond each, so unused ones cost little. Cells cost two to three
+times as much, and there are many of them: they are made only for result rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Source(ABC):
         self.last: Any = None
         """The index key that was given last; none that comes later is at or below it."""
         self.is_spent = False
-        """Have all keys of the interval been given?"""
+        """True if all keys of the interval have been returned."""
 
     @abstractmethod
     def places(self, count: int) -> list[Place]:
@@ -51,7 +51,7 @@ class Source(ABC):
 
     @abstractmethod
     def rows(self, places: Sequence[Place]) -> list[Row | None]:
-        """Rows at places that `places` gave; each may be asked for once, in their order. None where one is not
+        """Rows at places that `places` returned; each may be requested once, in their order. None if one is not
         visible."""
 
 
@@ -84,7 +84,7 @@ class MemorySource(Source):
                 self.is_spent = True
                 del keys[bisect_left(keys, high) :]
         number = self.number
-        # Where a row is, is looked up only if it is wanted.
+        # The position of a row is looked up only if the row is used.
         return [(key, number, 0) for key in keys]
 
     def rows(self, places: Sequence[Place]) -> list[Row | None]:
@@ -112,11 +112,11 @@ class DiskSource(Source):
         self._interval = interval
         self._counters = counters
         self._range: tuple[int, int] | None = None
-        """Its rows that were not given yet, once somebody has asked."""
+        """Row range that was not returned yet, after the first call."""
         self._is_past = is_past(stored, view.timestamp)
         has_deltas = stored.memstore.count or stored.flushing is not None or stored.redo
         self.is_plain = not self._is_past and not has_deltas
-        """Is the base data the state?"""
+        """True if the base data equals the state."""
 
     def batch(self, limit: int) -> Batch:
         """The first rows as they lie in the files, of a source that is plain."""

@@ -34,7 +34,7 @@ def check_tablet(tablet: Tablet, clock: HybridClock) -> None:
 
 
 def _check_deleted(stored: StoredRowSet, newest: int) -> None:
-    """What writers are told of deleted rows is what readers see. Nothing is written meanwhile."""
+    """Compare the deleted rows that writers see with those that readers see. No write may run at the same time."""
     hidden = stored.patches(newest, 0, stored.row_count, ()).hidden
     found = np.flatnonzero(stored.deleted.contains(np.arange(stored.row_count)))
     assert np.array_equal(hidden, found), f"rowset {stored.metadata.id}: other rows are deleted than are hidden"

@@ -30,7 +30,7 @@ from .ordered_scan import scan_ordered
 from .short_scan import scan_short
 
 _TEXT_BOUND = 64
-"""Bounds of texts in sketches are cut after so many characters."""
+"""Length in characters to which bounds of texts in sketches are cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class Piece:
 
 
 Part: TypeAlias = Sequence[Piece] | KeyInterval
-"""What a token covers: pieces, or, if its scan is a short one, an interval of keys."""
+"""Extent of a token: pieces, or a key interval for a short scan."""
 
 
 # ---- tokens ------------------------------------------------------------------------------------------------------
 
 
 def cut(view: TabletView, spec: ScanSpec) -> list[tuple[Piece, ...]]:
-    """What the tokens of a tablet cover: about `spec.split_rows` rows each; all in one where that is None, and for
-    scans in key order or of changes.
+    """Divides a tablet into tokens of about `spec.split_rows` rows each; a single token if that is None, and for scans
+    in key order or of changes.
 
-    Rowsets whose statistics rule out a predicate are left out. Pieces are cut at multiples of 131,072 rows.
+    Rowsets whose statistics exclude a predicate are skipped. Pieces are cut at multiples of 131,072 rows.
     """
     schema = view.table.schema
     if spec.changes is not None:
@@ -89,9 +89,9 @@ def _pieces(source: int, rows: int, size: int | None) -> list[Piece]:
 
 
 def may_match(schema: Schema, stored: StoredRowSetView, predicates: Sequence[ColumnPredicate]) -> bool:
-    """Could some row of the rowset satisfy all predicates, as far as its columns' bounds tell?
+    """True unless the bounds of its columns show that no row of the rowset satisfies all predicates.
 
-    Bounds are of base values: where they rule out a predicate, the values that deltas give its column are looked at.
+    Bounds are of base values: if they exclude a predicate, the values that deltas set in its column are examined.
     """
     bounded = [(p, bounds) for p in predicates if (bounds := predicate_bounds(p)) is not None]
     if not bounded:
@@ -111,7 +111,7 @@ def may_match(schema: Schema, stored: StoredRowSetView, predicates: Sequence[Col
 
 
 def _is_outside(lower: Any, upper: Any, low: Any, high: Any) -> bool:
-    """Do bounds of what satisfies a predicate leave no value from `low` to `high`?"""
+    """True if the bounds of the values that satisfy a predicate exclude all values from `low` to `high`."""
     if isinstance(lower, (str, bytes)):
         # The bound itself may be longer than what the sketch kept of it.
         lower = lower[:_TEXT_BOUND]
@@ -187,7 +187,7 @@ def _load(slot: LazyColumn, view: TabletView, selection: Array | None) -> Vector
     return slot.get() if selection is None else slot.select(selection, selection).get()
 
 
-# ---- what the planner wants to know ------------------------------------------------------------------------------
+# ---- statistics for the planner ---- ------------------------------------------------------------------------------
 
 
 def tablet_tokens(tablet: Tablet, spec: ScanSpec, timestamp: int) -> list[tuple[TabletView, Part, int]]:

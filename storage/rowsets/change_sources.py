@@ -1,12 +1,12 @@
-"""What a diff scan reads: the history of a rowset's rows within an interval, of DiskRowSets and MemRowSets alike.
+"""Sources of a diff scan: the history of a rowset's rows within an interval, for DiskRowSets and MemRowSets.
 
     base values ── UNDO deltas above `since` lead back ── REDO deltas up to `until` lead forth
 
 The insertion of a row is an UNDO delta here wherever it is kept: in an UNDO file, in `RowSetMetadata.inserted`, or as
-the timestamp of a MemRowSet's row. So a row's state at any time within the interval is what the last REDO delta up to
-it says, else the first UNDO delta above it, else the base data; cell by cell, and likewise for its existence.
+the timestamp of a MemRowSet's row. So a row's state at any time within the interval is given by the last REDO delta up
+to it, else by the first UNDO delta above it, else by the base data; cell by cell, and likewise for its existence.
 
-Everything works on rows that are given: those that some delta touched.
+All functions work on given rows: those with deltas.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .stored_rowset import StoredRowSetView
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """What happened to the rows of a source within the interval.
+    """Events of the rows of a source within the interval.
 
     Parameters
     ----------
     rows : ndarray of int64, shape (n_events,)
         Ascending.
     times : ndarray of uint64, shape (n_events,)
-        Ascending within a row, none twice there.
+        Ascending and unique within a row.
     undo, redo : Deltas
-        About existence only, without values: `exists` asks them.
+        About existence only, without values: for `exists`.
     """
 
     rows: Array
@@ -89,7 +89,7 @@ class ChangeSource(ABC):
         """The base values of some rows (ascending, none twice)."""
 
     def events(self) -> Events:
-        """What happened to which rows."""
+        """Events of all rows."""
         undo, redo = self.undo_heads(), self.redo_heads()
         before = undo.timestamps <= np.uint64(self.until)
         after = redo.timestamps > np.uint64(self.since)
@@ -162,7 +162,7 @@ def distinct_rows(rows: Array) -> tuple[Array, Array]:
 
 
 def last_until(rows: Array, times: Array, asked_rows: Array, asked_times: Array) -> Array:
-    """For each row and time asked, the place of the row's last entry at or before it: ndarray of int64, -1 for none.
+    """Positions of the last entry of each requested row at or before its time: ndarray of int64, -1 for none.
 
     `rows` and `times` (ndarrays of int64 and uint64) are ordered by row, then by time.
     """
@@ -181,8 +181,8 @@ def first_after(rows: Array, times: Array, asked_rows: Array, asked_times: Array
 
 
 def _behind(rows: Array, times: Array, asked_rows: Array, asked_times: Array) -> Array:
-    """Behind which entries each asked row and time stands: ndarray of int64."""
-    # Times as ranks among those asked, so that row and time fit one integer, which numpy searches for.
+    """Number of entries before each requested row and time: ndarray of int64."""
+    # Times as ranks among the requested ones, so that row and time fit one integer, which numpy searches for.
     first = asked_times[:1]
     ranks = first if (asked_times == first).all() else np.unique(asked_times)
     entries = rows * (len(ranks) + 1) + np.searchsorted(ranks, times)
@@ -283,6 +283,6 @@ class MemorySource(ChangeSource):
     def base(self, column: ColumnSchema, rows: Array, counters: ScanCounters) -> pa.Array:
         array = self._columns.get(column.id)
         if array is None:
-            # Its rows are asked for in key order, a few from each chunk.
+            # Its rows are requested in key order, a few from each chunk.
             array = self._columns[column.id] = self._snapshot.column_array(column, self._snapshot.chunks)
         return array.take(pa.array(rows))

@@ -1,14 +1,14 @@
-"""A scan of a DiskRowSet of which few rows have other values than the base: these rows are set aside.
+"""A scan of a DiskRowSet with few changed rows, which are evaluated apart from the base data.
 
-    base        a b c d e f g h i     scanned as if there were no deltas, but for the rows that are set aside
+    base        a b c d e f g h i     scanned as if there were no deltas, without the changed rows
     deltas        B     -   G         hidden rows are out
-    set aside     B         G         judged and read by themselves behind the others, from all row groups together
+    changed rows  B         G         evaluated and read separately after the others, from all row groups together
 
-Most tables are like that beside writers: a few rows in a thousand wait in DeltaMemStores. Laying patches over every
-column of every row group (`PatchedScan`) costs each of them some searches and copies of whole columns, and its codes
-get wider; leaving rows out costs one mask. (TPC-H's Q6 over 6 million rows in 12 rowsets, 10,000 of them upserted, and
-100 more before each query: 18 ms of processor without deltas, 42 with patches laid over, 35 with rows set aside.)
-The rows come out of their order, so this is not for scans in key order.
+Most tables with concurrent writers are like that: a few rows in a thousand are in DeltaMemStores. Overlaying patches on
+every column of every row group (`PatchedScan`) costs each of them some searches and copies of whole columns, and its
+codes get wider; excluding rows costs one mask. (TPC-H's Q6 over 6 million rows in 12 rowsets, 10,000 of them upserted,
+and 100 more before each query: 18 ms of processor without deltas, 42 with overlaid patches, 35 with separate changed
+rows.) The rows are not in order, so this is not for scans in key order.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .changed_rows_overlay import PatchedGroup
 from .row_group import RowGroup
 
 ASIDE_SHARE = 16
-"""Rows are set aside while they are at most one row in so many: where they are many, gathering their base values from
-everywhere costs more than laying patches over whole columns."""
+"""Changed rows are scanned separately up to this share, one row in `ASIDE_SHARE`: many rows cost more to gather from
+everywhere than patches over whole columns."""
 ASIDE_LEAST = 1 << 14
-"""Of fewer rows nothing is set aside: there is little to win, and they come in the order of their keys."""
+"""Rowsets with fewer rows have no separate changed rows: there is little to save, and their rows stay in key order."""
 
 
 class SetAside:
@@ -54,7 +54,7 @@ class SetAside:
         """Of these, the rows to judge and to read by themselves."""
 
     def of_group(self, start: int, stop: int, verdicts: Sequence[int]) -> PatchedGroup | None:
-        """What is left of the base in a row group, as `PatchedScan.of_group` says."""
+        """The rest of the base in a row group, as `PatchedScan.of_group` says."""
         if NONE in verdicts:
             return None
         out = rows_within(self.out, start, stop) - start
@@ -69,7 +69,7 @@ class SetAside:
 
 
 class AsideRows(RowGroup):
-    """The rows that were set aside, of all row groups of a scan together."""
+    """The changed rows of all row groups of a scan together."""
 
     __slots__ = ("_found",)
 
@@ -91,7 +91,7 @@ class AsideRows(RowGroup):
         return super().patched(column, reader, patches, rows)
 
     def keep(self, rows: Array, passed: Array) -> Array:
-        """Of rows that were asked for, those that passed (ndarray of bool), which will be asked for next."""
+        """The requested rows that passed (ndarray of bool), which are requested next."""
         kept = rows[passed]
         found = self._found
         if found is not None and found.rows is rows and found.places is not None:
@@ -108,7 +108,7 @@ class AsideRows(RowGroup):
 
 
 class _Found(NamedTuple):
-    """Where rows stand among others; `places` is None where some do not."""
+    """Positions of rows among others; `places` is None if some are missing."""
 
     among: Array
     rows: Array
@@ -116,8 +116,7 @@ class _Found(NamedTuple):
 
 
 def _places_of(rows: Array, among: Array) -> Array | slice | None:
-    """Where some rows (ndarray of int64, in any order, not empty) stand among others, which ascend; None where one does
-    not."""
+    """Positions of rows (ndarray of int64, in any order, not empty) among ascending others; None if one is missing."""
     if len(rows) > len(among):
         return None
     # As a rule they are all of a stretch that has patches.
@@ -129,7 +128,7 @@ def _places_of(rows: Array, among: Array) -> Array | slice | None:
 
 
 def set_aside(patches: RowSetPatches, columns: Collection[int], start: int, stop: int) -> SetAside | None:
-    """What to set aside for a scan of some columns, by id; None where patches are better laid over the base."""
+    """Changed rows to scan separately, for a scan of some columns, by id; None if overlaying patches is better."""
     if stop - start < ASIDE_LEAST or patches.has_past:
         return None
     found = SetAside(patches, patches.touched(columns), start, stop)

@@ -34,7 +34,7 @@ _NO_ROWS = np.empty(0, np.int64)
 
 
 class PatchedScan:
-    """What patches do to the predicates of a scan of the rows `start` to `stop` (exclusive).
+    """Effect of patches on the predicates of a scan of the rows `start` to `stop` (exclusive).
 
     Parameters
     ----------
@@ -72,11 +72,10 @@ class PatchedScan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatchedGroup:
-    """What `PatchedScan` knows of one row group; rows are relative to its start.
+    """The patches of one row group in a `PatchedScan`; rows are relative to its start.
 
-    `judged` is what each predicate says of the rows with other values; empty where those are among `excluded`, lists of
-    rows that are out whatever the predicates say. `candidates` are the rows that are left where page statistics rule
-    out the base values.
+    `judged` has the result of each predicate for the changed rows; empty if those are among `excluded`, lists of rows
+    that are dropped for any predicate. `candidates` are the remaining rows if page statistics exclude the base values.
     """
 
     verdicts: Sequence[int]
@@ -97,7 +96,7 @@ class PatchedGroup:
 
 
 def judge(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema, start: int, stop: int) -> Judged:
-    """What a predicate says of the patches of the rows from `start` to `stop`."""
+    """Result of a predicate for the patches of the rows from `start` to `stop`."""
     patch = patches.vector(column.id, column.type)
     low, high = (0, 0) if patch is None else places_within(patch.rows, start, stop)
     if patch is None or low == high:
@@ -110,8 +109,8 @@ def judge(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSche
 
 
 def _all_passed(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema, patch: VectorPatch) -> Array:
-    """What a predicate says of all patches of the rowset: the tokens of one scan, which share their predicates, ask one
-    after the other."""
+    """Result of a predicate for all patches of the rowset: the tokens of one scan share their predicates, and use it
+    one after the other."""
     known: tuple[tuple[ColumnPredicate, int, Array], ...] = patches.kept.get(_all_passed, ())
     for other, column_id, passed in known:
         if other is predicate and column_id == column.id:

@@ -70,7 +70,7 @@ class DiskRowSet:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.metadata.row_count
 
     @cached_property
@@ -83,8 +83,8 @@ class DiskRowSet:
         return [column.id for column in self._schema.columns]
 
     def with_schema(self, schema: Schema) -> DiskRowSet:
-        """The same rowset after its table was altered: columns are known by their ids, so that names may differ,
-        dropped ones are not asked for any more, and added ones read as `ColumnSchema.initial`."""
+        """The same rowset after its table was altered: columns are identified by their ids, so names may differ,
+        dropped ones are not read any more, and added ones read as `ColumnSchema.initial`."""
         return DiskRowSet(schema, self.metadata, self._readers, self._bloom)
 
     def with_metadata(self, metadata: RowSetMetadata, fs: FileSystem, directory: str, cache: PageCache) -> DiskRowSet:
@@ -108,22 +108,22 @@ class DiskRowSet:
 
     @property
     def readers(self) -> list[ColumnReader | BloomReader]:
-        """What reads its files."""
+        """Readers of its files."""
         return [*self._readers.values(), self._bloom]
 
     def find(self, keys: Keys, likely: bool = False) -> Array:
-        """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,). Where the keys are `likely`
-        to be here, the Bloom filter is not asked."""
+        """Row offset per key, -1 for absent keys: ndarray of int64, shape (n_keys,). If the keys are `likely` to be
+        here, the Bloom filter is skipped."""
         return self._index.find(keys, likely)
 
     def find_one(self, key: Sequence[Any], probe: BloomProbe | None, counters: ScanCounters | None = None) -> int:
-        """`find` for one key of physical values; without a probe, the Bloom filter is not asked."""
+        """`find` for one key of physical values; without a probe, the Bloom filter is skipped."""
         if probe is None:
             return self._index.find_one(key, counters)
         return self._index.look_up(key, probe, counters)
 
     def holds(self, row: int, key: Sequence[Any], counters: ScanCounters | None = None) -> bool:
-        """Is this the key, given as physical values, of a row?"""
+        """True if this is the key, given as physical values, of a row."""
         return self._index.holds(row, key, counters)
 
     @property
@@ -132,7 +132,7 @@ class DiskRowSet:
         return self._index.firsts
 
     def rows_below(self, key: Sequence[Any]) -> int:
-        """How many rows have keys below this one, which is given as physical values."""
+        """Number of rows with keys below this one, which is given as physical values."""
         return self._index.search(key, after=False)
 
     def rows_within(
@@ -181,7 +181,7 @@ class DiskRowSet:
     ) -> tuple[Any, ...]:
         """The values of a row as Python values: those that were `found` elsewhere, by column id, the others of the base
         data."""
-        # Whoever looks up rows one by one gives the same sequence again and again.
+        # Look-ups of single rows pass the same sequence each time.
         sources = self._cell_sources
         if sources is None or sources[0] is not columns:
             sources = self._cell_sources = (columns, [self._cell_source(column) for column in columns])
@@ -196,7 +196,7 @@ class DiskRowSet:
         return self._readers.get(column)
 
     def statistics(self) -> dict[int, ColumnSketch]:
-        """What is known of each column that has a file, by column id."""
+        """Known statistics of each column that has a file, by column id."""
         return {column: reader.footer.sketch for column, reader in self._readers.items()}
 
     def scan(
@@ -293,7 +293,7 @@ class DiskRowSet:
         aside: SetAside,
         rows: AsideRows,
     ) -> Iterator[Batch]:
-        """The rows that were set aside and satisfy the predicates, whose `verdicts` are by row group."""
+        """The separate changed rows that satisfy the predicates, whose `verdicts` are by row group."""
         # Where a column has no patches at all, what statistics say of its pages holds for these rows, too.
         given = [aside.patches.vector(column.id, column.type) for _, column in predicates]
         unpatched = [found != NONE for patch, found in zip(given, verdicts) if patch is None]
@@ -325,7 +325,7 @@ class DiskRowSet:
                 raise CorruptionError("the key index misses rows", readers[0].path, f"rows {start} to {stop}")
 
     def close(self) -> None:
-        """Give up cached pages and open files."""
+        """Release cached pages and close files."""
         for reader in self._readers.values():
             reader.close()
         self._bloom.close()
@@ -363,8 +363,8 @@ def _column_readers(
     cache: PageCache,
     known: Collection[int],
 ) -> dict[int, ColumnReader]:
-    """Readers of the columns that have files, but for those that are known, by id. One that nobody closes would leave
-    an owner in the cache."""
+    """Readers of the columns that have files, except the known ones, by id. A reader that is not closed would leave an
+    entry in the cache."""
     handles = cache.handles(fs)
     return {
         column.id: ColumnReader(
@@ -381,7 +381,7 @@ def _column_readers(
 
 
 def _is_ruled_out(constant: Sequence[tuple[ColumnPredicate, ColumnSchema]], patches: RowSetPatches | None) -> bool:
-    """Does some predicate over a column without a file, that is equal in all rows, leave none?"""
+    """True if a predicate over a column without a file, which is equal in all rows, excludes all rows."""
     return any(
         not satisfies(predicate, column.initial, column.type)
         and (patches is None or patches.vector(column.id, column.type) is None)

@@ -1,11 +1,11 @@
 """The keys of a MemRowSet in order, for scans of a few rows from a key on.
 
-    order    {a c d ... z}     a sorted set, made when somebody asks first
-    added    r, b, ...         inserted since somebody asked last, in any order
+    order    {a c d ... z}     a sorted set, made at the first use
+    added    r, b, ...         inserted since the last use, in any order
 
-A MemRowSet knows its rows by a dictionary, which has no order, and most of them are never asked for one. So the order
-is made when somebody asks first, and then kept: a writer only notes a new key, the next reader puts it in its place. A
-key whose write was aborted stays; whoever reads looks keys up in the dictionary anyway.
+A MemRowSet finds its rows by a dictionary, which has no order, and most MemRowSets never need one. So the order is made
+at its first use, and then maintained: a writer only appends a new key, the next reader inserts it at its position. A
+key whose write was aborted stays, because readers look keys up in the dictionary anyway.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class KeyOrder:
     Parameters
     ----------
     keys : collection
-        Those that are there now, looked at when somebody asks first. What comes after this call is to be added, and may
-        be in here, too.
+        The current keys, read at the first use. Keys inserted after this call must be added, and may be in this
+        collection, too.
     """
 
     def __init__(self, keys: Collection[IndexKey]) -> None:

@@ -1,19 +1,19 @@
-"""MemRowSet: the rows of a tablet that were inserted since the last flush, and what happened to them since.
+"""MemRowSet: the rows of a tablet that were inserted since the last flush, and their changes.
 
     chunks       [65,536 rows][256][256][1][1]...      as they were inserted, numbered 0, 1, 2, ...
     index        {key: row number}                     packed integers, or encoded bytes
-    order        [key, key, ...]                       the same in order, once somebody asked for it: `KeyOrder`
+    order        [key, key, ...]                       the same in order, made at the first use: `KeyOrder`
     mutations    (row, timestamp, kind, values) ...    Kudu's mutation lists, as one `DeltaMemStore` of all rows
     deleted      row numbers                           the rows whose newest mutation about existence is a DELETE
 
-Nothing is sorted before the flush. A key stands here once: after a DELETE its row is a ghost, and the next INSERT of
-the key is a REINSERT mutation of that row (tablet design document, "MVCC Mutations in MemRowSet").
+Nothing is sorted before the flush. A key occurs once: after a DELETE its row is a ghost, and the next INSERT of the key
+is a REINSERT mutation of that row (tablet design document, "MVCC Mutations in MemRowSet").
 
 Every row has the timestamp of its insertion. A reader at T takes the rows at or below T and applies the mutations at or
-below T; rows of aborted writes stay where they are and are passed over, until the flush leaves them out.
+below T; rows of aborted writes stay and are skipped, until the flush omits them.
 
-A MemRowSet keeps the schema that it was made with. When the table is altered, it is read through the new one: columns
-are found by their ids, and those that came later show their initial value.
+A MemRowSet keeps the schema that it was created with. When the table is altered, it is read with the new one: columns
+are found by their ids, and columns added later show their initial value.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MemRowSet:
     def __init__(self, schema: Schema):
         self.schema = schema
         self.mutations = DeltaMemStore(schema)
-        """What happened to rows after their insertion, by row number."""
+        """Changes of rows after their insertion, by row number."""
         self.deleted = DeletedRows(0)
         """The rows that are deleted now, writes in flight included."""
         self.first_index = 0
@@ -70,7 +70,7 @@ class MemRowSet:
         self._newest = 0
         self._index: dict[int | bytes, int] = {}
         self._order: KeyOrder | None = None
-        """Made when somebody asks for keys in order."""
+        """Made at the first use of keys in order."""
         self._chunks = Chunks(schema)
         self._aborted: set[int] = set()
         self._patches = PatchCache()
@@ -81,7 +81,7 @@ class MemRowSet:
 
     @property
     def row_count(self) -> int:
-        """How many rows were inserted, aborted and deleted ones included."""
+        """Number of rows inserted, aborted and deleted ones included."""
         return self._chunks.row_count
 
     @property
@@ -217,9 +217,9 @@ class MemRowSet:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def snapshot(self, schema: Schema | None = None) -> MemRowSetSnapshot:
-        """The rows and mutations as they are now; later ones do not show in it.
+        """The current rows and mutations; later ones are not visible in it.
 
-        `schema` is that by which they are to be read: the table's today, if it is not the MemRowSet's own.
+        `schema` is the schema to read with: the table's current one, by default the MemRowSet's own.
         """
         # The mutations first: every row that they speak of is then among the chunks.
         mutations = self.mutations.snapshot()
@@ -264,13 +264,13 @@ class MemRowSet:
         return found
 
     def _places_of(self, columns: Sequence[ColumnSchema]) -> list[int]:
-        """Where columns stand here; -1 for those that came to the table later."""
+        """Positions of columns here; -1 for columns added to the table later."""
         return [self._places.get(column.id, -1) for column in columns]
 
     def _mutated(
         self, values: list[Any], row: int, columns: Sequence[ColumnSchema], timestamp: int
     ) -> tuple[Any, ...] | None:
-        """What mutations have made of a row with these values; None where it is deleted."""
+        """Applies mutations to a row with these values; None if it is deleted."""
         given: dict[int, Any] = {}
         if self.mutations.look_up(row, timestamp, [column.id for column in columns], given) is DeltaKind.DELETE:
             return None

@@ -32,13 +32,13 @@ from .pending_rows import PendingChunk, PendingRows
 BATCH_ROWS = 65_536
 _TEXTS = (pa.string(), pa.binary())
 PENDING_ROWS = 256
-"""So many single rows become a chunk."""
+"""Number of single rows that become a chunk."""
 FAN_IN = 16
 """Chunks of a size class that are joined: 16 of single rows become one of 16, 16 of those one of 256, and so on up to
 `BATCH_ROWS`."""
 LARGE_CHUNK = 16 * PENDING_ROWS
-"""A chunk of fewer rows keeps the columns that readers made of it: scans beside writers find some dozens of these, each
-of which costs Arrow as much as its rows. Of larger ones it would take memory that nobody counts."""
+"""A chunk of fewer rows keeps the columns that readers made of it: scans concurrent with writers find some dozens of
+these, and making one costs Arrow as much as its rows. For larger chunks this would use uncounted memory."""
 PENDING_BYTES = 64
 """Memory that a pending row takes beside its values: its tuple and its place in two lists."""
 VALUE_BYTES = 32
@@ -77,7 +77,7 @@ class Chunk:
 
     @cached_property
     def cells(self) -> list[Callable[[int], Any]]:
-        """What gives single values of the columns, made once: Arrow wraps columns anew at every call."""
+        """Accessors of single values of the columns, made once: Arrow wraps columns again at every call."""
         return [
             partial(_cell, column) if texts is None else texts.get
             for column, texts in zip(self.rows.columns, self._texts)
@@ -88,7 +88,7 @@ class Chunk:
         return [TextCells(column) if column.type in _TEXTS else None for column in self.rows.columns]
 
     def strings(self, places: Sequence[int]) -> list[tuple[memoryview, memoryview]] | None:
-        """Where the values of some columns lie, if all are strings without NULLs: `TextCells.strings`."""
+        """Offsets and bytes of the values of some columns, if all are strings without NULLs: `TextCells.strings`."""
         found = []
         for place in places:
             texts = self._texts[place] if place >= 0 else None
@@ -139,7 +139,7 @@ class Chunks:
         self._version = 0
         """Grows with every change."""
         self._is_changing = False
-        """Somebody is about to change something: `_locate` would mix what was with what will be."""
+        """True while a writer changes fields: `_locate` would mix old and new ones."""
         self._starts: list[int] = []
         self._pending = PendingRows(schema)
         self._pending_bytes = 0

@@ -22,23 +22,23 @@ from .stored_rowset import PatchCache
 
 
 def initial_value(column: ColumnSchema) -> Any:
-    """What rows show, as a Python value, that were written before the column was there."""
+    """Python value that rows show for a column added after they were written."""
     return column.type.to_python(column.initial)
 
 
 def column_places(schema: Schema) -> dict[int, int]:
-    """Where the column with each id stands."""
+    """Position of each column, by id."""
     return {column.id: place for place, column in enumerate(schema.columns)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemRowSetImage:
-    """What a MemRowSet holds up to some timestamp, for a flush.
+    """Contents of a MemRowSet up to some timestamp, for a flush.
 
     Parameters
     ----------
     rows : pa.Table
-        As they were inserted, in this order and in pieces as they came, those of aborted writes left out.
+        Inserted rows, in order of insertion and in the inserted pieces, without those of aborted writes.
     inserted : ndarray of uint64, shape (n_rows,)
         The timestamps of insertion.
     numbers : ndarray of int64, shape (n_rows,)
@@ -107,7 +107,7 @@ class MemRowSetSnapshot:
                 yield Batch([rows.lazy(column, chosen) for column in columns], length)
 
     def patches(self, timestamp: int) -> RowSetPatches | None:
-        """What mutations make of the rows at a timestamp whose writes are all decided, by row number; None where there
+        """Patches of the rows by mutations, at a timestamp whose writes are all decided, by row number; None if there
         are none."""
         if not self.mutations:
             return None

@@ -1,4 +1,4 @@
-"""Columns of a DiskRowSet at a time when some of its cells have other values: base vectors with patches laid over.
+"""Columns of a DiskRowSet at a timestamp with changed cells: base vectors overlaid with patches.
 
     base       Narrow, codes 3 1 4 1 5, base 100          Dict, codes 0 0 1 1 0, dictionary [AIR, RAIL]
     patches    row 1: 107   row 3: NULL                   row 2: SHIP   row 4: RAIL
@@ -24,8 +24,8 @@ from ..columns.column_reader import ColumnReader
 from ..deltas.latest_state import RowSetPatches, places_within
 
 SEARCH_SHARE = 16
-"""Patches are looked up in the rows that are wanted, one by one, where there are so many times more rows (measured: a
-search takes 30 ns, marking a row in a map and asking the map 2 ns)."""
+"""Ratio of rows to patches from which patches are searched in the selected rows one by one (measured: a search takes 30
+ns, marking a row in a map and testing the map 2 ns)."""
 _CODES: list[np.dtype[Any]] = [np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)]
 
 
@@ -75,7 +75,7 @@ class PatchedColumn:
 
 
 def _in_rows(places: Array, rows: Array, length: int, ascending: bool) -> tuple[Array, Array]:
-    """Where in `rows` some of `places` stand, and which."""
+    """Indexes of the `places` that are in `rows`, with their positions there."""
     if ascending and len(rows) > SEARCH_SHARE * len(places):
         found = rows.searchsorted(places)
         which = np.flatnonzero(rows.take(found, mode="clip") == places)
@@ -139,7 +139,7 @@ def _overlaid(base: Vector, places: Array, values: Vector) -> Vector:
 
 
 def _spread(base: Const, values: Vector) -> Vector:
-    """A constant as a vector of the form that `values` can be laid over."""
+    """A constant as a vector in a form that can be overlaid with `values`."""
     rows = len(base)
     validity = None if base.value is not None else np.zeros(rows, np.bool_)
     if isinstance(values, Dict):
@@ -181,7 +181,7 @@ def _over_narrow(base: Narrow, places: Array, values: Flat, validity: Array | No
     """None where the codes would take as much as the values."""
     low, high, dtype = base.base, base.bounds()[1], base.codes.dtype
     assert values.low is not None and values.high is not None
-    # Nearly always the bounds of all patches fit the codes; if not, perhaps those that are wanted here do.
+    # Nearly always the bounds of all patches fit the codes; if not, perhaps those of the selected rows do.
     if values.low < low or values.high - low >= 1 << 8 * dtype.itemsize:
         plain = values.values() if values.validity is None else values.values()[values.validity]
         low, high = int(plain.min(initial=low)), int(plain.max(initial=high))

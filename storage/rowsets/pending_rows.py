@@ -1,10 +1,11 @@
-"""Single rows of a MemRowSet, before they are a chunk: Python values, of which readers make the columns they ask for.
+"""Single rows of a MemRowSet, before they are a chunk: Python values, from which readers make the columns that they
+use.
 
     rows       (7, 'a', 1.5)  (8, 'b', 2.5) │ (9, 'c', 3.5)      grow at the end
-    column 2        1.5            2.5      │                    made up to here; goes on from here next time
+    column 2        1.5            2.5      │                    made up to here; continues here next time
 
-A scan that runs beside writers finds a few new rows each time, and asks for a few columns. So of each column only what
-is new since it was asked for last is converted, and nothing of the others.
+A scan concurrent with writers finds a few new rows each time, and reads a few columns. So of each column only the rows
+since its last use are converted, and nothing of the others.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class PendingRows:
         self._growing = threading.Lock()
         """Guards `_grown`."""
         self._grown: dict[int, tuple[int, GrownVector]] = {}
-        """What was asked for, by the column's place, and of how many rows."""
+        """Columns used so far, by position, and their number of rows."""
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -24,7 +24,7 @@ FILTER_SHARE = 32
 """While fewer than one row in 32 is missing, whole columns are read and freed of the missing rows by runs (measured:
 a filter of 131,072 codes takes 25 to 40 µs then, gathering them by number 110 µs)."""
 _STEP = 256
-"""Every so many of some row numbers tell, nearly always, that they do not ascend."""
+"""Step of a sample of row numbers that detects, nearly always, that they do not ascend."""
 WHOLE_SHARE = 4
 """From one row in 4 on, rows in another order than theirs are taken of a whole column under its patches (measured, of
 131,072 codes of 1 to 4 bytes: copying and patching a column takes 8 to 30 µs, finding where its patches went 300)."""
@@ -32,8 +32,7 @@ WHOLE_SHARE = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """What a predicate says of rows (ndarray of int64, ascending) whose values differ from those of the base: `passed`
-    is an ndarray of bool beside them."""
+    """Result of a predicate for changed rows (ndarray of int64, ascending): `passed` is a parallel ndarray of bool."""
 
     rows: Array
     passed: Array
@@ -164,7 +163,7 @@ class RowGroup:
         return vector
 
     def _ascends(self, rows: Array | None) -> bool:
-        """Do row numbers ascend strictly? Usually those of the survivors are asked for, for several columns."""
+        """True if row numbers ascend strictly. Mostly called with the remaining rows, once per column."""
         if rows is None:
             return True
         if rows is not self._rows:
@@ -174,7 +173,7 @@ class RowGroup:
         return self._rows_ascend
 
     def loader(self, reader: ColumnReader) -> Callable[[Array | None], Vector]:
-        """What reads a column of the batch."""
+        """Function that reads a column of the batch."""
         return partial(self.column, reader)
 
     def patched_loader(

@@ -1,4 +1,4 @@
-"""What a tablet's metadata keeps of each DiskRowSet: enough to open it, prune it and plan with it.
+"""Metadata of a DiskRowSet in its tablet's metadata: enough to open it, prune it and plan with it.
 
 Metadata is plain data (`to_dict`, `from_dict`, msgpack outside) and is replaced atomically with the tablet's.
 """

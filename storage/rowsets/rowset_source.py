@@ -76,8 +76,8 @@ class RowSetSource:
 
 
 def stretches(sources: Sequence[RowSetSource], rows: int) -> list[list[tuple[int, int]]]:
-    """Cut rowsets at common keys, so that a piece has about so many rows of all together: per piece, the rows (start,
-    stop) of each source. One key of 4,096 is known without reading; cuts are made at these."""
+    """Divide rowsets at common keys into pieces of about `rows` rows of all rowsets together: per piece, the rows
+    (start, stop) of each source. One key of 4,096 is known without reading; cuts are made at these."""
     if sum(source.row_count for source in sources) <= rows:
         return [[(0, source.row_count) for source in sources]]
     samples = sorted(sample for source in sources for sample in source.stored.rowset.key_samples)

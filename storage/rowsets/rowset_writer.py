@@ -28,7 +28,7 @@ P = ParamSpec("P")
 SAMPLE_SHARE = 16
 """One row in 16, at most one row group, is encoded beforehand to see how many bytes a row takes."""
 WORKERS = min(4, os.cpu_count() or 1)
-"""Columns that are written side by side, while somebody waits for it."""
+"""Number of columns written at the same time, while a caller waits."""
 BACKGROUND_WORKERS = 1
 """The same for maintenance, which leaves the other processors to statements. (Measured on two processors: while 200 MB
 were flushed, 16 threads did 2,900 to 4,000 operations of YCSB's workload A per second beside two, 4,000 beside one,
@@ -36,7 +36,7 @@ were flushed, 16 threads did 2,900 to 4,000 operations of YCSB's workload A per 
 
 
 class _Here(Executor):
-    """Works in the thread that asks; what goes wrong is raised at once."""
+    """Executes work in the calling thread; errors are raised at once."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         done: Future[T] = Future()
@@ -45,8 +45,8 @@ class _Here(Executor):
 
 
 def writers(workers: int) -> Executor:
-    """What writes so many columns side by side. One at a time is written by the caller's thread: another one would only
-    be one more to hand the interpreter to."""
+    """Executor that writes `workers` columns at the same time. With one worker, the caller's thread writes: another
+    thread would only add switches of the interpreter."""
     return _Here() if workers == 1 else ThreadPoolExecutor(workers, "nyala-rowset-writer")
 
 
@@ -108,7 +108,7 @@ def write_rowsets(
         fs.sync_directory(directory)
     except BaseException:
         for path in written:
-            # The error at hand tells more than a second one from cleaning up after it.
+            # The current error is more useful than a second one from cleanup.
             with contextlib.suppress(OperationalError):
                 if fs.exists(path):
                     fs.remove(path)
@@ -173,7 +173,7 @@ def column_array(column: ColumnSchema, rows: pa.Table) -> pa.Array:
 
 
 def _rowset_rows(schema: Schema, rows: pa.Table, rowset_bytes: int) -> int:
-    """How many rows each rowset gets: a multiple of 131,072, evenly spread over the rowsets."""
+    """Number of rows of each rowset: a multiple of 131,072, evenly spread over the rowsets."""
     if rows.num_rows <= ROW_GROUP_ROWS:
         return ROW_GROUP_ROWS
     sample_rows = min(ROW_GROUP_ROWS, rows.num_rows // SAMPLE_SHARE)

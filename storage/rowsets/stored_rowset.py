@@ -35,10 +35,10 @@ from .rowset_metadata import RowSetMetadata
 
 
 class DeletedRows:
-    """Which rows of a rowset are deleted now (in the newest state, writes in flight included).
+    """Set of the rows of a rowset that are deleted (in the newest state, writes in flight included).
 
-    What the REDO files say is read when somebody asks first; the map is made when a row is deleted first. It grows with
-    the rows that are added, for a MemRowSet. Changed by one thread at a time (the tablet's writer), read by any.
+    REDO files are read at the first use; the map is made at the first deletion. It grows with the rows that are added,
+    for a MemRowSet. Changed by one thread at a time (the tablet's writer), read by any.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class DeletedRows:
 
     @property
     def count(self) -> int:
-        """How many rows are deleted."""
+        """Number of deleted rows."""
         if self._files:
             self.load()
         return self._count
@@ -115,7 +115,7 @@ class DeletedRows:
             self._count -= 1
 
     def load(self) -> None:
-        """Take in what the REDO files say, if nobody has; needed before one of them is removed."""
+        """Read the deletions of the REDO files, once; needed before one of them is removed."""
         with self._loading:
             if not self._files:
                 return
@@ -127,7 +127,7 @@ class DeletedRows:
             self._files = ()
 
     def reads(self, files: tuple[DeltaFile, ...]) -> bool:
-        """Does it need nothing but, perhaps, these files?"""
+        """True if it needs at most these files."""
         return not self._files or self._files is files
 
     def _writable(self, length: int) -> Array:
@@ -153,7 +153,7 @@ class PatchCache:
     def patches(
         self, files: Sequence[DeltaFile], runs: Sequence[Deltas], rows: int, timestamp: int, past: Past | None
     ) -> RowSetPatches:
-        """What REDO files and runs of deltas, in order of time, make of `rows` rows."""
+        """Patches of `rows` rows by REDO files and runs of deltas, in order of time."""
         with self._lock:
             sources: list[Deltas | DeltaFile] = [*files, *runs]
             layers: list[Layer] = []
@@ -217,7 +217,7 @@ class StoredRowSet:
         return replace(self, rowset=self.rowset.with_schema(schema))
 
     def close(self) -> None:
-        """Give up cached pages and open files."""
+        """Release cached pages and close files."""
         self.rowset.close()
         for file in (*self.undo, *self.redo):
             file.close()
@@ -235,7 +235,7 @@ class StoredRowSet:
         return self.rowset.key_hashes(start, stop)
 
     def is_visible(self, timestamp: int) -> bool:
-        """May any row be visible at this time?"""
+        """True if any row may be visible at this timestamp."""
         return timestamp >= self.metadata.inserted or bool(self.undo)
 
     def view(self, timestamp: int) -> StoredRowSetView:
@@ -256,8 +256,8 @@ class StoredRowSet:
         return undo, redo
 
     def patches(self, timestamp: int, start: int, stop: int, columns: Collection[int] | None = None) -> Patches:
-        """What the rows `start` to `stop` need to show the state at `timestamp`, whose writes are all decided. Kept for
-        the next asker where no write came in between: a scan of a table at rest pays once."""
+        """Patches of the rows `start` to `stop` for the state at `timestamp`, whose writes are all decided. Cached
+        until the next write, so scans of an unchanged table compute them once."""
         return self.view(timestamp).patches(start, stop, columns)
 
 
