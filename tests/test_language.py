@@ -40,11 +40,16 @@ ROOMS = (
     "storage/columns",
     "storage/deltas",
     "storage/files",
+    "storage/inspect",
     "storage/keys",
+    "storage/loads",
+    "storage/log",
     "storage/predicate_eval",
     "storage/reading",
     "storage/rowsets",
+    "storage/single_rows",
     "storage/statistics",
+    "storage/writing",
     "testing.py",
 )
 """Rooms, folders and files that are held. Add one when it is clean; folders give way to their room."""

@@ -1,7 +1,7 @@
-"""Cutting the log of a tablet at its first damaged entry: what follows was acknowledged, and is given up.
+"""Cutting the log of a tablet at its first damaged entry: acknowledged entries after it are lost.
 
-Nothing of it is destroyed. The damaged segment is copied and the segments behind it are renamed, all with the suffix
-`.cut`: fs check mentions such files, and opening the store leaves them alone.
+Their bytes are kept. The damaged segment is copied and later segments are renamed, all with the suffix `.cut`: fs check
+mentions such files, and opening the store ignores them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ SUFFIX = ".cut"
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """What was cut.
+    """Result of a cut.
 
     Parameters
     ----------
     last_index : int
         The log's last entry now.
     known_lost : int
-        Number of acknowledged entries behind it, as far as metadata and commit log know; there may be more.
+        Number of acknowledged entries after it, according to metadata and commit log; there may be more.
     kept : tuple of str
-        The files that have what was cut off.
+        Files with the entries that were cut off.
     """
 
     last_index: int

@@ -1,16 +1,16 @@
-"""What can be read of a table whose files are damaged: its rows, and a line for each thing that is lost.
+"""Readable rows of a table whose files are damaged, with a line for each loss.
 
 The store must not be open, and not a byte of it is changed. Tablet by tablet:
 
 1. Metadata, with the bulk loads whose records a crash left. Without metadata, the rowsets are guessed from the names
-   and footers of their files; the log is left out then, since it is not known which of its entries are in files.
+   and footers of their files; the log is ignored then, because the metadata says which of its entries are in files.
 2. Rowsets whose keys can be read. A column that cannot be read is NULL in the row groups that are damaged, changes in
-   delta files that cannot be read are lost: the rows are as they were before.
-3. The log up to the first damaged entry. An entry that changes rows which are lost is passed over, and so is a part of
-   a write over several tablets that the commit log does not have.
+   delta files that cannot be read are lost: the rows keep their earlier values.
+3. The log up to the first damaged entry. An entry that changes lost rows is skipped, and so is a part of a write over
+   several tablets that the commit log does not have.
 
-Rows come out as of the newest state; deleted ones do not. Nothing is guaranteed of them but that their bytes had good
-checksums: a row may be older than one that was acknowledged, and one that was deleted may be back.
+Rows are those of the newest state, without deleted ones. The only guarantee is that their bytes had correct checksums:
+a row may be older than an acknowledged one, and a deleted row may reappear.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _TabletSalvage:
     cache: PageCache = field(default_factory=lambda: PageCache(_CACHE_BYTES))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """What can be read of the tablet."""
+        """The readable rows of the tablet."""
         metadata = self._metadata()
         known = metadata or self._guessed()
         rowsets = [stored for rowset in known.rowsets if (stored := self._sound(rowset)) is not None]

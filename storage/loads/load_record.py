@@ -35,8 +35,8 @@ PREFIX = "load-"
 
 @dataclass(frozen=True, slots=True)
 class TabletLoad:
-    """What a load adds to one tablet. `next_number` is above every number that its rows got in an AUTO_INCREMENT
-    column."""
+    """Rowsets that a load adds to one tablet. `next_number` is above every number that its rows got in an
+    AUTO_INCREMENT column."""
 
     rowsets: tuple[RowSetMetadata, ...]
     next_rowset_id: int

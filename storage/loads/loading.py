@@ -1,4 +1,4 @@
-"""What the bulk loads of all stores have in common: rows that are right so far, batch by batch, and how a load ends."""
+"""Shared part of the bulk loads of all stores: valid rows, batch by batch, and the end of a load."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Loading(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Let go of all rows."""
+        """Release all rows."""
 
 
 def loadable(table: Table, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:

@@ -111,7 +111,8 @@ class CommitLog:
         self.durable = Witnessed()
         """Up to which COMMIT the log is durable; for the tablets' logs."""
         self.damage: CorruptionError | None = None
-        """Why the log cannot be read: what it does not decide on is unknown then, and it takes no record."""
+        """Reason why the log cannot be read: writes without a known decision stay undecided then, and no record is
+        appended."""
         self._found = RecoveredLog([], [], 0)
         try:
             self._found = self._read()
@@ -300,9 +301,9 @@ class CommitLog:
             chunk.needed[tablet] = max(chunk.needed.get(tablet, 0), entry)
 
     def forget(self, replayed: Callable[[], Mapping[str, int]]) -> None:
-        """Remove the segments that nobody will need again; `DiskError` where one cannot be removed.
+        """Remove the segments that are not needed any more; `DiskError` if one cannot be removed.
 
-        `replayed` returns, for each tablet that there is, the log entry up to which it will replay none.
+        `replayed` returns, for each existing tablet, the log entry up to which replay is not needed.
         """
         last = self._log.last_index  # before the look at the tablets: later records may be about newer ones
         found = replayed()

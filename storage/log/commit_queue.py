@@ -1,8 +1,8 @@
 """Threads that wait until their log entries are decided, each with a lock of its own.
 
-A condition that is told to all makes every thread that wakes take the condition's lock, one behind the other, each with
-two switches of threads. Here whoever decided the entries lets go exactly those threads that have nothing more to wait
-for, and they go on without taking any lock; and of those that must wait on, one: the next leader (see `wal`).
+`Condition.notify_all` makes every woken thread acquire the condition's lock, one after the other, each with two
+switches of threads. Here the thread that decided the entries wakes exactly the threads whose entries are decided, which
+continue without acquiring a lock; and of the others one, the next leader (see `wal`).
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Protocol
 
 
 class Decidable(Protocol):
-    """What a thread waits for: a `LogTicket`."""
+    """Object that a thread waits for: a `LogTicket`."""
 
     @property
     def is_decided(self) -> bool: ...
 
 
 class CommitQueue:
-    """Who waits for a ticket, in the order in which they came. Needs a lock of the owner's around every call, but for
-    the waiting itself."""
+    """Threads that wait for a ticket, in order of arrival. Every call needs the log's mutex, except the waiting
+    itself."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Decidable, threading.Lock]] = deque()
 
     def join(self, ticket: Decidable) -> threading.Lock:
-        """A lock to be acquired, without the owner's: it is free when the ticket is decided, or when nobody leads and
-        it is this thread's turn. Which of them, the ticket tells."""
+        """Returns a lock to acquire without the log's mutex: it is released when the ticket is decided, or when this
+        thread becomes the next leader. The ticket shows which."""
         turn = threading.Lock()
         turn.acquire()
         self._waiting.append((ticket, turn))
         return turn
 
     def wake(self) -> None:
-        """Let go the threads whose tickets are decided, and the first of the others, which is to look what can be done.
-        To be called whenever tickets were decided, and when somebody stops to lead."""
+        """Wake the threads whose tickets are decided, and the first of the others, which then checks for work. To be
+        called whenever tickets were decided, and when a leader stops leading."""
         waiting = self._waiting
         if not waiting:
             return

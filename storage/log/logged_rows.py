@@ -121,8 +121,8 @@ class LoggedRows:
         return next(c.type.arrow for c in self.schema.columns if c.id == column)
 
     def deltas(self, chosen: Array, rows: Array, kinds: Array) -> Deltas:
-        """What the chosen rows (ndarray of intp, ascending) do to stored rows: `rows` are their offsets, `kinds` the
-        kinds of the deltas, both beside `chosen`."""
+        """Deltas of stored rows by the chosen rows (ndarray of intp, ascending): `rows` are the offsets, `kinds` the
+        kinds of the deltas, both parallel to `chosen`."""
         columns = {}
         for column in self.schema.columns[self.schema.key_columns :]:
             places, values = self._picked(column.id, chosen)

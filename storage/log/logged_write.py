@@ -1,4 +1,4 @@
-"""What a write changed in memory, for as long as its log entries may still fail."""
+"""Changes of a write in memory, kept while its log entries may still fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoggedWrite:
     """The MemRowSets that it changed, and the keys of the rows that it inserted there."""
     changed: list[ChangedRows] = field(default_factory=list)
     is_abandoned: bool = False
-    """Its writer has given up waiting: whoever finds that it is decided lets readers see it."""
+    """The writer has abandoned its wait: the thread that sees the decision commits the write."""
     decision: Decision | None = None
     """Of a part of a write over several tablets: that its entry is durable does not suffice."""
     keys: IndexKeys = field(default_factory=list)

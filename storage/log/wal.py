@@ -1,19 +1,19 @@
 """The write-ahead log of one tablet: append, group commit, replay. `wal_format` draws its bytes.
 
     append(entry) ─► behind the newest segment ─► LogTicket ─► sync(ticket) ─► acknowledged
-                     (under the mutex, in index order)         one write and one fsync for all who wait
+                     (under the mutex, in index order)         one write and one fsync for all waiting threads
 
 Group commit: the first thread that waits for its entry becomes the leader; it writes what was appended and syncs the
-file, both without the mutex. Entries that arrive meanwhile wait in memory for the next leader. n writers cost about two
-fsyncs. So nobody who holds the mutex, or the tablet's lock around it, asks the system for anything: a thread that does
-hands the interpreter to another one, which soon stands before that lock, and from then on every write would cost
+file, both without the mutex. Entries that arrive in the meantime wait in memory for the next leader. n writers cost
+about two fsyncs. No thread makes a system call while it holds the mutex, or the tablet's lock around it: a system call
+releases the interpreter to another thread, which soon blocks on that lock, and from then on every write would cost
 several switches of threads.
 
 With durability "os" an entry is written to the file when it is appended, and counts as durable then.
 
-A failed write or fsync leaves it open what reached the disk. So all entries since the last good one fail together, the
-segment is cut back to there, and nothing is appended before the cut has succeeded: an entry that was reported as failed
-is never behind one that was acknowledged.
+After a failed write or fsync it is unknown what reached the disk. So all entries since the last good one fail together,
+the segment is cut back to there, and nothing is appended before the cut has succeeded: a later acknowledged entry never
+follows one that was reported as failed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ TERM = 1
 """Without replication there is one leader for ever."""
 
 _JOINED_BYTES = 1 << 14
-"""Joining what is written costs a copy, a second call to the system about as much as copying so many bytes."""
+"""Limit for joining buffers before a write: joining costs a copy, and a system call costs about as much as copying this
+many bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,8 +55,8 @@ class LogTicket:
     error: OperationalError | None = None
     count: int = 1
     timestamp: int = 0
-    """Of a write whose changes are all in memory: whoever makes the entry durable may commit it then (`on_durable`),
-    and says so in `is_committed`. 0: the writer does."""
+    """Timestamp of a write whose changes are all in memory: the thread that makes the entry durable may commit it then
+    (`on_durable`), and sets `is_committed`. 0: the writer commits it."""
     is_committed: bool = False
 
     @property
@@ -81,15 +82,15 @@ class _Newest:
     synced_size: int
     pending: list[LogTicket] = field(default_factory=list)
     unwritten: list[bytes] = field(default_factory=list)
-    """Appended, to be written by whoever syncs next."""
+    """Appended entries, to be written by the next leader."""
     needs_cut: bool = False
     """Bytes behind `segment.size` are refuse."""
 
 
 @dataclass(slots=True, eq=False)
 class Witnessed:
-    """What the entries to come are witnesses of: the store's commit log is durable up to this COMMIT; 0: of nothing.
-    For the commit log itself, whose entries have the parts' syncs there: 1 or 0."""
+    """Value that later entries record: the store's commit log is durable up to this COMMIT; 0: nothing. In the commit
+    log itself, 1 if the parts of the COMMIT are synced, else 0."""
 
     durable_index: int = 0
 
@@ -140,8 +141,8 @@ class WriteAheadLog:
         self.witnessed = Witnessed()
         """Written into each entry (`LogEntry.witness`)."""
         self.on_durable: Callable[[Sequence[int]], None] | None = None
-        """Told the timestamps of the tickets that have one, before their writers know that they are durable. A writer
-        that had to wait for its turn to commit would keep readers waiting who see the writes behind it."""
+        """Called with the timestamps of the durable tickets that have one, before their writers are woken. If each
+        writer committed after waking, readers of later writes would have to wait for it."""
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
         """A sync has ended; for those who do not wait for one ticket alone."""
@@ -262,12 +263,12 @@ class WriteAheadLog:
             raise _raisable(ticket.error) from ticket.error
 
     def decided(self, tickets: Iterable[LogTicket]) -> int:
-        """How many tickets, from the first on, are decided; those that fail together are counted together."""
+        """Number of tickets, from the first on, that are decided; those that fail together are counted together."""
         with self._changed:
             return sum(1 for _ in itertools.takewhile(lambda ticket: ticket.is_decided, tickets))
 
     def mark(self) -> LogMark:
-        """The end of the log as it is now."""
+        """The current end of the log."""
         with self._changed:
             mark = LogMark(self._last_index)
             self._marks.add(mark)
@@ -281,15 +282,15 @@ class WriteAheadLog:
                 self._sync_or_wait()
 
     def _sync_or_wait(self) -> None:
-        """Lead one fsync, or wait for the one that runs. Needs the mutex; gives it up meanwhile."""
+        """Lead one fsync, or wait for the one that runs. Needs the mutex; releases it during the sync."""
         if self._syncing:
             self._changed.wait()
         else:
             self._lead()
 
     def _lead(self) -> None:
-        """Write and sync what was appended so far. Needs the mutex; gives it up meanwhile. With durability "os", raises
-        the `DiskError` that kept it from that; otherwise the tickets have it."""
+        """Write and sync the appended entries. Needs the mutex; releases it during the sync. With durability "os",
+        raises the `DiskError` of the failure; otherwise the tickets have it."""
         newest = self._newest
         assert newest is not None, "an undecided entry lies in the newest segment"
         covered, size, index = len(newest.pending), newest.segment.size, newest.segment.last_index
@@ -342,7 +343,7 @@ class WriteAheadLog:
         self._synced_index = max(self._synced_index, index)
 
     def _fail_pending(self, newest: _Newest, failure: DiskError) -> None:
-        """Take back all that is not synced, then tell the tickets. Needs the mutex."""
+        """Undo all entries that are not synced, then fail their tickets. Needs the mutex."""
         failed = newest.pending.copy()
         newest.pending.clear()
         newest.unwritten.clear()
@@ -352,7 +353,7 @@ class WriteAheadLog:
         for mark in self._marks:
             mark.index = min(mark.index, self._last_index)
         try:
-            # At once, if the disk lets us: what was told to have failed must not be there after a crash.
+            # At once, if the disk permits: entries that were reported as failed must not exist after a crash.
             self._repair()
         except DiskError as error:
             failure = _in_doubt(failure, error)
@@ -518,7 +519,7 @@ def _raisable(error: BaseException) -> DiskError:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What is behind an `OutcomeUnknown`: for those who know the outcome."""
+    """Cause of an `OutcomeUnknown`, for callers that know the outcome."""
     while isinstance(error, OutcomeUnknown) and error.__cause__ is not None:
         error = error.__cause__
     return error

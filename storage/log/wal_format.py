@@ -1,4 +1,4 @@
-"""The bytes of the write-ahead log. `wal` appends and replays; here is only what they look like.
+"""Format of the write-ahead log. `wal` appends and replays.
 
 A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbers are little-endian.
 
@@ -25,7 +25,7 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
                    of a COMMIT itself: 1 where its parts were synced; 0 says nothing
     48      ...    body
 
-    body of WRITE: one part after another, each padded to a multiple of 8 bytes; no key is there twice
+    body of WRITE: one part after another, each padded to a multiple of 8 bytes; keys are unique
     0       4      number of rows, u32
     4       1      op code of all rows: 1 INSERT (whole rows), 4 UPDATE (key and new values), 5 DELETE (key)
     5       1      1
@@ -53,10 +53,10 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
 
     body of LOAD: msgpack of the list of new rowsets' metadata (`RowSetMetadata.to_dict`)
 
-The durable index tells damage from a torn tail. Entries are written one after the other and synced together, so a
-power failure may leave any part of those since the last sync, with holes. A bad entry at index i, behind which some
-good entry says that i was durable, has been damaged since; one without such a witness was never acknowledged. Entries
-of tablets are witnesses for the commit log, too, and its COMMITs for the logs of tablets (`commit_log`).
+The durable index distinguishes damage from a torn tail. Entries are written one after the other and synced together, so
+a power failure may leave any part of those since the last sync, with holes. If a later good entry has a durable index
+of at least i, a bad entry at index i has been damaged since; otherwise it was never acknowledged. Entries of tablets
+also record the durable end of the commit log, and its COMMITs those of tablets' logs (`commit_log`).
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ _PART = struct.Struct("<IBBHH2xI")
 _OLD_WRITE = struct.Struct("<IB3x")
 ENTRY_OVERHEAD = _FRAME.size + _PREFIX.size
 _INDEX_WINDOW = 1 << 24
-"""How far above the expected index an entry behind a damaged place may lie."""
+"""Limit of the distance above the expected index of an entry after a damaged place."""
 
 
 class EntryKind(enum.IntEnum):
-    """What an entry holds."""
+    """Kind of an entry."""
 
     WRITE = 1
     LOAD = 2
@@ -125,25 +125,25 @@ class LogEntry:
     kind: EntryKind
     body: memoryview
     goes_on: bool = False
-    """Is the next entry a part of the same write, all or none of which count?"""
+    """True if the next entry is a part of the same write, which is atomic."""
     witness: int = 0
     """Of a COMMIT: 1 where its parts were synced. Of other entries: the commit log was durable up to this COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What stands at the front of a segment; entries start at `length`."""
+    """Header of a segment; entries start at `length`."""
 
     first_index: int
     schema: pa.Schema
     length: int
     tablet_id: str = ""
-    """Whose log it is; "" in segments before version 3."""
+    """Tablet of the log; "" in segments before version 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentScan:
-    """What a segment holds: its good entries, and where they end if that is before the end of the file."""
+    """Contents of a segment: its good entries, and their end if that is before the end of the file."""
 
     entries: list[LogEntry]
     end: int
@@ -213,7 +213,7 @@ class WritePart:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         count: int = self.rows.num_rows
         return count
 
@@ -224,7 +224,7 @@ class WritePart:
 
 
 def encode_write(parts: Sequence[WritePart], columns: int) -> bytes:
-    """The body of a WRITE entry of a table with so many columns."""
+    """The body of a WRITE entry of a table with `columns` columns."""
     return b"".join(_encode_part(part, columns) for part in parts)
 
 
@@ -358,7 +358,7 @@ def find_entry(data: memoryview, start: int) -> LogEntry | None:
 
 
 def _has_witness(data: memoryview, start: int, index: int) -> bool:
-    """Does a good entry behind say that entry `index` was durable?"""
+    """True if a later good entry records that entry `index` was durable."""
     return any(e.durable_index >= index for e in _entries_behind(data, start, index + 1, index + _INDEX_WINDOW))
 
 

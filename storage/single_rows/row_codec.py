@@ -62,7 +62,7 @@ MISSING: Any = _Missing()
 
 @dataclass(frozen=True, slots=True)
 class CodedColumn:
-    """What the codec knows of a column."""
+    """Properties of a column for the codec."""
 
     schema: ColumnSchema
     place: int
@@ -84,9 +84,9 @@ class RowCodec:
         self.key_columns = schema.key_columns
         self.key_places = tuple(range(schema.key_columns))
         self.number = schema.key_columns - 1 if schema.key[-1].auto_increment else None
-        """Where the AUTO_INCREMENT column stands."""
+        """Position of the AUTO_INCREMENT column."""
         self.not_null = tuple(c.place for c in self.columns if not c.schema.nullable and c.place != self.number)
-        """Where NOT NULL columns stand, but for those that the store numbers; likewise below."""
+        """Positions of NOT NULL columns, except those that the store numbers; likewise below."""
         self.texts = tuple(c.place for c in self.columns if c.schema.type.is_text)
         self.wide = tuple(
             c.place for c in self.columns if c.schema.type.is_decimal and key_width(c.schema.type) == _WIDE_BYTES
@@ -94,7 +94,7 @@ class RowCodec:
         self.key = KeyCodec(tuple(c.type for c in schema.key))
         self.ids = tuple(c.id for c in schema.columns)
         self.long_texts = tuple(p for p in self.texts if (schema.columns[p].type.length or LONG_TEXT + 1) > LONG_TEXT)
-        """Where texts stand that may have more than `LONG_TEXT` characters."""
+        """Positions of texts that may have more than `LONG_TEXT` characters."""
         self._width = len(schema.columns)
         # A getter of one name gives no tuple.
         self._all_of: Callable[[Mapping[str, Any]], tuple[Any, ...]] = (
@@ -199,7 +199,7 @@ class RowCodec:
         return found
 
     def place(self, name: str) -> int:
-        """Where a column stands; `UnknownColumn`."""
+        """Position of a column; `UnknownColumn`."""
         if name not in self._takers:
             raise self.unknown(name)
         return self._takers[name][0]
@@ -230,8 +230,8 @@ def mismatch(table: Table, column: ColumnSchema, value: Any) -> TypeMismatch:
 
 
 def _python(type_: DataType, physical: Any) -> Any:
-    """A physical value that may be none, as `take` wants it; `TypeError`, `ValueError` or `ArithmeticError` where it is
-    none."""
+    """Python value, for `take`, of a physical value that may be invalid; `TypeError`, `ValueError` or `ArithmeticError`
+    if it is."""
     if type_.kind in (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP):
         return type_.to_python(operator.index(physical))
     return physical

@@ -1,14 +1,14 @@
-"""What deltas make of one row: for look-ups by primary key.
+"""Deltas of one row, for look-ups by primary key.
 
-Sources are asked from the newest to the oldest. Of each column the first value found is the newest, so it is kept. The
-first DELETE or REINSERT found ends the search: the row is deleted, or has got all its values.
+Sources are searched from the newest to the oldest. The first value of each column is the newest, so it is kept. The
+first DELETE or REINSERT ends the search: the row is deleted, or has all its values.
 
     one row's deltas    U U U U U U U U ... U U U U U U U U | U U U       oldest to newest
                         └──────── folded: last values ─────┘  └tail┘
 
 A row that is updated all the time has as many deltas as updates, and a look-up must not walk along them. In runs and
-files, what is newest at a time is found by binary search, column by column. Deltas that came one by one are *folded*:
-what they leave behind is kept beside them after every eighth, and readers of the newest state go on from there.
+files, the newest value at a timestamp is found by binary search, column by column. Single deltas are *folded*: after
+every eighth, their combined result is stored with them, and readers of the newest state continue from there.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ RowDelta: TypeAlias = "tuple[int, int, Mapping[int, Any], int]"
 """Row, kind, stored values by column id, timestamp."""
 
 FOLD_ROWS = 8
-"""Deltas of a row are folded so many at a time: this many, less one, are looked at one by one at most, if all are to be
-seen."""
+"""Number of deltas folded at a time: at most one less is examined one by one if all are visible."""
 _FOLDS_KEPT = 6
-"""So many of a row's folds are kept: readers that do not see the newest deltas yet, as those of writes that are not
-decided, take an older one. Writes of one row that are under way at once are as many as threads write."""
+"""Number of folds kept per row: readers to which the newest deltas are not visible, such as those of undecided writes,
+use an older one. Concurrent writes of one row are at most as many as writing threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What the first `count` deltas of a row leave behind: `kind` says what became of its existence (None:
-    nothing), `values` are the last ones of all columns since then. For readers at `timestamp`, that of the last of the
+    """Combined result of the first `count` deltas of a row: `kind` is the last change of its existence (None: no
+    change), `values` are the last ones of all columns since then. For readers at `timestamp`, that of the last of the
     deltas, or later."""
 
     count: int
@@ -68,24 +67,24 @@ def look_up_run(
     found: dict[int, Any],
     read: Callable[[int], DeltaColumn | None] | None = None,
 ) -> DeltaKind | None:
-    """What a run says of a row at a time.
+    """Looks up a row in a run at a timestamp.
 
     Parameters
     ----------
     run : Deltas
     row, timestamp : int
-        Deltas above the timestamp are passed over.
+        Deltas above the timestamp are ignored.
     columns : sequence of int
         Ids of the columns of interest.
     found : dict of int to value
         By column id, Python values; those that are missing are filled in.
     read : callable, optional
-        Gives the values of a column by its id, in the place of `run.columns`; asked only where the run has the row.
+        Returns the values of a column by its id, instead of `run.columns`; called only if the run has the row.
 
     Returns
     -------
-    DELETE where the row is deleted; REINSERT where all its values are found, or will not be found in older runs; None
-    where the search goes on.
+    DELETE if the row is deleted; REINSERT if all its values are found, or are not in older runs; None if the search
+    continues.
     """
     rows = run.rows.data
     low = bisect_left(rows, row)

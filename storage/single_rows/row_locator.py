@@ -1,8 +1,8 @@
-"""Where the row with one key lives, in a few microseconds: what `writing.row_location` finds out for many keys.
+"""Location of the row with one key, in a few microseconds; `writing.row_location` does the same for many keys.
 
-A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval holds it. Where it was
-deleted, its row stays as a ghost until a compaction; only the current MemRowSet brings ghosts back to life. So where a
-key may be (`TabletState.places`) is asked first: if its row is alive there, it is nowhere else.
+A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval contains it. A deleted row
+stays as a ghost until a compaction; only the current MemRowSet reinserts ghosts. So the hint (`TabletState.places`) is
+checked first: if the row is alive there, it is nowhere else.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def change_row(home: RowHome, row: int, kind: DeltaKind, values: Any, timestamp:
 def locate_row(
     state: TabletState, codec: KeyCodec, key: Sequence[Any], index: int | bytes, is_insert: bool
 ) -> tuple[RowHome | None, int, int]:
-    """Where a key is alive, the row number there, and, of a key that is not, that of its ghost in the current
-    MemRowSet, -1 for none. Needs the tablet's `write_lock`.
+    """Returns the place where a key is alive, its row number there, and, if it is not alive, the row number of its
+    ghost in the current MemRowSet, -1 for none. Needs the tablet's `write_lock`.
 
     Parameters
     ----------
     key, index
         Physical values, and `codec.index_key` of them.
     is_insert : bool
-        The key is not there, as a rule.
+        The key is usually absent.
     """
     hash_ = codec.hash_32(index)
     if not is_insert and (hint := state.places.get(hash_)) is not None:

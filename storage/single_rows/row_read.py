@@ -1,22 +1,21 @@
-"""Looking up one row by its primary key, without a scan's batches and vectors.
+"""Look-ups of one row by its primary key, without a scan's batches and vectors.
 
 The life of a look-up (`Store.read_row`):
-1. `RowCodec.take_key` makes physical values of the key, `Partitioner.route_one` finds its tablet.
-2. `MvccManager.newest_clean` gives a timestamp at which all writes are decided, at or above every write that was
-   acknowledged before the call. A look-up in the past brings its own, and waits for the writes below it.
-3. The state is pinned, then asked where the key may be (`KeyPlaces`); then from the newest place to the
-   oldest: the MemRowSets by their index; of the rowsets whose interval holds the key, those whose Bloom filter does not
-   rule it out, by their key index. A key may stand in several places, and is visible in at most one of them.
-4. In a DiskRowSet, the row's newest deltas are looked up (`row_deltas`), DeltaMemStores before REDO files; the cells
-   that they leave open come from the pages. Only a time before the base data needs patches, as a scan does.
+1. `RowCodec.take_key` converts the key to physical values, `Partitioner.route_one` finds its tablet.
+2. `MvccManager.newest_clean` returns a timestamp at which all writes are decided, at or above every write that was
+   acknowledged before the call. A look-up in the past has its own timestamp, and waits for the writes below it.
+3. The state is pinned. The hint (`KeyPlaces`) is tried first; then the places from newest to oldest: the MemRowSets by
+   their index; of the rowsets whose interval contains the key, those whose Bloom filter passes it, by their key index.
+   A key may be in several places, and is visible in at most one of them.
+4. In a DiskRowSet, the row's newest deltas are looked up (`row_deltas`), DeltaMemStores before REDO files; other cells
+   are read from the pages. Only a time before the base data needs patches, as a scan does.
 
-Why this is safe beside flushes, compactions and writers: files are closed and removed only when all pins taken before
-they went out of use are gone (`Tablet.retire`), and a look-up holds one until it has its values: `Tablet.shared_pin`,
-which look-ups of the same state have in common. The pin is taken after the writes up to the timestamp were decided, so
-all of them are in the pinned state; what comes into its MemRowSets and DeltaMemStores later has a greater timestamp and
-is passed over. A look-up of the newest state need not mind history that is forgotten meanwhile: what it then sees
-instead was committed before it returns. A tablet whose range partition is dropped goes when it has no pins, so the
-table's version is compared after the pin was taken.
+Safety with concurrent flushes, compactions and writers: files are closed and removed only after all older pins are
+released (`Tablet.retire`), and a look-up holds one until it has its values: `Tablet.shared_pin`, which look-ups of the
+same state share. The pin is taken after the writes up to the timestamp were decided, so all of them are in the pinned
+state; later changes of its MemRowSets and DeltaMemStores have a greater timestamp and are ignored. For a look-up of the
+newest state, a concurrent removal of history is harmless: the newer state was committed before it returns. A tablet of
+a dropped range partition is removed when it has no pins, so the table's version is compared after taking the pin.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ def stored_row(
 
 
 def is_past(stored: StoredRowSet, timestamp: int) -> bool:
-    """Is a time before some of the base data?"""
+    """True if a timestamp is before some of the base data."""
     metadata = stored.metadata
     return timestamp < metadata.newest_undo or timestamp < metadata.inserted
 
@@ -160,7 +159,7 @@ def is_past(stored: StoredRowSet, timestamp: int) -> bool:
 def look_up_deltas(
     stored: StoredRowSet, row: int, timestamp: int, columns: Sequence[int], found: dict[int, Any]
 ) -> DeltaKind | None:
-    """What the REDO deltas in memory and in files make of a row: see `look_up_run`."""
+    """Looks up a row in the REDO deltas in memory and in files: see `look_up_run`."""
     kind = stored.memstore.look_up(row, timestamp, columns, found)
     if kind is None and stored.flushing is not None:
         kind = stored.flushing.look_up(row, timestamp, columns, found)
@@ -174,7 +173,7 @@ def look_up_deltas(
 
 
 def changed_rows(stored: StoredRowSet, rows: range) -> Iterable[int]:
-    """Those of some rows, at least one, of which REDO deltas may tell something, whatever the time."""
+    """Those of some rows, at least one, that may have REDO deltas, at any timestamp."""
     found: set[int] = set()
     for memstore in stored.memstores:
         found.update(memstore.changed(rows))
@@ -204,7 +203,7 @@ def _past_row(
     """A row at a time before some of the base data."""
     undo, redo = stored.deltas(row, row + 1, [column.id for column in columns])
     patches = resolve(undo, redo, timestamp)
-    # A row of whose insertion no UNDO delta tells was inserted with the others.
+    # A row without an UNDO delta for its insertion was inserted with the others.
     is_unborn = timestamp < stored.metadata.inserted and not len(resolve(undo, (), 0, ()).hidden)
     if is_unborn or len(patches.hidden):
         return None

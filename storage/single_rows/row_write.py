@@ -1,21 +1,21 @@
-"""Writing one row by a short way: `Store.write_row`, many times as fast as a batch of one row.
+"""The row path of writes: `Store.write_row`, many times as fast as a batch of one row.
 
 The life of a row:
-1. `RowCodec.take` brings its Python values to the columns' types, `Partitioner.route_one` finds its tablet.
-2. Under the tablet's `write_lock`, its key is looked up: in the MemRowSets, then in the rowsets whose interval holds
-   it and whose Bloom filter passes it. This may read a page; it saves a second look for what came meanwhile.
-3. The op comes to INSERT, UPDATE, DELETE or nothing, by the rules of `op_resolution`, which for one row are few.
+1. `RowCodec.take` converts its Python values to the columns' types, `Partitioner.route_one` finds its tablet.
+2. Under the tablet's `write_lock`, its key is looked up: in the MemRowSets, then in the rowsets whose interval contains
+   it and whose Bloom filter passes it. This may read a page; it saves a second search for concurrent changes.
+3. The op is resolved to INSERT, UPDATE, DELETE or nothing, by the rules of `op_resolution`, few of which apply to one
+   row.
 4. The change gets a timestamp and is in flight, is appended to the log as a ROW entry (`wal_row`), and made in memory:
    a row for the MemRowSet, or one delta for the DeltaMemStore that has the row.
-5. Without the lock, it waits for the log's group commit. Whoever leads that lets readers see the row
+5. Without the lock, it waits for the log's group commit. The leader of the sync commits the row
    (`LogTicket.timestamp`), else the writer does.
 
-Everything else goes the long way, as a batch of one row: whatever is refused, a row that lacks a value it needs, very
-long texts. That is decided before anything was changed, so that both ways give the same answers; a test holds them
-against each other.
+All other cases take the batch path, as a batch of one row: refused rows, rows without a required value, very long
+texts. The path is chosen before any change, so both paths have the same results; a test compares them.
 
-What is decided under the lock relies on earlier writes whose log entries may still fail, exactly as in `tablet_write`:
-the entry names the one before it, and fails with it.
+Decisions under the lock rely on earlier writes whose log entries may still fail, as in `tablet_write`: the entry names
+the previous one, and fails with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LONG_CELL = 1 << 18
 
 
 class _Rules(NamedTuple):
-    """What an op does: looked up once per row, since a member of an Enum takes longer to find than all the rest."""
+    """Effects of an op: looked up once per row, since a member of an Enum takes longer to find than all the rest."""
 
     is_insert: bool
     is_upsert: bool
@@ -66,8 +66,8 @@ _UPDATE, _DELETE, _REINSERT = DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REIN
 _ROW = EntryKind.ROW
 
 _Change: TypeAlias = tuple[DeltaKind, bytes, Any]
-"""What a row comes to: what happens to its key, the log entry's body, and the values in memory. REINSERT, as every
-insertion is called here: the whole row. UPDATE: the new values by column id. DELETE: an empty mapping."""
+"""Resolved change of a row: kind of change, body of the log entry, and values in memory. REINSERT, as every insertion
+is called here: the whole row. UPDATE: the new values by column id. DELETE: an empty mapping."""
 
 
 _NO_VALUES: dict[int, Any] = {}
@@ -111,12 +111,12 @@ class RowWriter:
     codec : RowCodec
     partitioner : Router
     tablets : sequence of Tablet
-        Beside the partitioner's partitions.
+        Parallel to the partitioner's partitions.
     clock : HybridClock
     is_current : callable
-        Are table and tablets still these? Asked under a tablet's `write_lock`.
+        Returns True if table and tablets are unchanged. Called under a tablet's `write_lock`.
     write_batch : callable
-        Writes a batch the long way, in whatever version of the schema there is then.
+        Writes a batch by the batch path, in the then current version of the schema.
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class RowWriter:
 
     def start_physical(self, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
         """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
-        when the ticket is decided. None, with nothing done, where the row must be written by `write_physical`: it goes
-        the long way, or changes nothing."""
+        when the ticket is decided. None, without a change, if the row must be written by `write_physical`: it needs the
+        batch path, or changes nothing."""
         physical, stored = self.codec.take_physical(row)
         try:
             rules = _RULES[op]
@@ -259,7 +259,7 @@ class RowWriter:
                 physical[place] = wide_bytes(physical[place])
         return physical
 
-    # ---- the short way -------------------------------------------------------------------------------------------
+    # ---- the row path ---------------------------------------------------------------------------------------------
 
     def _write(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> WriteResult:
         started = self._start(rules, physical, stored)
@@ -346,8 +346,8 @@ def as_batch(codec: RowCodec, op: Op, row: Mapping[str, Any], stored: Sequence[A
 
 
 def finish_row(started: StartedRow) -> WriteResult:
-    """The second half of a write whose ticket is decided, or will not be by anybody here: the log's error where the row
-    was not written, with its change taken back."""
+    """The second half of a write whose ticket is decided, or is not decided in this process: raises the log's error if
+    the row was not written, after undoing its change."""
     tablet = started.tablet
     if not started.ticket.durable:
         _sync(tablet, started.ticket, started.logged)
@@ -382,8 +382,8 @@ def _change_row(
 
 
 def _sync(tablet: Tablet, ticket: LogTicket, logged: LoggedWrite | None) -> None:
-    """Wait until an entry is durable; the log's error where it never will be, with its change taken back, or where the
-    log cannot tell in time (`DeadlineExceeded`): the change is in flight then until it can."""
+    """Wait until an entry is durable. Raises the log's error if it failed, after undoing its change, or if the log does
+    not decide in time (`DeadlineExceeded`): then the change stays in flight until the decision."""
     try:
         tablet.log.sync(ticket)
     except OperationalError:

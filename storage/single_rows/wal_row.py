@@ -33,7 +33,7 @@ _pack = msgpack.packb
 
 
 def row_front(op: Op, places: Sequence[int]) -> bytes:
-    """What stands before the values: the same for all rows with these columns."""
+    """Bytes before the values: the same for all rows with these columns."""
     return _HEAD.pack(op, len(places)) + struct.pack(f"<{len(places)}H", *places)
 
 
@@ -50,16 +50,16 @@ def wide_bytes(value: int | None) -> bytes | None:
 
 @dataclass(frozen=True, eq=False)
 class RowPart:
-    """A ROW entry as it is read: like a `wal_format.WritePart` of one row, whose record batch is made when asked for.
+    """A ROW entry as it is read: like a `wal_format.WritePart` of one row, whose record batch is made at its first use.
 
     Parameters
     ----------
     op : Op
         INSERT, UPDATE or DELETE.
     places : tuple of int
-        Where the columns stand in the segment's schema.
+        Positions of the columns in the segment's schema.
     values : tuple
-        As they are logged.
+        In their logged form.
     schema : pa.Schema
         Of the segment.
     """

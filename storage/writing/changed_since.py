@@ -1,17 +1,16 @@
-"""Which rows of a batch another write has changed since its caller read them: what keeps two UPDATEs of one row, at the
-same time, from losing one of the changes.
+"""Conflict check: rows of a batch that another write has changed since its caller read them. It prevents two concurrent
+UPDATEs of one row from losing one of the changes.
 
     statement        read at S ──────────── new values ──────────── write, unchanged since S
     others                        write ──┘                          refused: `RowChanged`, read again
 
-A row counts as changed if it has other values now than it had at S. One that came back to them meanwhile does not: what
-the caller has made of them would be the same. A row that is gone is no business of this check: the op says what
-becomes of that.
+A row counts as changed if its values differ from those at S. A row that has its old values again does not, because the
+caller's new values would be the same. Deleted rows are not checked here: the op decides about them.
 
-The tablet knows the time of its newest write. As long as that is not above S, as where nobody else writes, the check is
-one comparison. Otherwise the rows are looked up one by one, by the short way of `single_rows.row_read`, with the
-tablet's `write_lock` held. So of more than `CHECKED_ROWS` none is looked at: a statement that changes so many rows of a
-tablet is no short one, and would hold up everybody for longer than it should.
+The tablet has the timestamp of its newest write. If that is not above S, as without other writers, the check is one
+comparison. Otherwise the rows are looked up one by one, by the row path of `single_rows.row_read`, with the tablet's
+`write_lock` held. So a batch of more than `CHECKED_ROWS` rows of a tablet is not checked: this would block other
+writers for too long.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def changed_rows(tablet: Tablet, table: Table, keys: Keys, rows: Sequence[int], 
     if tablet.newest <= since or len(rows) > CHECKED_ROWS:
         return []
     if since < tablet.metadata.ancient_history_mark:
-        return list(rows)  # nobody can say any more: it is to be read again
+        return list(rows)  # unknown: the statement must read again
     codec = KeyCodec(tuple(column.type for column in table.schema.key))
     columns = table.schema.columns[table.schema.key_columns :]
     state = tablet.state

@@ -20,7 +20,7 @@ from .row_location import Locations
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetChanges:
-    """What a batch does to the keys of one tablet: each key once.
+    """Net changes of a batch to the keys of one tablet, one per key.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the ops of one batch come to: which rows are refused, and what happens to each key in the end.
+"""Resolution of the ops of one batch: refused rows, and the net change of each key.
 
     row   op       key      store: 4 is there, 9 is not             in the end
     0     DELETE   4        deleted                                  4: UPDATE of all columns (to those of row 2)
@@ -7,14 +7,14 @@
     3     UPDATE   9        updated
     4     INSERT   4        refused: 4 is there
 
-The ops of one key take effect in the order of their rows. All that an op must know of those before it is whether the
-key is there. INSERT and UPSERT leave a key behind that is there, whether they succeed or not; DELETE one that is not;
-UPDATE changes nothing about it, and neither does an INSERT or UPSERT without a value for a NOT NULL column: it fails
-where the key is not there. So the last op before it that decides the question answers it, or else the store; and that
-is one running maximum over the rows in the order of keys.
+The ops of one key take effect in the order of their rows. An op depends on earlier ones only by the existence of its
+key. After INSERT and UPSERT the key exists, whether they succeed or not; after DELETE it does not. UPDATE does not
+change its existence, and neither does an INSERT or UPSERT without a value for a NOT NULL column: it fails if the key
+does not exist. So existence follows from the last earlier op that determines it, or else from the store; this is one
+running maximum over the rows in the order of keys.
 
-Nobody sees what lies between two ops of one batch: it has one timestamp. What is logged and stored of a key is
-therefore one change: INSERT, UPDATE, DELETE or nothing.
+States between two ops of one batch are never visible, because it has one timestamp. Therefore one change is logged and
+stored per key: INSERT, UPDATE, DELETE or nothing.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ Given = bool | Array
 
 
 class Refusal:
-    """Why a row is refused: codes of `Resolution.refusals`."""
+    """Reasons for refusing a row: codes of `Resolution.refusals`."""
 
     NONE, ALREADY_PRESENT, NOT_FOUND, IMMUTABLE, INCOMPLETE = range(5)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolution:
-    """What a batch comes to.
+    """Result of resolving a batch.
 
     Parameters
     ----------
     refusals : ndarray of uint8, shape (n_rows,)
         Codes of `Refusal`; 0 for rows that succeeded or were ignored.
     applied : int
-        How many ops changed something, one after the other.
+        Number of ops with an effect, applied one after the other.
     inserts : ndarray of intp, shape (n_inserts,)
-        Keys that were not there and are: a row with each of them, ascending.
+        New keys: a row with each of them, ascending.
     updates : ndarray of intp, shape (n_updates,)
-        Keys that stay and get new values, likewise.
+        Existing keys with new values, likewise.
     deletes : ndarray of intp, shape (n_deletes,)
-        Keys that were there and are not, likewise.
+        Deleted keys, likewise.
     insert_sources : sequence of ndarray of intp, shape (n_inserts,)
-        For each non-key column, the rows with the values of the inserted rows: what the batch gives there, or the
-        column's default.
+        For each non-key column, the rows with the values of the inserted rows: the batch's value, or the column's
+        default.
     update_sources : sequence of ndarray of intp, shape (n_updates,)
-        For each non-key column, the rows with the new values; -1 where the value stays.
+        For each non-key column, the rows with the new values; -1 if the value is unchanged.
     """
 
     refusals: Array
@@ -164,7 +164,7 @@ class _Resolver:
         return values if self.order is None else values[self.order]
 
     def _alive_before(self) -> Array:
-        """Was the key there when the op of each place came?"""
+        """True for ops before which the key exists."""
         if self.order is None:
             return self.present
         decides = self.family != _UPDATE
@@ -218,7 +218,7 @@ class _Resolver:
     def _net(
         self, refusals: Array, applied: int, inserts: Array, updates: Array, deletes: Array, sets: Sequence[Array]
     ) -> Resolution:
-        """What is left of each key's ops."""
+        """Net result of each key's ops."""
         ends, starts = self.ends, self.start[self.ends]
         was, final = self.present[ends], ((self.before | inserts) & ~deletes)[ends]
         born_at, touched_at = _last_place(inserts)[ends], _last_place(updates)[ends]

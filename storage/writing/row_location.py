@@ -1,7 +1,7 @@
-"""Where the rows with some keys live: the question behind every write.
+"""Locations of the rows with some keys, needed by every write.
 
-A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval holds it. Where it was
-deleted, its row stays as a ghost until a compaction; only the current MemRowSet brings ghosts back to life.
+A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval contains it. A deleted row
+stays as a ghost until a compaction; only the current MemRowSet reinserts ghosts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..tablet.tablet import TabletState
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Locations:
-    """Where keys are.
+    """Locations of keys.
 
     Parameters
     ----------
     homes : list of MemRowSet or StoredRowSet
         The current MemRowSet first.
     home : ndarray of int64, shape (n_keys,)
-        Which of them has the key's live row; -1 for none.
+        Index of the home with the key's live row; -1 for none.
     row : ndarray of int64, shape (n_keys,)
         Its row number there.
     ghost : ndarray of int64, shape (n_keys,)
@@ -81,7 +81,7 @@ class RowLocator:
         self._searched.update(stored.metadata.id for stored in state.rowsets)
 
     def locate(self, state: TabletState) -> Locations:
-        """Where the keys are in the newest state. Needs the tablet's `write_lock`."""
+        """Locates the keys in the newest state. Needs the tablet's `write_lock`."""
         if not all(stored.metadata.id in self._searched for stored in state.rowsets):
             self.search(state)
         count = len(self.index)

@@ -1,15 +1,15 @@
-"""Writing to a tablet: where the keys are, what the ops come to, log, memory.
+"""Writes to a tablet: locating keys, resolving ops, log, memory.
 
 The life of the rows of one batch that belong to one tablet:
-1. `TabletWrite.probe` looks for their keys in the rowsets, without any lock.
-2. Under the tablet's `write_lock`, `TabletWrite.check` adds what has come since, and resolves the ops: some rows are
-   refused, and each key is inserted, updated, deleted or left alone.
-3. `TabletWrite.apply` appends these changes to the log, inserts new rows into the MemRowSet, and puts deltas of rows
-   that are there into the DeltaMemStore of the MemRowSet or DiskRowSet that has them.
-4. Without the lock, `TabletWrite.finish` waits for the log's group commit, then lets readers see the changes.
+1. `TabletWrite.probe` searches their keys in the rowsets, without any lock.
+2. Under the tablet's `write_lock`, `TabletWrite.check` adds later changes, and resolves the ops: some rows are refused,
+   and each key is inserted, updated, deleted or unchanged.
+3. `TabletWrite.apply` appends these changes to the log, inserts new rows into the MemRowSet, and adds deltas of
+   existing rows to the DeltaMemStore of the MemRowSet or DiskRowSet that has them.
+4. Without the lock, `TabletWrite.finish` waits for the log's group commit, then commits the changes.
 
-What is decided here relies on all earlier writes, also those whose log entries may still fail. Entries behind a failed
-one fail with it; a batch that changes nothing waits for those before it, since what it was told must not vanish.
+   Decisions here rely on all earlier writes, also those whose log entries may still fail. Entries after a failed one
+   fail with it; a batch that changes nothing waits for earlier ones, because its result depends on them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TabletWrite:
         self.tablet = tablet
         self.errors: list[RowError] = []
         self.applied = 0
-        """How many ops change something, once checked."""
+        """Number of ops with an effect, once checked."""
         self._table = table
         self._batch = _numbered(tablet, table.schema, batch)
         self._numbers = numbers
@@ -83,7 +83,7 @@ class TabletWrite:
 
     @property
     def has_changes(self) -> bool:
-        """Is there anything to apply, once checked?"""
+        """True if there are changes to apply, once checked."""
         return bool(self._changes)
 
     # ---- 1 and 2: what the ops come to ---------------------------------------------------------------------------
@@ -175,8 +175,8 @@ class TabletWrite:
     # ---- 3 and 4: log, memory, acknowledgement -------------------------------------------------------------------
 
     def encode(self) -> None:
-        """Make the log entries of what was checked. Whatever goes wrong with that does so before there is a timestamp,
-        which everybody would wait for."""
+        """Make the log entries of the checked changes. Errors here occur before a timestamp is drawn, for which all
+        readers would wait."""
         assert self._changes is not None
         self._bodies = _bodies(self._changes.parts(), len(self._table.schema.columns))
 
@@ -262,8 +262,8 @@ class TabletWrite:
         return None
 
     def finish(self) -> None:
-        """Wait until the changes are durable and let readers see them. Raises the log's error where they never will be,
-        or where it cannot tell in time (`DeadlineExceeded`): they are in flight then until it can."""
+        """Wait until the changes are durable and commit them. Raises the log's error if they failed, or if the log does
+        not decide in time (`DeadlineExceeded`): then they stay in flight until the decision."""
         tablet, logged = self.tablet, self._logged
         awaited = self._awaited if logged is None else logged.ticket
         try:

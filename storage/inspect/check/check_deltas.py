@@ -104,7 +104,7 @@ def _check_order(blocks: Sequence[BlockRecord], path: str, report: Report) -> No
 
 
 def _faults(deltas: Deltas, block: BlockRecord, row_count: int) -> list[str]:
-    """Where a block's deltas are not what its record, or the rowset, says of them."""
+    """Differences between a block's deltas and its record, or the rowset."""
     rows, times = deltas.rows, deltas.timestamps
     found = []
     if not ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (times[1:] > times[:-1]))).all():

@@ -87,7 +87,7 @@ def _check_segment(
 
 
 def entry_rows(entry: LogEntry, header: SegmentHeader) -> int:
-    """How many rows an entry brings; reads its whole body."""
+    """Number of rows of an entry; reads its whole body."""
     if entry.kind is not EntryKind.LOAD:
         parts = entry_parts(entry, header.schema)
         for part in parts:

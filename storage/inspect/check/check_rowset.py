@@ -125,7 +125,7 @@ def _check_dictionary(reader: ColumnReader, report: Report) -> None:
 
 
 def _faults(vector: Vector, record: Any, rows: int) -> list[str]:
-    """Where a page's values are not what the footer says of them."""
+    """Differences between a page's values and the footer."""
     found = []
     if len(vector) != rows:
         found.append(f"{len(vector):,} rows, {rows:,} expected")

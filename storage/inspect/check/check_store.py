@@ -26,15 +26,15 @@ CACHE_BYTES = 128 << 20
 """For decoded pages: enough for the key columns of one rowset, which are read twice."""
 _PARTS = ("LOCK", "FORMAT", "catalog", "commits", "tables")
 _OF_SERVING = ("owner", "owner.log")
-"""Where the process that serves the store is found, and its log: no part of the store, and expected there."""
+"""Files of the process that serves the store, and its log: not part of the store, and expected there."""
 
 
 def check_store(fs: FileSystem, directory: str) -> Report:
-    """Hold every file of a store against its checksums, its format and the files that refer to it.
+    """Check every file of a store against its checksums, its format and the files that refer to it.
 
     The store must not be open; while the check runs, it cannot be opened. Not a byte is changed.
 
-    Raises `StoreLocked` where somebody has it open, `OperationalError` where `directory` holds no store.
+    Raises `StoreLocked` if a process has it open, `OperationalError` if `directory` holds no store.
     """
     directory = directory.rstrip("/") or "/"
     if not fs.exists(directory):
@@ -76,7 +76,7 @@ def _check_names(fs: FileSystem, directory: str, names: list[str], report: Repor
 
 
 def _check_format(fs: FileSystem, path: str, report: Report) -> bool:
-    """Can the rest be understood?"""
+    """True if the version of the other files is supported."""
     if not fs.exists(path):
         if _is_unfinished(fs, path.rpartition("/")[0]):
             report.note(path, WHOLE_FILE, "the store was being made when a crash came; opening it makes it anew")
@@ -94,7 +94,7 @@ def _check_format(fs: FileSystem, path: str, report: Report) -> bool:
 
 
 def _is_unfinished(fs: FileSystem, directory: str) -> bool:
-    """Does a directory without FORMAT hold nothing but what comes before FORMAT in the making of a store?"""
+    """True if a directory without FORMAT holds only files that are written before FORMAT when a store is created."""
     if fs.exists(f"{directory}/tables") and fs.list(f"{directory}/tables"):
         return False
     try:

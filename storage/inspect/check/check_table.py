@@ -92,8 +92,8 @@ def check_table(
 def _finish_loads(
     fs: FileSystem, directory: str, entry: CatalogEntry, metadata: dict[str, TabletMetadata], report: Report
 ) -> bool:
-    """Bring `metadata` to what opening the store would make of it; False where a load record cannot be trusted, so
-    that nobody knows whether a file is a leftover."""
+    """Change `metadata` as opening the store would; False if a load record is damaged, so that leftover files cannot be
+    determined."""
     is_sound = True
     for name in fs.list(directory):
         path = f"{directory}/{name}"
@@ -146,7 +146,7 @@ class _TabletCheck:
         self._check_log(self._check_rowsets(missing))
 
     def _check_metadata(self) -> None:
-        """What the metadata says about itself."""
+        """Check the metadata for consistency."""
         mine, path = self.metadata, f"{self.directory}/metadata"
         ids = [rowset.id for rowset in mine.rowsets]
         if len(set(ids)) < len(ids):
@@ -160,7 +160,7 @@ class _TabletCheck:
                 self.report.error(path, f"rowset {rowset.id}", "it is newer than the tablet's newest timestamp")
 
     def _check_files(self, loads_known: bool) -> set[str]:
-        """Which files of rowsets are missing; tells of leftovers."""
+        """Files of rowsets that are missing; reports leftovers."""
         directory = f"{self.directory}/rowsets"
         wanted = {name: rowset.id for rowset in self.metadata.rowsets for name in rowset_files(rowset)}
         found: set[str] = set()
@@ -245,8 +245,8 @@ class _TabletCheck:
         tablet.close()
 
     def _recovered(self, sound: list[RowSetMetadata], commits: CommitLog) -> Tablet:
-        """What opening the tablet would bring into memory."""
-        # With no other files than are asked for keys: the others are checked already, and a missing one must not keep
+        """Contents of memory after opening the tablet."""
+        # Only with files that are searched for keys: the others are checked already, and a missing one must not keep
         # the log from being replayed.
         keys = {column.id for column in self.table.schema.key}
         rowsets = [
@@ -265,7 +265,7 @@ class _TabletCheck:
         )
 
     def _sources(self, tablet: Tablet) -> list[KeySource]:
-        """Where live keys are."""
+        """Sources of live keys."""
         sources = [
             KeySource(
                 f"rowset {stored.metadata.id}",

@@ -1,4 +1,4 @@
-"""What a check found and what it looked at; one line per finding, a line of summary."""
+"""Findings of a check and statistics of the files read; one line per finding, a line of summary."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Checked:
-    """How much was looked at."""
+    """Counts of the checked items."""
 
     tables: int = 0
     tablets: int = 0
@@ -68,12 +68,12 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
-        """What is wrong; notes are not."""
+        """Findings that are errors, without notes."""
         return [finding for finding in self.findings if finding.severity == ERROR]
 
     @property
     def is_clean(self) -> bool:
-        """Is nothing wrong?"""
+        """True if there are no errors."""
         return not self.errors
 
     def error(self, path: str, place: str, message: str) -> None:
@@ -114,7 +114,7 @@ class Report:
         }
 
     def summary(self) -> str:
-        """What was checked, in one line."""
+        """The checked items in one line."""
         done = self.checked
         parts = [
             plural(done.tables, "table"),

@@ -42,7 +42,7 @@ class KeySource:
 
 @dataclass(slots=True)
 class RepeatedKeys:
-    """How many keys are in several sources; of the first ones, the physical values and the sources' names."""
+    """Number of keys in several sources; for the first ones, the physical values and the sources' names."""
 
     count: int = 0
     shown: list[tuple[tuple[Any, ...], list[str]]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a column file says of itself, without a table that knows its type."""
+"""Footer of a column file, without a table that has its type."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def read_column_file(fs: FileSystem, path: str, table: Table | None, rows: int) 
         try:
             dictionary = reader.dictionary.to_pylist()
         except CorruptionError:
-            dictionary = None  # every page's state tells
+            dictionary = None  # shown as the state of each page
     shown: list[str] = []
     states = []
     for number in range(len(footer.pages)):
@@ -185,12 +185,12 @@ def _compression(record: Any) -> str:
 
 
 def named(names: Sequence[str], number: int) -> str:
-    """What a number in a record stands for."""
+    """Name for a number in a record."""
     return names[number] if number < len(names) else f"unknown {number}"
 
 
 def damage(error: CorruptionError) -> str:
-    """What is wrong, without file and place."""
+    """Description of the damage, without file and position."""
     return str(error).removeprefix(f"{error.path}: {error.place}: ")
 
 

@@ -72,7 +72,7 @@ def read_delta_file(fs: FileSystem, path: str, table: Table | None, limit: int) 
 
 
 def _read_block(file: DeltaFile, number: int) -> tuple[Deltas | None, list[str]]:
-    """What of a block is whole, and the state of each of its parts; None where its head is damaged."""
+    """Undamaged parts of a block, and the state of each of its parts; None if its head is damaged."""
     found: Deltas | None = None
     states = []
     columns: dict[int, DeltaColumn] = {}

@@ -25,22 +25,21 @@ from .dump_log import describe_segment, read_segment
 from .dump_metadata import describe_catalog, describe_load_record, describe_tablet_metadata
 
 FIRST_ROWS = 10
-"""Rows shown unless somebody asks for more."""
+"""Default number of rows shown."""
 
 
 def describe_file(fs: FileSystem, path: str, rows: int = FIRST_ROWS) -> str:
-    """What a file holds: column file, Bloom filter, delta file, log segment, tablet metadata, catalog, load record or
-    FORMAT.
+    """Describes the contents of a file: column file, Bloom filter, delta file, log segment, tablet metadata, catalog,
+    load record or FORMAT.
 
     Parameters
     ----------
     path : str
-        Absolute, so that the catalog is found, which knows the names of columns and the types of keys.
+        Absolute, so that the catalog is found, which has the names of columns and the types of keys.
     rows : int
-        Of a column file, delta file or log segment, so many rows or deltas are shown at most.
+        Limit of rows or deltas shown of a column file, delta file or log segment.
 
-    Raises `OperationalError` where the file is none of a store, `CorruptionError` where it is so damaged that
-    nothing of it can be shown.
+    Raises `OperationalError` if the file is not of a store, `CorruptionError` if it is too damaged to show any of it.
     """
     return _FORMATTERS[_kind(fs, path)](fs, path, rows)
 

@@ -1,1 +1,1 @@
-"""How rowsets lie over the keys: `nyala fs layout`."""
+"""Layout of rowsets over the keys: `nyala fs layout`."""

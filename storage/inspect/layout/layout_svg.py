@@ -1,7 +1,7 @@
 """A table's layout as an SVG picture: per tablet a band, rowsets as boxes over the keys, stacked where they overlap.
 
-As Kudu's tablet server draws it: the higher the stack above a key, the more rowsets an insert of it must ask. The
-colour says how large a rowset is beside the largest of the table.
+As Kudu's tablet server draws it: the higher the stack above a key, the more rowsets an insert of it must search. The
+colour shows the size of a rowset relative to the largest of the table.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How the rowsets of a table lie over its keys, as data: `layout.layout_text` and `layout.layout_svg` draw it.
+"""Layout of a table's rowsets over its keys, as data: `layout.layout_text` and `layout.layout_svg` draw it.
 
     keys of the tablet     0 ─────────────────────────── 1
     rowset 1               ├────────────┤
     rowset 2                     ├──────────────────────┤
     height                 1     2      1
 
-An insert must ask every rowset whose interval holds its key. The *average rowset height* is how many that are for a key
-drawn at random among the rows (rowset compaction lowers it: Kudu paper, section 4.10); each rowset is taken to
-have its rows spread evenly over its interval.
+An insert must search every rowset whose interval contains its key. The *average rowset height* is their expected number
+for a key drawn at random among the rows (rowset compaction lowers it: Kudu paper, section 4.10); each rowset is taken
+to have its rows spread evenly over its interval.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...tablet.tablet_metadata import TabletMetadata
 from ..text import key_text
 
 _KEY_BYTES = 16
-"""Behind the prefix that all keys share, so many bytes say where a key lies."""
+"""Bytes after the common prefix of all keys that determine a key's position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _span(types: Sequence[DataType], rowset: RowSetMetadata, start: float, stop:
 
 
 def key_places(mins: Sequence[bytes], maxs: Sequence[bytes]) -> tuple[Array, Array]:
-    """Where encoded keys lie between the least and the greatest of all, from 0 to 1: two ndarrays of float64.
+    """Positions of encoded keys between the least and the greatest of all, from 0 to 1: two ndarrays of float64.
 
     >>> key_places([b"aa", b"ac"], [b"ac", b"ae"])[1].tolist()
     [0.5, 1.0]
@@ -132,14 +132,14 @@ def key_places(mins: Sequence[bytes], maxs: Sequence[bytes]) -> tuple[Array, Arr
 
 
 def average_height(starts: Array, stops: Array, rows: Array) -> float:
-    """How many of the intervals hold a row drawn at random; 0 where there are none.
+    """Expected number of intervals that contain a row drawn at random; 0 if there are none.
 
     Parameters
     ----------
     starts, stops : ndarray of float64, shape (n_rowsets,)
         Intervals, both ends inclusive.
     rows : ndarray of float64, shape (n_rowsets,)
-        How many rows each has, spread evenly.
+        Number of rows of each, spread evenly.
 
     Examples
     --------
