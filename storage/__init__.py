@@ -2,81 +2,80 @@
 
     Database ── Catalog, MaintenanceManager, Memory
        └── TableStore ── Partitioner
-              └── Tablet ──┬── WriteAheadLog        what was acknowledged, by key
-                           ├── MvccManager          what may be seen
-                           └── TabletState ──┬── MemRowSet         rows since the last flush, in the order they came
+              └── Tablet ──┬── WriteAheadLog        acknowledged writes, by key
+                           ├── MvccManager          visible timestamps
+                           └── TabletState ──┬── MemRowSet         rows since the last flush, in order of insertion
                                              └── StoredRowSet ...
                                                     ├── DiskRowSet       sorted rows: a column file each, Bloom filter
-                                                    ├── DeltaFile ...    UNDO: back from it; REDO: forth
+                                                    ├── DeltaFile ...    UNDO: before it; REDO: after it
                                                     └── DeltaMemStore    changes since the last delta flush
 
-A change of a row that is there is a *delta* (`deltas.deltas.Deltas`), in memory and in files alike. A deleted row stays
-as a *ghost* until a compaction; its key inserted again is a new row. So a key may stand in several places, and is
-visible in at most one of them at every time.
+A change of an existing row is a *delta* (`deltas.deltas.Deltas`), in memory and in files alike. A deleted row stays as
+a *ghost* until a compaction; its key inserted again is a new row. So a key may be in several places, and is visible in
+at most one of them at any time.
 
 The life of a write (`Store.write`):
-1. `Memory.admit` lets it pass, slowly where memory is short.
-2. `writing.incoming_rows.incoming` brings the Arrow batch to the table's columns and types;
-   `writing.incoming_rows.row_errors` refuses rows with a NULL where none may be, or with too long a value.
-3. `Partitioner.route` says which tablet each row belongs to.
+1. `Memory.admit` admits it, with a delay if memory is short.
+2. `writing.incoming_rows.incoming` converts the Arrow batch to the table's columns and types;
+   `writing.incoming_rows.row_errors` refuses rows with a NULL in a NOT NULL column, or with too long a value.
+3. `Partitioner.route` finds the tablet of each row.
 4. `TabletWrite.probe` looks the keys up in the rowsets (`RowLocator.search`): `RowSetTree.candidates` by key interval,
    then in each `DiskRowSet.find`: Bloom filter, key index.
-5. Under the tablets' write locks, `TabletWrite.check` asks the MemRowSets too, and what has come and was deleted since
-   (`RowLocator.locate`). `writing.op_resolution.resolve_ops` then says what the ops come to: rows that are refused one
-   by one (`AlreadyPresent`, `NotFound`, ...), and one change of each key; `writing.changed_since.changed_rows`, which
-   rows are not any more what the caller made the changes of (`WriteBatch.unchanged_since`).
+5. Under the tablets' write locks, `TabletWrite.check` searches the MemRowSets too, and later insertions and deletions
+   (`RowLocator.locate`). `writing.op_resolution.resolve_ops` then resolves the ops: rows that are refused one by one
+   (`AlreadyPresent`, `NotFound`, ...), and one change of each key. `writing.changed_since.changed_rows` finds rows that
+   have changed since the caller read them (`WriteBatch.unchanged_since`).
 6. `TabletWrite.encode` makes the log entries, `tablet.mvcc.start_together` draws one timestamp, in flight on all
    tablets.
 7. `TabletWrite.apply` appends the changes to the log (`WriteAheadLog.append`), new rows to the MemRowSet
-   (`MemRowSet.insert`), deltas of rows that are there to the DeltaMemStore of where they are (`NetChanges.deltas`).
-8. Without the locks, `WriteAheadLog.sync` waits for the group commit: one of those who wait writes and syncs for all.
-9. `MvccManager.commit` lets readers see the changes; the write is acknowledged.
-Where several tablets are changed, one record decides on all of them between 8 and 9: `writing.joint_write`,
-`log.commit_log.CommitLog`.
-One row of Python values goes a shorter way with the same outcome: `single_rows.row_write.RowWriter`. Bulk loads
-(`TableBulkLoader`) write rowsets directly and publish them in one step (`loads.load_publish.publish`).
+   (`MemRowSet.insert`), deltas of existing rows to their DeltaMemStores (`NetChanges.deltas`).
+8. Without the locks, `WriteAheadLog.sync` waits for the group commit: one of the waiting threads writes and syncs for
+   all.
+9. `MvccManager.commit` makes the changes visible; the write is acknowledged. If several tablets are changed, one record
+   decides on all of them between 8 and 9: `writing.joint_write`, `log.commit_log.CommitLog`. One row of Python values
+   takes the row path, with the same result: `single_rows.row_write.RowWriter`. Bulk loads (`TableBulkLoader`) write
+   rowsets directly and publish them in one step (`loads.load_publish.publish`).
 
 The life of a scan (`Store.scan_tokens`, `Store.scan`):
-1. `HybridClock.now` fixes the snapshot, unless the spec brings one.
-2. `Partitioner.prune` leaves out tablets that the predicates rule out.
-3. `Tablet.view` waits for writes in flight below the snapshot and pins what is to be read; `HistoryGone` where that
-   past is forgotten.
-4. `reading.tablet_scan.cut` leaves out rowsets by their statistics and cuts the rest into tokens.
-5. For each token, in any thread, `reading.tablet_scan.scan_view` reads. Where deltas have something to say at this
-   time, `StoredRowSetView.all_patches` resolves them to one value per changed cell and the hidden rows
-   (`latest_state`).
+1. `HybridClock.now` gives the snapshot timestamp, unless the spec has one.
+2. `Partitioner.prune` skips tablets that the predicates exclude.
+3. `Tablet.view` waits for writes in flight below the snapshot and pins the state; `HistoryGone` if that history was
+   removed.
+4. `reading.tablet_scan.cut` skips rowsets by their statistics and divides the rest into tokens.
+5. For each token, in any thread, `reading.tablet_scan.scan_view` reads. If deltas affect this timestamp,
+   `StoredRowSetView.all_patches` resolves them to one value per changed cell and the hidden rows (`latest_state`).
 6. `DiskRowSet.scan` narrows by key range and page statistics, evaluates predicates on encoded pages, corrects the
-   outcome for rows with patches (`rowsets.changed_rows_overlay.judge`), and hands out batches of lazy columns.
-   `MemRowSetSnapshot.scan` does the same over Arrow arrays, and passes over rows above the snapshot.
-7. A column that the executor touches is read then, through the `PageCache`, for the rows that are still wanted, and
-   patched while it stays encoded (`patched_columns`).
-Scans in key order merge the sources (`reading.ordered_scan.scan_ordered`); diff scans read what happened between two
-times (`reading.changes.scan_changes`); `single_rows.row_read.RowReader` looks up one row by its key.
+   result for rows with patches (`rowsets.changed_rows_overlay.judge`), and returns batches of lazy columns.
+   `MemRowSetSnapshot.scan` does the same over Arrow arrays, and skips rows above the snapshot.
+7. A column is read when the executor accesses it, through the `PageCache`, for the rows that are still selected, and
+   patched while it stays encoded (`patched_columns`). Scans in key order merge the sources
+   (`reading.ordered_scan.scan_ordered`); diff scans read the changes between two timestamps
+   (`reading.changes.scan_changes`); `single_rows.row_read.RowReader` looks up one row by its key.
 
 The life of a flush or a compaction (`tablet`, from `Tablet.cut` to `Tablet.swap`):
-1. `MaintenanceManager.run_one` asks every tablet what it could do (`TabletOperations.candidates`), and
-   `maintenance.maintenance_policy.pick` says what is worth most.
+1. `MaintenanceManager.run_one` collects the possible operations of every tablet (`TabletOperations.candidates`), and
+   `maintenance.maintenance_policy.pick` chooses the best one.
 2. `maintenance.tablet_flush.flush` makes DiskRowSets of the MemRowSet, `maintenance.tablet_flush.flush_deltas` a REDO
    file of a DeltaMemStore; `maintenance.delta_compaction.compact_minor` joins REDO files,
-   `maintenance.delta_compaction.compact_major` brings columns forward; `maintenance.rowset_compaction.compact_rowsets`
-   merges rowsets that `CompactionPolicy.choose` named; `maintenance.history.perform` removes what nobody can ask for
-   any more.
-3. All of them write files beside what is there (`NewFiles`), name them in the tablet's metadata in one replacement
-   (`Tablet.write_metadata`), carry over what was changed meanwhile, and replace the state (`Tablet.replace_rowsets`).
-4. Files that went out of use are removed when the last `Pin` from before is gone (`Tablet.retire`);
-   `WriteAheadLog.remove_through` drops log segments whose entries are all in files.
+   `maintenance.delta_compaction.compact_major` rewrites columns with their deltas;
+   `maintenance.rowset_compaction.compact_rowsets` merges rowsets that `CompactionPolicy.choose` named;
+   `maintenance.history.perform` removes history that cannot be read any more.
+3. All of them write new files (`NewFiles`), name them in the tablet's metadata in one replacement
+   (`Tablet.write_metadata`), carry over concurrent changes, and replace the state (`Tablet.replace_rowsets`).
+4. Unused files are removed when the last older `Pin` is released (`Tablet.retire`); `WriteAheadLog.remove_through`
+   drops log segments whose entries are all in files.
 
 The life of a store after a crash (`Database`):
-1. The lock is free, since it ended with the process; `Catalog.read` says which tables there are.
-2. Folders that no table owns are removed: what is left of an interrupted CREATE, ALTER or DROP TABLE.
-3. `loads.load_record.complete_loads` finishes a bulk load that had happened.
+1. The lock is free, since it ended with the process; `Catalog.read` reads the tables.
+2. Folders without a table are removed: leftovers of an interrupted CREATE, ALTER or DROP TABLE.
+3. `loads.load_record.complete_loads` completes a committed bulk load.
 4. `tablet.tablet_replay.open_tablet` removes files that no metadata names, and `WriteAheadLog.recover` replays the log:
-   a torn tail is cut, damage is an error. `Replay` finds for each change where its row lies now, and whether the files
-   there have the change already.
+   a torn tail is cut, damage is an error. `Replay` finds the current place of the row of each change, and whether its
+   files have the change already.
 
-`tables.table_alteration.alter` changes a table while it is used, and rewrites no row. `inspect` looks at a store from
-outside: `inspect.check.check_store.check_store` verifies every file, `inspect.dump.dump_file` shows one,
-`inspect.layout.table_layout` shows how rowsets lie over the keys.
+`tables.table_alteration.alter` changes a table in use, and rewrites no row. `inspect` reads a closed store:
+`inspect.check.check_store.check_store` verifies every file, `inspect.dump.dump_file` shows one,
+`inspect.layout.table_layout` shows the layout of rowsets over the keys.
 
 Doors: the modules that other rooms import. A test holds the list.
 

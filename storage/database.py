@@ -85,7 +85,7 @@ from .tablet.tablet import StoreOptions, Tablet
 
 MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
-"""Single rows are written so far until somebody looks whether a flush is due."""
+"""Bytes of single rows after which the writer checks whether a flush is due."""
 _DROP_PATIENCE = 2.0
 """Seconds that DROP waits for a flush or compaction of what it drops; housekeeping removes the files later."""
 _IO_THREADS = 8
@@ -361,7 +361,7 @@ class Database:
                 self._catalog.settle()
 
     def open_table(self, table: Table) -> TableStore:
-        """The table with its tablets, for whoever serves them; `UnknownTable` where it has been dropped."""
+        """The table with its tablets, for servers; `UnknownTable` if it has been dropped."""
         self._check_open()
         store = self._stores.get(table.id)
         if store is None:
@@ -381,7 +381,7 @@ class Database:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def statistics(self, table: Table) -> TableStatistics:
-        """What is known of a table's rows and columns; cheap."""
+        """Known statistics of a table's rows and columns; cheap."""
         with self._opened(table) as store:
             return store.statistics()
 
@@ -391,12 +391,12 @@ class Database:
             return store.analyze(check)
 
     def table_storage(self, table: Table) -> TableStorage:
-        """How the table lies on disk."""
+        """Storage of the table on disk."""
         with self._opened(table) as store:
             return table_storage(table, store.whole_tablets)
 
     def tablet_count(self, table: Table) -> int:
-        """How many tablets the table has."""
+        """Number of tablets of the table."""
         return len(self.open_table(table).tablets)
 
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
@@ -579,7 +579,7 @@ class Database:
         return records
 
     def _keep_house(self) -> None:
-        """What must not wait for a long operation."""
+        """Tasks that must not wait for a long operation."""
         self._memory.measure()
         keep_house(lambda: list(self._stores.values()), self._commits, self._options.durability)
         with contextlib.suppress(DiskError):

@@ -1,10 +1,10 @@
-"""The C library's heap, where NumPy's arrays lie: what one batch has freed is kept for the next.
+"""Settings of the C library's heap, which holds NumPy's arrays: memory freed by one batch is kept for the next.
 
-glibc maps a block of 128 KiB or more from the system and gives it back when it is freed; from the heap, too, it gives
-back what lies free at the end. So each batch's intermediate results would be new memory, of which the system clears
-every page when it is touched first: half of the time of TPC-H's Q1. As a program frees larger blocks, glibc itself
-raises both limits to their sizes (mallopt(3), M_MMAP_THRESHOLD), up to 32 MiB, and twice as much of free memory. One
-block of that size, which nobody touches, has it do so at once.
+glibc maps a block of 128 KiB or more from the system and returns it when it is freed; it also returns free memory at
+the end of the heap. So each batch's intermediate results would be new memory, of which the system clears every page at
+its first access: half of the time of TPC-H's Q1. When a program frees larger blocks, glibc itself raises both limits to
+their sizes (mallopt(3), M_MMAP_THRESHOLD), up to 32 MiB, and twice as much of free memory. One block of that size,
+allocated and freed without being accessed, raises the limits at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which DiskRowSets to merge next: the budgeted compaction policy (Kudu paper, section 4.10 and 4.11). Pure: no I/O.
+"""The budgeted compaction policy, which chooses the DiskRowSets to merge next (Kudu paper, section 4.10 and 4.11).
+Pure: no I/O.
 
     before   ├────────────────────────┤           after   ├───────┤├──────┤├───────┤
              ├───────────────────────┤                       average height 1: a key is looked up in one rowset
@@ -12,19 +13,18 @@ hull, from the least start to the greatest stop. In bytes of key space, a set
            + COUNT_WEIGHT * target * (inputs - outputs)      fewer rowsets at all: small neighbours are joined
     costs    PRICE * sum of sizes                            what must be read and written again
 
-and the set with the greatest difference is chosen among those whose sizes fit the budget; none where no difference is
-above 0. Since what is saved is saved for good, merging comes to an end when nothing is written.
+and the set with the greatest difference is chosen among those whose sizes fit the budget; none if no difference is
+above 0. Savings are permanent, so merging ends when there are no writes.
 
-Kudu asks that a merge lowers the average height by 0.01, whatever it costs; a price per byte does not depend on how
-large the tablet is, and it is what bounds write amplification: a rowset without neighbours over it never pays (it saves
-less than it costs), nor does a large one with a sliver of new data above, until enough slivers have come.
+Kudu requires a merge to lower the average height by 0.01, at any cost. A price per byte does not depend on the size of
+the tablet, and it limits write amplification: merging a rowset that overlaps no other never pays (it saves less than it
+costs), nor does merging a large one with a little new data, until there is enough of it.
 
 The search. The leftmost rowset of the best set is one of n. For a given one, the set is a 0/1 knapsack: the others
-start behind it, they are taken up by ascending stop, so that the hull is known at each step, and a table over the
-budget, in units of a 256th, keeps the best value for each sum of sizes. The relaxed problem, in which a part of a
-rowset may be taken, is solved by sorting and bounds what a leftmost rowset can give. They are tried from the highest
-bound down until the bound is within `APPROXIMATION` of the best set found; `Choice.bound` says how good the best could
-be at most.
+start after it and are added by ascending stop, so that the hull is known at each step; a table over the budget, in
+units of a 256th, keeps the best value for each sum of sizes. The relaxed problem, in which a part of a rowset may be
+taken, is solved by sorting and bounds the value of a leftmost rowset. They are tried from the highest bound down until
+the bound is within `APPROXIMATION` of the best set found; `Choice.bound` is the upper bound of the best value.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from ...model.vectors.vector import Array
 from ..keys.key_spans import KeySpans, RowSetExtent, key_spans
 
 BUDGET_BYTES = 256 << 20
-"""What one compaction may read: Kudu's default today, twice that of the paper. The output is about as large."""
+"""Limit of the input of one compaction: Kudu's current default, twice that of the paper. The output is about as
+large."""
 PRICE = 2.0
 """Bytes of key space that each byte of input must save. Simulated (`nyala bench maintenance`), 1.5 writes a mixed
 workload a third more often for an average height that is lower by half a rowset; 3 saves a third and leaves one rowset
 more."""
 COUNT_WEIGHT = 0.125
-"""What one rowset less is worth, in rowsets of full size: eight small ones are as bad as one that overlaps."""
+"""Value of one rowset less, in rowsets of full size: eight small ones are as bad as one that overlaps."""
 APPROXIMATION = 1.05
 """The search ends when it is known to be this close to the best set (Kudu's value)."""
 UNITS = 256
@@ -98,7 +99,7 @@ class CompactionPolicy:
     Parameters
     ----------
     budget_bytes : int
-        The sizes of all inputs together are at most so many bytes.
+        Limit of the total size of all inputs, in bytes.
     target_bytes : int
         Size of a full DiskRowSet, `StoreOptions.rowset_bytes`.
     price : float
@@ -133,7 +134,7 @@ class CompactionPolicy:
         )
 
     def evaluate(self, spans: KeySpans, sizes: Array, rowsets: Array) -> tuple[float, float]:
-        """What merging some rowsets saves: (bytes of spans, everything less the costs)."""
+        """Value of merging some rowsets: (saved bytes of spans, all savings less the costs)."""
         size = float(sizes[rowsets].sum())
         hull = float(spans.stops[rowsets].max() - spans.starts[rowsets].min())
         saved_width = float(spans.widths[rowsets].sum()) - hull
@@ -151,7 +152,7 @@ class _Search:
         weights = np.maximum(np.ceil(sizes / unit), 1).astype(np.int64)
         target = policy.target_bytes
         values = spans.widths + COUNT_WEIGHT * target - policy.price * sizes
-        # Whoever adds nothing on its own adds nothing to any set.
+        # A rowset without a benefit of its own has none in any set.
         kept = np.flatnonzero((values > 0) & (weights <= self._capacity))
         self._rowsets = kept[np.argsort(spans.stops[kept], kind="stable")]
         self._starts, self._stops = spans.starts[self._rowsets], spans.stops[self._rowsets]

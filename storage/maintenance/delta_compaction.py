@@ -110,7 +110,7 @@ def perform_major(tablet: Tablet, stored: StoredRowSet, columns: Collection[int]
 
 
 def _changed_columns(tablet: Tablet, stored: StoredRowSet, columns: Collection[int] | None) -> list[ColumnSchema]:
-    """The columns, of those wanted, that have values in REDO files."""
+    """The requested columns that have values in REDO files."""
     given = {column for file in stored.redo for column, count in file.statistics.updates.items() if count}
     wanted = given if columns is None else given.intersection(columns)
     return [column for column in tablet.table.schema.columns if column.id in wanted]

@@ -20,11 +20,12 @@ from collections.abc import Collection, Mapping, Sequence
 MINOR_FILES = 3
 """Fewer files are not joined."""
 MOST_FILES = 12
-"""More files than this are joined, whatever their sizes: as unlike sizes as possible give about so many."""
+"""More files than this are joined, independent of their sizes: the most unequal sizes possible have about this
+number."""
 MAJOR_RATIO = 0.1
 """A column is rewritten when a tenth of its values is outdated: Kudu's `tablet_delta_store_major_compact_min_ratio`."""
 MINOR_SCORE = 0.02
-"""What one REDO file too many is worth beside other operations: in average rowset heights, as all scores are."""
+"""Value of removing one surplus REDO file, in average rowset heights, as all scores are."""
 
 
 def minor_compaction(sizes: Sequence[int]) -> range | None:
@@ -48,7 +49,7 @@ def minor_compaction(sizes: Sequence[int]) -> range | None:
 
 
 def minor_score(sizes: Sequence[int]) -> float:
-    """What `minor_compaction` is worth; 0 where there is none."""
+    """Score of `minor_compaction`; 0 if there is none."""
     joined = minor_compaction(sizes)
     return MINOR_SCORE * (len(joined) - 1) if joined is not None else 0.0
 
@@ -72,7 +73,7 @@ def major_columns(row_count: int, values: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def major_score(row_count: int, values: Mapping[int, int], columns: Collection[int]) -> float:
-    """What `major_columns` is worth: the share of outdated values in the worst column, at most 1; 0 for no column.
+    """Score of `major_columns`: the share of outdated values in the worst column, at most 1; 0 for no column.
 
     >>> major_score(1000, {3: 80, 5: 350}, (5,))
     0.35

@@ -41,7 +41,7 @@ def rebuild_bloom(tablet: Tablet, stored: StoredRowSet) -> int:
             size = write_bloom(tablet.fs, temporary, hashes, bloom.path)
             tablet.fs.rename(temporary, bloom.path)
         except BaseException:
-            with contextlib.suppress(OperationalError):  # the error at hand tells more
+            with contextlib.suppress(OperationalError):  # the current error is more useful
                 if tablet.fs.exists(temporary):
                     tablet.fs.remove(temporary)
             raise

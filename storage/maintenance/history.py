@@ -1,19 +1,19 @@
-"""Forgetting the past: how far back a tablet can be read, and what may be removed because nobody can read it.
+"""Removal of history: the ancient history mark of a tablet, and the data below it that cannot be read any more.
 
                       ancient history mark
     UNDO 1  [t1 ... t4]    │                        all of it is ancient: removed
-    UNDO 2       [t3 ... t5│... t9]                 partly: written again, once enough of it is
+    UNDO 2       [t3 ... t5│... t9]                 partly: rewritten, once enough of it is
     UNDO 3                 │  [t8 ... t12]          kept
     ───────────────────────┴──────────────────────► time
 
-The *ancient history mark* of a tablet is a timestamp below which reads are refused (`HistoryGone`). What may be
-removed lies at or below the clock less `StoreOptions.history_seconds` (`next_mark`); the tablet's own mark is the
-greatest timestamp of what has been removed, so that a tablet that has lost nothing can be read at any time. It only
-grows. An UNDO delta at t serves reads below t, so those
-at or below the mark serve nobody. A rowset all of whose rows were deleted at or below it holds nothing at all.
+The *ancient history mark* of a tablet is a timestamp below which reads are refused (`HistoryGone`). History at or below
+the clock less `StoreOptions.history_seconds` (`next_mark`) may be removed. The tablet's own mark is the greatest
+timestamp of removed history, so a tablet without removed history can be read at any timestamp. It only grows. An UNDO
+delta at t serves reads below t, so those at or below the mark serve no read. A rowset whose rows were all deleted at or
+below it is empty.
 
-The mark becomes durable in the same replacement of the tablet's metadata that stops naming the files. Scans that have
-begun are not concerned: they pin the state that they read, and its files stay until they end.
+The mark becomes durable in the same replacement of the tablet's metadata that stops naming the files. Running scans are
+not affected: they pin the state that they read, and its files stay until they end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def ancient_bytes(stored: StoredRowSet, mark: int) -> int:
 
 
 def is_dead(stored: StoredRowSet, mark: int) -> bool:
-    """Were all rows deleted at or below the mark?"""
+    """True if all rows were deleted at or below the mark."""
     if stored.live_count:
         return False
     return _newest_delta(stored) <= mark
@@ -87,7 +87,7 @@ def _is_due(file: DeltaFile, mark: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection did, in bytes."""
+    """Result of a collection, in bytes."""
 
     freed: int = 0
     written: int = 0

@@ -1,18 +1,18 @@
-"""The maintenance operations of one tablet: what each would bring, and how it is run.
+"""The maintenance operations of one tablet: the statistics of each, and its execution.
 
-    LogGC                   segments that hold only what is in files           Tablet.trim_log
+    LogGC                   segments whose entries are all in files           Tablet.trim_log
     FlushMemRowSet          the MemRowSet becomes DiskRowSets                  tablet_flush.flush
     FlushDeltaMemStores     the DeltaMemStore of one rowset: a REDO file       tablet_flush.flush_deltas
     MinorDeltaCompaction    some REDO files of one rowset become one           delta_compaction.compact_minor
-    MajorDeltaCompaction    some columns of one rowset are written anew        delta_compaction.compact_major
+    MajorDeltaCompaction    some columns of one rowset are rewritten        delta_compaction.compact_major
     CompactRowSets          several rowsets become ones that do not overlap    rowset_compaction.compact_rowsets
-    UndoDeltaGC             UNDO deltas that no read can ask for               history.perform
+    UndoDeltaGC             UNDO deltas that no read can use               history.perform
     DeletedRowsetGC         rowsets whose rows were all deleted long ago       history.perform
     RebuildBloomFilter      a filter that is missing or damaged                derived_files.rebuild_bloom
 
-Asking is cheap, since it is done before each operation: numbers in memory and footers that are read once. What costs
-more, the choice of rowsets to merge and the age of UNDO files, is asked again only when the rowsets have changed, or
-after a while.
+Statistics are cheap, since they are computed before each operation: numbers in memory and footers that are read once.
+More expensive ones, the choice of rowsets to merge and the age of UNDO files, are computed again only when the rowsets
+have changed, or after some time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Operation:
 
 
 class TabletOperations:
-    """The operations of one tablet, with what is remembered between two questions. Asked by one thread at a time."""
+    """The operations of one tablet, with values cached between calls. Used by one thread at a time."""
 
     def __init__(self, tablet: Tablet, policy: CompactionPolicy):
         self.tablet = tablet
@@ -87,7 +87,7 @@ class TabletOperations:
         self._ancient: list[Operation] = []
 
     def candidates(self, now: float) -> list[Operation]:
-        """What could be done now, at `time.monotonic`; nothing while somebody else works on the tablet."""
+        """The operations that could run now, at `time.monotonic`; none while another thread works on the tablet."""
         tablet = self.tablet
         if tablet.is_dropped or tablet.flush_lock.locked():
             return []
@@ -176,8 +176,8 @@ class TabletOperations:
             yield self._operation(statistics, f"{len(chosen)} rowsets", lambda: self._merge(chosen))
 
     def _choose(self, rowsets: Sequence[StoredRowSet]) -> tuple[Choice, list[StoredRowSet]] | None:
-        """What the policy says, except for rowsets that came out of one merge: where they did not become as few or as
-        full as the policy expects, they would not do so a second time."""
+        """The policy's choice, except rowsets that one merge has produced: if they are not as few or as full as the
+        policy expects, a second merge would not change that."""
         considered = list(rowsets)
         while (choice := self._policy.choose([extent(stored) for stored in considered])) is not None:
             chosen = [considered[place] for place in choice.rowsets]
@@ -227,8 +227,8 @@ def memory_bytes(tablet: Tablet) -> int:
 
 
 def flush_largest(tablets: Iterable[Tablet]) -> bool:
-    """Flush the MemRowSet or DeltaMemStore that takes most memory, in this thread. False where there is none but in
-    tablets that somebody else works on. `DiskError` where the disk fails."""
+    """Flush the MemRowSet or DeltaMemStore that takes most memory, in this thread. False if there is none except in
+    tablets on which other threads work. `DiskError` if the disk fails."""
     best, flush_it = 0, None
     for tablet in tablets:
         if tablet.is_dropped or tablet.flush_lock.locked():

@@ -1,16 +1,16 @@
-"""Which maintenance operation runs next (Kudu paper, section 4.11; Kudu's maintenance manager). Pure: no I/O.
+"""Choice of the next maintenance operation (Kudu paper, section 4.11; Kudu's maintenance manager). Pure: no I/O.
 
-Every operation that could run tells what it would bring, without doing anything: memory that it frees, log that is no
-longer needed, bytes on the disk, and how much faster reads become. `pick` looks at these numbers only, in this order:
+Every possible operation has statistics: memory that it would free, log that it would make removable, bytes on the disk,
+and improvement of reads. `pick` compares only these numbers, in this order:
 
-    1. log segments that nobody needs: removing them costs nothing           LogGC
-    2. memory is short                    whoever frees most memory          a flush
-    3. much log would have to be replayed whoever lets most of it go         a flush, oldest deltas first
-    4. disk space, by and by              whoever frees most of it           UndoDeltaGC, DeletedRowsetGC
+    1. log segments that are not needed: removing them costs nothing LogGC
+    2. memory is short most freed memory a flush
+    3. much log would have to be replayed most released log a flush, oldest deltas first
+    4. disk space, over time most freed space UndoDeltaGC, DeletedRowsetGC
     5. else                               the best score above 0             a compaction, or a flush of what is idle
 
-Scores of all kinds are comparable: 1 is about what one rowset less costs or saves in every lookup. A MemRowSet that is
-over its size has a score of 1 and more, growing with every megabyte, and so goes before nearly all compactions.
+Scores of all kinds are comparable: 1 is about what one rowset less costs or saves in every lookup. A MemRowSet over its
+size has a score of at least 1, growing with every megabyte, and so precedes nearly all compactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FLUSH_AFTER_SECONDS = 120
 FLUSH_UPPER_SECONDS = 3600
 """At this age its flush has the score of a full one (Kudu's `flush_upper_bound_ms`)."""
 DISK_SHARE = 0.5
-"""In so many rounds disk space goes before speed (Kudu's `data_gc_prioritization_prob`)."""
+"""Share of rounds in which disk space precedes speed (Kudu's `data_gc_prioritization_prob`)."""
 
 
 class OpKind(Enum):
@@ -46,7 +46,7 @@ class OpKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpStatistics:
-    """What an operation would bring.
+    """Expected effect of an operation.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class OpStatistics:
     score : float
         How much it improves reads and writes, in average rowset heights.
     worth : float, optional
-        Of a merge: what it saves over what it costs, above 1. Those that can wait for a quieter moment have one.
+        Of a merge that can be postponed: ratio of savings to costs, above 1.
     """
 
     kind: OpKind
@@ -73,18 +73,18 @@ class OpStatistics:
 
 @dataclass(frozen=True, slots=True)
 class StoreCondition:
-    """What `pick` must know of the store as a whole.
+    """Condition of the whole store, for `pick`.
 
     Parameters
     ----------
     memory_is_short : bool
-        Flushes that free memory go before all else.
+        Flushes that free memory precede all others.
     log_bytes : int
         Of all logs together.
     favours_disk : bool
         Whether disk space goes before speed in this round.
     log_target_bytes : int
-        Above it, flushes that let go most log go first.
+        Above it, flushes that release most log come first.
     """
 
     memory_is_short: bool = False
@@ -110,7 +110,7 @@ def pick(operations: Sequence[OpStatistics], condition: StoreCondition) -> tuple
     best = _most([(operations[i].ram_bytes, i) for i in places])
     if condition.memory_is_short and best:
         return best[1], f"memory is short: {_mebibytes(best[0])} to free"
-    # Where two let go as much log, the one that frees more memory.
+    # If two release the same amount of log, the one that frees more memory.
     logs = [(operations[i].log_bytes, operations[i].ram_bytes, i) for i in places if operations[i].log_bytes > 0]
     if condition.log_bytes > condition.log_target_bytes and logs:
         freed, _, place = max(logs, key=lambda found: (found[0], found[1], -found[2]))

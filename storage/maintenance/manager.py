@@ -1,20 +1,19 @@
 """Background work: the maintenance manager of a store, and the threads that drive it (Kudu paper, section 4.11).
 
-    round:   ask every tablet what could be done (`maintenance_ops`) ─► pick one (`maintenance_policy`) ─► do it ─┐
+    round:   list the operations of all tablets (`maintenance_ops`) ─► pick one (`maintenance_policy`) ─► do it ─┐
                  ▲                                                                                                │
                  └────────────────────────────────────────────────────────────────────────────────────────────────┘
              until nothing is worth it; then wait for a second, or for a writer that says that memory is full
 
 One operation runs at a time and works in one thread, so that the rest of the machine is left to statements; merges
-rest between each other while there are any (`pace`). Each operation is small: a compaction reads at most its
-budget, so that the next decision is never far away, and under memory pressure that decision is a flush. Writers do not
-depend on it: one that meets a full memory while a long operation runs flushes another tablet itself (`memory`), and one
-whose own MemRowSet is twice its size flushes that. What they may have to wait for is an operation on the very tablet
-they write to, since flushes and compactions of one tablet exclude each other: for one budget's worth of reading and
-writing, at most.
+pause between each other while statements run (`throttle`). Each operation is small: a compaction reads at most its
+budget, so that the next decision comes soon, and under memory pressure that decision is a flush. Writers do not depend
+on it: if memory is full during a long operation, a writer flushes another tablet itself (`memory`); if its own
+MemRowSet has twice its size, it flushes that. A writer may have to wait only for an operation on its own tablet, since
+flushes and compactions of one tablet exclude each other: for one budget of reads and writes, at most.
 
-A failing disk stops nothing: the round ends, and the tablet is tried again after a second, two, four, up to a minute.
-Since operations change nothing when they fail, nothing is lost by trying.
+A failing disk does not stop maintenance: the round ends, and the tablet is retried after a second, two, four, up to a
+minute. Retries are safe because failed operations change nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from .throttle import Pace
 _log = logging.getLogger("nyala.storage")
 
 INTERVAL = 1.0
-"""Seconds between rounds; with durability "os" a power failure costs about so much."""
+"""Seconds between rounds; with durability "os" a power failure loses about this much."""
 FIRST_DELAY, LAST_DELAY = 1.0, 60.0
 """Seconds until a tablet is tried again after a failure; each further failure doubles them."""
 HISTORY = 32
@@ -54,9 +53,9 @@ class Rounds:
     name : str
         Of the thread.
     round_ : bound method without arguments
-        Held weakly: a store that nobody refers to any more ends its thread.
+        Held weakly: a store without references ends its thread.
     starts : bool
-        False: there is no thread, and nothing happens.
+        False: no thread is started.
     interval : float
         Seconds between rounds.
     """
@@ -152,8 +151,8 @@ class QuarantinedTablet:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceStatus:
-    """What maintenance does: the operation that runs, the last ones (newest first), what could be done, and the tablets
-    in quarantine, for which nothing is done."""
+    """State of maintenance: the running operation, the last ones (newest first), possible ones, and the tablets in
+    quarantine, which have none."""
 
     running: OperationRecord | None
     completed: tuple[OperationRecord, ...]
@@ -259,7 +258,7 @@ class MaintenanceManager:
             state, fruitless = self._fruitless.get(tablet, (None, set()))
             try:
                 mine = known.candidates(now)
-            # As in `_perform`: asking may read a file, and whatever is wrong with one tablet, the others go on.
+            # As in `_perform`: statistics may read a file, and an error in one tablet must not stop the others.
             except Exception as error:
                 if not tablet.is_dropped:
                     self._record_failed_look(tablet, error)
@@ -368,8 +367,8 @@ def sync_logs(tablets: Iterable[Tablet]) -> None:
 
 
 def note_logs(tablets: Iterable[Tablet]) -> None:
-    """Where a segment was finished, have the tablet's metadata say so: the loss of the next one is noticed then. What a
-    failed write has left in a log is cut away."""
+    """Update the metadata of tablets with a finished log segment, so that the loss of the next one is noticed. Also cut
+    off leftovers of failed writes from logs."""
     for tablet in tablets:
         with contextlib.suppress(DiskError):
             tablet.log.repair()
@@ -377,7 +376,7 @@ def note_logs(tablets: Iterable[Tablet]) -> None:
 
 
 def remove_retired(tablets: Iterable[Tablet]) -> None:
-    """Remove the files that went out of use and that nobody reads any more."""
+    """Remove unused files that have no readers."""
     for tablet in tablets:
         with contextlib.suppress(DiskError):
             tablet.remove_retired()

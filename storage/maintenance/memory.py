@@ -1,20 +1,19 @@
-"""Memory of rows that are not on disk yet, and of cached pages: counted for the process, bounded, and never the reason
-of a crash.
+"""Memory of rows that are not on disk yet, and of cached pages: counted and limited for the whole process.
 
     0                    60 %                80 %             100 %  of memory_limit_bytes
     ├──── writes pass ────┼──── writes pass ──┼── writes slow ──┼── writes wait for a flush
-       page cache as large   pages give way,     down: the more,
-       as it was asked for   flushes go first    the longer
+       page cache of the     pages are evicted,  down: the more,
+       requested size        flushes first       the longer
 
-Counted are the MemRowSets and DeltaMemStores of all stores of the process, and their page caches; what statements hold
-while they run is not. The page cache gets what the first 60 % leave, and so shrinks before anything else happens.
+Counted are the MemRowSets and DeltaMemStores of all stores of the process, and their page caches; memory of running
+statements is not. The page cache gets the rest of the first 60 %, and so shrinks first.
 
-`Memory.admit` is asked before a write takes any lock. Between two measurements it only adds up what it has admitted, so
-that a write of one row pays next to nothing. Above 80 % a write waits for a flush, up to a tenth of a second at full
-memory; above the limit it waits until it fits. If nobody else does it, the waiting writer flushes itself what takes
-most memory: it does not depend on the maintenance thread, which may be at work on a long compaction. Only where that
-flush fails is the write refused, with `MemoryLimitExceeded`. A write is always admitted when its store has nothing left
-to flush: a batch larger than the limit, or a process whose other stores take all memory, must not wait for ever.
+`Memory.admit` is called before a write acquires any lock. Between two measurements it only sums the admitted bytes, so
+that the cost per row is negligible. Above 80 % a write waits for a flush, up to a tenth of a second at full memory;
+above the limit it waits until it fits. If no other thread does it, the waiting writer flushes the largest memory
+itself: it does not depend on the maintenance thread, which may run a long compaction. A write is refused only if that
+flush fails, with `MemoryLimitExceeded`. A write is always admitted if its store has nothing to flush, so a batch larger
+than the limit, or a store in a process whose other stores use all memory, does not wait forever.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ SOFT_SHARE = 0.8
 LONGEST_DELAY = 0.1
 """Seconds that a write waits just below the limit."""
 CACHE_SHARE = 0.25
-"""Of the limit, for pages, where nobody says how much; the system's own cache has the files' bytes besides."""
+"""Default share of the limit for pages; the system's own cache has the files' bytes in addition."""
 USUAL_CACHE_BYTES = 1 << 30
 """For pages, where that is more."""
 LEAST_CACHE_BYTES = 8 << 20
-"""What pages keep however short memory is, or less where the cache was asked for with less."""
+"""Memory that pages keep even under pressure, or the requested size of the cache, if that is less."""
 MEASURE_SECONDS = 0.05
 """A measurement above the soft limit is good for so long, as in Kudu."""
 _WAIT_SECONDS = 1.0
-"""Writers that wait look again after so long, although nobody called them."""
+"""Interval, in seconds, at which waiting writers check again without being woken."""
 
 
 def default_limit() -> int:
-    """Bytes that the stores of a process may take where nobody says how much."""
+    """Default limit of the memory of a process's stores, in bytes."""
     return int(DEFAULT_SHARE * machine_memory())
 
 
 def default_cache_bytes(limit_bytes: int) -> int:
-    """Bytes for pages where nobody says how much, by the limit of all memory; they give way where it is short."""
+    """Default size of the page cache in bytes, by the limit of all memory; pages are evicted if memory is short."""
     return max(USUAL_CACHE_BYTES, int(CACHE_SHARE * limit_bytes))
 
 
@@ -71,7 +70,7 @@ class MemoryStatus:
 
     @property
     def used(self) -> int:
-        """What counts against the limit."""
+        """Bytes that count against the limit."""
         return self.stores + self.caches
 
 
@@ -137,7 +136,7 @@ class Memory:
 
     @property
     def is_short(self) -> bool:
-        """Should flushes go before all other maintenance?"""
+        """True if flushes should precede all other maintenance."""
         status = self.measure()
         return status.own > 0 and status.used > PRESSURE_SHARE * self.limit
 

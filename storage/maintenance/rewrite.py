@@ -1,11 +1,11 @@
-"""What work on rowsets shares: files that are written, named by the metadata, and put in the place of others.
+"""Shared steps of rewriting rowsets: files are written, named by the metadata, and replace others.
 
     write files ──► sync their names ──► metadata names them ──► state has them ──► files that went out of use: retired
         └── an error up to here removes them          └── from here on they exist
 
-Where the replacement of the metadata fails, the file may have been replaced all the same, although a crash might undo
-that. The new files stay then, the state is as before, and so is what the next replacement writes; the next opening
-removes what is not named. Therefore no file gets the name of one that exists, whether it is known or not.
+If the replacement of the metadata fails, the file may have been replaced nevertheless, although a crash might undo
+that. The new files then stay, and the state and the next replacement are as before; the next opening removes files that
+are not named. Therefore no new file gets the name of an existing one, known or not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NewFiles:
     ) -> None:
         if error is None:
             return
-        # The error at hand tells more than a second one from cleaning up after it.
+        # The current error is more useful than a second one from cleanup.
         with contextlib.suppress(OperationalError):
             named = self._named() if self._may_be_named else set()
             for path in self.paths:
@@ -62,7 +62,7 @@ class NewFiles:
                     self._tablet.fs.remove(path)
 
     def _named(self) -> set[str]:
-        """What the metadata file names, whether it was replaced or not."""
+        """Files that the metadata file names, whether it was replaced or not."""
         metadata = TabletMetadata.read(self._tablet.fs, self._tablet.directory)
         return {name for rowset in metadata.rowsets for name in rowset_files(rowset)}
 
@@ -80,7 +80,7 @@ class NewFiles:
         return name
 
     def path(self, name: str) -> str:
-        """Where a file of the rowset directory lies."""
+        """Path of a file of the rowset directory."""
         return posixpath.join(self._tablet.rowset_directory, name)
 
     def write_deltas(self, kind: str, rowset: int, taken: Iterable[str], deltas: Deltas) -> tuple[str, ...]:
@@ -150,10 +150,10 @@ def _check_agreement(tablet: Tablet) -> None:
 
 
 def reopened(tablet: Tablet, stored: StoredRowSet, metadata: RowSetMetadata) -> StoredRowSet:
-    """The same rowset with other files, as its metadata tells: those that stay are shared, and so is all in memory.
+    """The same rowset with the files of new metadata: kept files are shared, and so is all memory.
 
-    Reads nothing, if `stored.deleted.load` was called before: what the metadata names must be in the state, whatever
-    the disk does.
+    Reads nothing, if `stored.deleted.load` was called before: files named by the metadata must be in the state, even if
+    the disk fails.
     """
     known = {posixpath.basename(file.path): file for file in (*stored.undo, *stored.redo)}
     handles = tablet.cache.handles(tablet.fs)
@@ -177,9 +177,9 @@ def reopened(tablet: Tablet, stored: StoredRowSet, metadata: RowSetMetadata) -> 
 def exchange(
     tablet: Tablet, changes: Sequence[tuple[StoredRowSet, RowSetMetadata]], gone: Sequence[StoredRowSet] = ()
 ) -> None:
-    """Put rowsets into the state whose files have changed, as the metadata tells already, and take others out of it.
+    """Add rowsets with changed files, which the metadata names already, to the state, and remove others from it.
 
-    Needs `flush_lock`; takes `write_lock` and `metadata_lock` for a moment.
+    Needs `flush_lock`; acquires `write_lock` and `metadata_lock` briefly.
     """
     new = [reopened(tablet, stored, metadata) for stored, metadata in changes]
     with tablet.swap():
@@ -190,7 +190,7 @@ def exchange(
 
 
 def retire_replaced(tablet: Tablet, old: Sequence[StoredRowSet], new: Sequence[StoredRowSet]) -> None:
-    """Close what only the old rowsets read, and remove their files, as soon as nobody reads them any more.
+    """Close readers and remove files of only the old rowsets, when they have no readers.
 
     To be called after metadata and state have the new rowsets. A file that cannot be removed now is removed later.
     """

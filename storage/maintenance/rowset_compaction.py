@@ -4,15 +4,13 @@
                 ├────────────────┤                   rows by key, newest values in the base data,
              ├─────┤                                 older ones in UNDO deltas; REDO: only DELETEs
 
-1. Under `write_lock`, the cut: what was written before it goes into the outputs.
+1. Under `write_lock`, the cut: earlier writes go into the outputs.
 2. Piece by piece of the keys, versions are put in order (`version_merge`). The outputs are written one by one, each
-   column by column: a contiguous part of each input, brought forward by its REDO deltas (`deltas.invert`), taken in
-   key order.
+   column by column: a contiguous part of each input, updated by its REDO deltas (`deltas.invert`), in key order.
 3. The metadata names the outputs in place of the inputs. Replay gives them the log entries after the cut.
-4. Under `write_lock`, the deltas that came after the cut move to the outputs' DeltaMemStores, and the state is
-   replaced.
+4. Under `write_lock`, deltas written after the cut are moved to the outputs' DeltaMemStores, and the state is replaced.
 
-Rows that died at or below the ancient history mark are left out, and so is the UNDO history at or below it.
+   Rows deleted at or below the ancient history mark are omitted, and so is the UNDO history at or below it.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ from ..tablet.tablet import Cut, Tablet
 from .rewrite import NewFiles, carry_over, retire_replaced
 
 PIECE_ROWS = 8 << 20
-"""Keys are merged so many at a time, which takes up to 100 bytes for each."""
+"""Number of keys merged at a time, which needs up to 100 bytes for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did: the rowsets it made, and the bytes it wrote."""
+    """Result of a compaction: the new rowsets, and the bytes written."""
 
     rowsets: tuple[StoredRowSet, ...]
     bytes_written: int
@@ -162,13 +160,13 @@ class _Merge:
         return np.concatenate(numbers), concat_keys(keys)
 
     def _rows_per_output(self) -> int:
-        """How many rows a rowset of the size aimed at has, going by the bytes of the inputs."""
+        """Number of rows of a rowset of the target size, by the bytes of the inputs."""
         rows = sum(source.row_count for source in self.sources)
         size = sum(source.stored.metadata.data_bytes for source in self.sources)
         return max(1, rows * self.tablet.options.rowset_bytes // max(size, 1))
 
     def pieces(self, part: _Part) -> list[_Piece]:
-        """What a part of the plan takes of each source: a contiguous stretch, since sources ascend by key."""
+        """Ranges of each source in a part of the plan: contiguous, since sources ascend by key."""
         found = []
         owners = np.searchsorted(self._starts, part.sources, side="right") - 1
         place = 0
@@ -220,7 +218,7 @@ def _cuts(plan: MergePlan, length: int) -> Iterator[tuple[int, int, int, int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What becomes one output: as `MergePlan`, of its rows only."""
+    """Part of a plan for one output: a `MergePlan` of its rows."""
 
     sources: Array
     targets: Array
@@ -228,7 +226,7 @@ class _Part:
     died: Array
     row_count: int
     places: Array = field(init=False)
-    """Where each of `sources` stands when the pieces are put one behind the other."""
+    """Position of each of `sources` in the concatenated pieces."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", np.empty(len(self.sources), np.int64))
@@ -333,7 +331,7 @@ class _Output:
         return ends.renumbered(ends.rows)
 
     def _deletes(self) -> Deltas:
-        """The deletions of base rows: REDO deltas, since base data cannot tell that a row is gone."""
+        """The deletions of base rows: REDO deltas, since base data cannot represent a deleted row."""
         died = self._part.died[self._part.is_base]
         rows = np.flatnonzero(died)
         return Deltas(rows, died[rows], np.full(len(rows), DeltaKind.DELETE, np.uint8))

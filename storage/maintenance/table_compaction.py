@@ -25,11 +25,11 @@ from .tablet_flush import flush, flush_deltas
 def compact_tablets(tablets: Iterable[Tablet], check: Callable[[], None] | None = None) -> CompactionResult:
     """Compact tablets, one after the other.
 
-    Reads go on, and writes: what comes meanwhile may stay in memory. Takes `flush_lock` for each step, so that
-    background maintenance gets its turn. Costs about a read and a write of everything that is not compact.
+    Reads and writes continue; concurrent writes may stay in memory. Acquires `flush_lock` for each step, so that
+    background maintenance can run in between. Costs about a read and a write of all data that is not compact.
 
     Raises `DiskError` where the disk fails, and what `check` raises, which is called before each step (a flush, or the
-    rewriting of one group of rowsets): what was compacted by then stays so.
+    rewriting of one group of rowsets): finished steps remain.
     """
     before, after, sizes_before, sizes_after, written = 0, 0, 0, 0, 0
     for tablet in tablets:
@@ -48,7 +48,7 @@ def _size(rowsets: Iterable[StoredRowSet]) -> int:
 
 
 def _go_on() -> None:
-    """Nobody wants to end the work early."""
+    """No cancellation."""
 
 
 def _compact_tablet(tablet: Tablet, check: Callable[[], None]) -> int:
@@ -69,8 +69,7 @@ def _compact_tablet(tablet: Tablet, check: Callable[[], None]) -> int:
 
 
 def _steps(tablet: Tablet, mark: int, check: Callable[[], None]) -> Iterator[int]:
-    """Do what is to be done step by step: the bytes written by each. Ends, since each step leaves fewer rowsets or less
-    to bring forward."""
+    """Run the steps, yielding the bytes written by each. Ends, since each step leaves fewer rowsets or fewer deltas."""
     while True:
         check()
         with tablet.flush_lock:
@@ -89,7 +88,7 @@ def _steps(tablet: Tablet, mark: int, check: Callable[[], None]) -> Iterator[int
 
 def _to_merge(rowsets: Sequence[StoredRowSet], rowset_bytes: int, mark: int) -> Iterator[list[StoredRowSet]]:
     """Rowsets that should be merged: those that overlap, neighbours that fill one rowset together, and those with rows
-    that nobody can see any more."""
+    that cannot be read any more."""
     group: list[StoredRowSet] = []
     for overlapping in _overlapping(rowsets):
         if len(overlapping) > 1:
@@ -126,7 +125,7 @@ def _overlapping(rowsets: Iterable[StoredRowSet]) -> Iterator[list[StoredRowSet]
 
 
 def _has_forgotten_rows(stored: StoredRowSet, mark: int) -> bool:
-    """Were rows deleted at or below the ancient history mark, by files alone?"""
+    """True if rows were deleted at or below the ancient history mark, in files alone."""
     if not any(file.statistics.deletes and file.statistics.oldest <= mark for file in stored.redo):
         return False
     died = RowSetSource(stored, mark).deaths()

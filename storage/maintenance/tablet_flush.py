@@ -43,7 +43,7 @@ from .rewrite import NewFiles, carry_over, part, reopened
 
 
 def needs_flush(tablet: Tablet) -> bool:
-    """Has the MemRowSet grown enough, or did a flush fail before?"""
+    """True if the MemRowSet has reached its flush size, or a flush failed before."""
     state = tablet.state
     return state.flushing is not None or state.memrowset.nbytes >= tablet.options.memrowset_bytes
 
@@ -59,7 +59,7 @@ def flush_overfull(tablet: Tablet) -> None:
 
 
 def is_overfull(tablet: Tablet) -> bool:
-    """Is `flush_overfull` to flush?"""
+    """True if `flush_overfull` should flush."""
     return tablet.state.memrowset.nbytes >= 2 * tablet.options.memrowset_bytes
 
 
@@ -67,8 +67,8 @@ def is_overfull(tablet: Tablet) -> bool:
 
 
 def flush(tablet: Tablet, workers: int = WORKERS) -> int:
-    """Flush what the MemRowSet holds now, with so many threads; how many rows were written. `DiskError` where the disk
-    fails, `TabletGone` where the tablet has been dropped."""
+    """Flush the MemRowSet with `workers` threads; returns the number of rows written. `DiskError` if the disk fails,
+    `TabletGone` if the tablet has been dropped."""
     with tablet.flush_lock:
         return _flush(tablet, workers)
 
@@ -174,8 +174,8 @@ class _Flush:
         ]
 
     def _order(self, image: MemRowSetImage, mark: int) -> Array:
-        """Where in the image each row to be written stands, by key: ndarray of int64. Rows that were deleted for good
-        at or below the ancient history mark are nobody's to read: they are left out."""
+        """Positions in the image of the rows to write, by key: ndarray of int64. Rows that were finally deleted at or
+        below the ancient history mark cannot be read and are omitted."""
         died = deaths(image.mutations, self._old.row_count)[image.numbers]
         order = np.flatnonzero((died == 0) | (died > np.uint64(mark)))
         if len(order):

@@ -1,13 +1,13 @@
-"""Merges that can wait give way to whoever is at work: they rest between each other.
+"""Throttle of merges: postponable merges pause between each other while statements run.
 
     merge ████                ████                ████         while clients are busy
     merge ████████████████████████████████████████████         while the process has nothing else to do
 
-A merge asks for the interpreter's lock again and again, and uses a processor; on a small machine it costs clients much,
-whatever it is worth to them. The less it saves for its cost, the longer it waits: one that saves twice its cost, twice
-as long as the one before it took; one that hardly pays, a minute. So merging never stops, and where it falls behind,
-rowsets overlap more, merges save more, and rest less. Whether anybody is at work, the clocks of the process and of the
-thread tell.
+A merge acquires the interpreter lock many times, and uses a processor; on a small machine it slows clients down. The
+less it saves for its cost, the longer it waits: a merge that saves twice its cost waits twice the duration of the
+previous one; one that saves hardly more than its cost, a minute. So merging never stops, and if it falls behind,
+rowsets overlap more, merges save more, and pause less. The CPU clocks of the process and of the thread show whether
+statements run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Callable
 from .maintenance_policy import OpStatistics
 
 RESTS = 2.0
-"""So many times as long as the last merge took, one waits that saves twice its cost."""
+"""Pause before a merge that saves twice its cost, as a multiple of the last merge's duration."""
 LONGEST_REST = 60.0
 """Seconds."""
 BUSY = 0.2
-"""Processors that the process uses, besides for maintenance, while somebody is at work."""
+"""Number of processors used by other threads of the process from which on it counts as busy."""
 LOOK_SECONDS = 0.5
-"""What was used is looked at so often."""
+"""Interval, in seconds, at which processor use is measured."""
 
 
 class Pace:
@@ -64,7 +64,7 @@ class Pace:
             self._looked, self._others = now, others
 
     def allows(self, operation: OpStatistics) -> bool:
-        """May it run now?"""
+        """True if the operation may run now."""
         if operation.worth is None or not self._is_busy:
             return True
         gain = max(operation.worth - 1.0, 1e-9)

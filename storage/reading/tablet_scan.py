@@ -187,7 +187,7 @@ def _load(slot: LazyColumn, view: TabletView, selection: Array | None) -> Vector
     return slot.get() if selection is None else slot.select(selection, selection).get()
 
 
-# ---- statistics for the planner ---------------------------------------------------------------------------------------
+# ---- statistics for the planner --------------------------------------------------------------------------------------
 
 
 def tablet_tokens(tablet: Tablet, spec: ScanSpec, timestamp: int) -> list[tuple[TabletView, Part, int]]:

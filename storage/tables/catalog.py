@@ -55,8 +55,8 @@ class CatalogEntry:
 class Catalog:
     """All tables and views by name; no two share one. Immutable: DDL makes a new one.
 
-    `version` counts DDL; `next_table` numbers tables, and no number is ever used twice. `history_seconds` is how long
-    the past is to stay readable; None where nobody has said so.
+    `version` counts DDL; `next_table` numbers tables, and no number is ever used twice. `history_seconds` is the number
+    of seconds for which history stays readable; None for the default.
     """
 
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Catalog:
 
 
 def _place(partition: Partition) -> tuple[Any, ...]:
-    """What tells a partition from others of its table whatever their columns are called: its buckets and bounds."""
+    """Identity of a partition within its table, independent of column names: its buckets and bounds."""
     range_ = partition.range
     return partition.buckets, None if range_ is None else (range_.lower, range_.upper)
 

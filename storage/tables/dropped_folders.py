@@ -89,7 +89,7 @@ class DroppedFolders:
                     self._remove_idle(dropped, deadline)
 
     def close(self) -> None:
-        """Remove what can be removed, whoever reads it: the store is closed."""
+        """Remove all folders that can be removed, even with readers: the store is closed."""
         with self._removing:
             for dropped in list(self._dropped):
                 if dropped.may_go():

@@ -1,4 +1,4 @@
-"""The catalog as it is now, and its file."""
+"""The current catalog and its file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..files.filesystem import FileSystem
 from .catalog import Catalog
 
 HISTORY_SECONDS = 7 * 24 * 3600
-"""How long the past stays readable where nobody has said otherwise."""
+"""Default of `history_seconds`: seven days."""
 
 
 def _read(fs: FileSystem, path: str) -> Catalog:
@@ -29,14 +29,14 @@ def _read(fs: FileSystem, path: str) -> Catalog:
 
 
 class DurableCatalog:
-    """Holds a catalog and replaces it, the file first. Whoever replaces it holds a lock; anybody may look at it.
+    """Holds a catalog and replaces it, the file first. Replacing needs a lock; reading does not.
 
     Attributes
     ----------
     current : Catalog
     is_durable : bool
-        False after a write that failed: nobody knows which catalog a crash would find then. Until it has been written
-        again nothing else may be: a row must not be acknowledged in a table that a crash would drop.
+        False after a failed write: it is unknown which catalog a crash would leave. Until the catalog has been written
+        again, no other write is allowed: a row must not be acknowledged in a table that a crash would drop.
     """
 
     def __init__(self, fs: FileSystem, path: str):
@@ -62,8 +62,8 @@ class DurableCatalog:
             self.write(self.current)
 
     def keep_history(self, asked: int | None) -> int:
-        """How many seconds the past is to stay readable: what is asked for now, which is kept in the file, or what was
-        asked for last."""
+        """Sets and returns the seconds for which history stays readable: the given value, which is stored in the file,
+        or the stored one."""
         kept = self.current.history_seconds
         if asked is not None and asked != (HISTORY_SECONDS if kept is None else kept):
             self.replace(replace(self.current, history_seconds=asked))

@@ -18,8 +18,8 @@ million writes over several tablets."""
 
 
 def keep_house(stores: Callable[[], Sequence[TableStore]], commits: CommitLog, durability: str) -> None:
-    """Sync what nobody waits for, remove what nobody needs any more, finish what a failing disk has left. What cannot
-    be done now is tried again next time. `stores` returns the tables that there are when it is called."""
+    """Sync logs without waiting writers, remove unused files, complete steps that a failing disk interrupted. Failed
+    steps are retried next time. `stores` returns the current tables."""
     tablets = [tablet for store in stores() for tablet in store.whole_tablets]
     if durability == "os":
         sync_logs(tablets)
@@ -36,7 +36,7 @@ def keep_house(stores: Callable[[], Sequence[TableStore]], commits: CommitLog, d
 
 
 def flush_commit_holders(tablets: Sequence[Tablet], commits: CommitLog) -> None:
-    """Where the commit log has grown large, flush the tablets because of which its oldest part stays."""
+    """If the commit log is large, flush the tablets that keep its oldest segments from being removed."""
     if commits.size <= COMMIT_LOG_BYTES:
         return
     holders = set(commits.holders())

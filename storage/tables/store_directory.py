@@ -14,7 +14,7 @@ from .catalog import Catalog
 
 FORMAT = b"nyala store, format 1\n"
 _FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp", "owner", "owner.tmp", "owner.log")
-"""What a crash may leave of a store that was being made, and what a process has there that is to serve it."""
+"""Files that a crash may leave of a store during its creation, and files of a process that is to serve it."""
 
 
 def make_durable_directory(fs: FileSystem, directory: str) -> None:

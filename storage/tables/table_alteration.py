@@ -1,16 +1,16 @@
-"""ALTER TABLE for an open table: from the catalog to the tablets, while rows are written and read.
+"""ALTER TABLE for an open table: from the catalog to the tablets, concurrent with reads and writes.
 
 1. Tablets of new range partitions are made and opened; their files are durable, but no catalog names them.
-2. Every tablet flushes what an earlier flush left, then gives up its locks for flushes and writes: nothing is in flight
-   any more. Its log is made ready for rows of the new schema.
-3. The catalog is replaced. This is the moment of the ALTER; a crash before or after it opens the table of before or
-   after, and removes tablet folders that the catalog does not name.
-4. The tablets take over the new schema, and the store its new layout. A MemRowSet with rows of the old schema is
+2. Every tablet flushes leftovers of an earlier flush, then hands over its locks for flushes and writes: no write is in
+   flight. Its log is prepared for rows of the new schema.
+3. The catalog is replaced. This commits the ALTER; after a crash the table opens as before or after it, and tablet
+   folders that the catalog does not name are removed.
+4. The tablets switch to the new schema, and the store its new layout. A MemRowSet with rows of the old schema is
    flushed next. Nothing in this step can fail.
 5. Without the locks: the folders of dropped range partitions are removed (`dropped_folders`).
 
-A scan that has its view goes on with the schema it began with. A writer that came too early finds another layout once
-it has the locks, and begins again.
+A running scan continues with the schema it began with. A writer that began before the ALTER finds another layout once
+it has the locks, and starts again.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def _restore_logs(tablets: Sequence[Tablet], table: Table) -> None:
 
 
 def _close(made: Sequence[Tablet]) -> None:
-    """Give up tablets of an ALTER that failed. Their files stay: a catalog that names them may be on the disk. The next
-    ALTER of the table makes them anew, or the next opening of the store removes them."""
+    """Close the tablets of a failed ALTER. Their files stay: a catalog that names them may be on the disk. The next
+    ALTER of the table replaces them, or the next opening of the store removes them."""
     for tablet in made:
         with contextlib.suppress(DiskError):
             tablet.close()

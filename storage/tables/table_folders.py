@@ -140,11 +140,11 @@ class TableFolders:
 
     @property
     def dropped_count(self) -> int:
-        """How many folders are still to be removed."""
+        """Number of folders still to be removed."""
         return len(self._dropped)
 
     def close(self) -> None:
-        """Remove what can be removed, whoever reads it: the store is closed."""
+        """Remove all folders that can be removed, even with readers: the store is closed."""
         self._cache.on_damage = None  # it refers to the tables, which refer to the cache
         self._dropped.close()
 

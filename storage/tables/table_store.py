@@ -121,13 +121,14 @@ class TableStore:
         self.unfinished_loads: list[LoadRecord] = []
         """Loads that happened, but some tablet's metadata does not know it yet; guarded by `load_lock`."""
         self.repairs: list[Callable[[], None]] = []
-        """What must succeed before the table is written again: traces of failed steps that a crash would revive."""
+        """Steps that must succeed before the table is written again: they remove traces of failed steps that a crash
+        would revive."""
         self.statistics_cache = StatisticsCache(entry.table, Analysis.read(fs, directory))
         self._rows: RowAccess | None = None
 
     @property
     def table(self) -> Table:
-        """The table as it is now."""
+        """The current table."""
         return self.layout.table
 
     @property
@@ -160,7 +161,7 @@ class TableStore:
         pool: Executor,
         commits: CommitLog,
     ) -> TableStore:
-        """Recover a table: finish interrupted loads, then open its tablets. Those that are damaged are set aside."""
+        """Recover a table: finish interrupted loads, then open its tablets. Damaged ones are put in quarantine."""
         tablets = TabletOpening(fs, directory, entry, cache, clock, options, pool, commits).run()
         return cls(fs, directory, entry, tablets, clock, pool, commits)
 
@@ -319,7 +320,7 @@ class TableStore:
 
     @property
     def rows(self) -> RowAccess:
-        """The short ways to single rows of the table as it is now."""
+        """Row path: access to single rows of the current table."""
         found = self._rows
         if found is None or not found.is_current():
             layout = self.layout

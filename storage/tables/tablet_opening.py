@@ -1,8 +1,8 @@
-"""Opening the tablets of a table: bulk loads that a crash interrupted are completed, damaged tablets set aside.
+"""Opening the tablets of a table: interrupted bulk loads are completed, damaged tablets put in quarantine.
 
-Each tablet is read without a change to its files first: metadata, load records, rowsets, log. Only once all of that can
-be trusted are its leftovers removed and its torn tail cut (`open_tablet`), and its metadata replaced where a load was
-completed. A tablet that cannot be trusted goes into quarantine as it is (`damaged_tablet`), and all others are opened.
+Each tablet is read without a change to its files first: metadata, load records, rowsets, log. Only if all of them are
+valid are its leftovers removed and its torn tail cut (`open_tablet`), and its metadata replaced if a load was
+completed. A damaged tablet is put in quarantine unchanged (`damaged_tablet`), and all others are opened.
 
 A load record stays as long as one of its tablets is in quarantine: without it, that tablet would lack the load when its
 files are whole again.

@@ -44,7 +44,7 @@ class MvccManager:
         """The same, where every write at or below it is decided. Read without the lock: what starts later is above it,
         and what is acknowledged was noted here before."""
         self._waiting = 0
-        """How many readers wait; telling nobody costs as much as all the rest."""
+        """Number of waiting readers: `notify_all` without waiters would cost as much as all other steps."""
 
     @property
     def clock(self) -> HybridClock:
@@ -92,7 +92,7 @@ class MvccManager:
         self.commit(timestamp)
 
     def is_clean(self, timestamp: int) -> bool:
-        """Is every write at or below `timestamp` decided?"""
+        """True if every write at or below `timestamp` is decided."""
         with self._changed:
             return self._is_clean(timestamp)
 
@@ -116,8 +116,8 @@ class MvccManager:
     def newest_clean(self, deadline: float | None = None) -> Timestamp:
         """A timestamp at which every write is decided, and at or above all that was acknowledged so far; perhaps not a
         new one. Waits as `wait_until_clean`, for writes only that are older than one that was acknowledged."""
-        # As a rule without the lock: many look-ups at once would hand it to each other, each with a switch of threads.
-        # Whoever draws a timestamp up to the clock's latest holds the lock until it is in flight.
+        # As a rule without the lock: concurrent look-ups would pass it to each other, each with a switch of threads. A
+        # writer that draws a timestamp holds the lock until it is in flight.
         latest = self._clock.latest
         if not self._lock.locked() and not self._in_flight:
             return latest

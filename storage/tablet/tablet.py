@@ -63,24 +63,25 @@ from .mvcc import MvccManager
 from .tablet_metadata import TabletMetadata
 
 _SETTLE_SECONDS = 1.0
-"""Background work that waits for writes looks so often whether some are decided that nobody waits for."""
+"""Interval, in seconds, at which background work that waits for writes checks for decided writes without a waiting
+writer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What all tablets of a store share.
+    """Options that all tablets of a store share.
 
     Parameters
     ----------
     durability : str
-        "fsync": a write is acknowledged when it is on the disk. "os": when the system has it; it survives the
-        process, but a power failure may cost about the last second.
+        "fsync": a write is acknowledged when it is on the disk. "os": when the system has it; it survives the process,
+        but a power failure may lose about the last second.
     memrowset_bytes, deltamemstore_bytes : int
         A MemRowSet, a DeltaMemStore of this size is flushed.
     segment_bytes, rowset_bytes : int
         Sizes aimed at, of log segments and DiskRowSets.
     history_seconds : int
-        How long the past stays readable; what is older may be collected.
+        Seconds for which history stays readable; older history may be removed.
     """
 
     durability: str = "fsync"
@@ -102,7 +103,7 @@ class TabletState:
     rowsets: tuple[StoredRowSet, ...]
     tree: RowSetTree[StoredRowSet]
     places: KeyPlaces[StoredRowSet]
-    """Where keys are in `rowsets`."""
+    """Positions of keys in `rowsets`."""
 
     @classmethod
     def of(
@@ -113,8 +114,8 @@ class TabletState:
         cache: PageCache,
         before: TabletState | None = None,
     ) -> TabletState:
-        """A state with its tree; what is known of the places of keys in `before`, which is given up, stays known where
-        only deltas changed."""
+        """Returns a state with its tree. Known positions of keys in `before`, the replaced state, are kept if only
+        deltas changed."""
         entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
         # A rowset keeps its id, and its rows their numbers, whatever becomes of its deltas.
         if before is not None and [r.metadata.id for r in before.rowsets] == [r.metadata.id for r in rowsets]:
@@ -137,7 +138,7 @@ class TabletState:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Pin:
-    """A state that somebody reads: as long as this object lives, the files of its rowsets stay."""
+    """A state in use: while this object exists, the files of its rowsets stay."""
 
     state: TabletState
     table: Table
@@ -145,7 +146,7 @@ class Pin:
 
 @dataclass(frozen=True, eq=False)
 class TabletView:
-    """What a scan reads: a tablet at one timestamp. It keeps the tablet's files from being removed."""
+    """Input of a scan: a tablet at one timestamp. It keeps the tablet's files from being removed."""
 
     table: Table
     timestamp: int
@@ -156,7 +157,7 @@ class TabletView:
 
     @cached_property
     def memrowsets(self) -> tuple[MemRowSetSnapshot, ...]:
-        """Beside `memory`, as it was when somebody asked first: making a snapshot costs something."""
+        """Snapshots of older MemRowSets than `memory`, made at the first use, because a snapshot has a cost."""
         return tuple(memrowset.snapshot(self.table.schema) for memrowset in self.memory)
 
 
@@ -204,7 +205,7 @@ class Tablet:
     is_dropped: bool = False
     """The tablet's files are to be removed: no background work begins, and what runs ends without a result."""
     damage: CorruptionError | None = None
-    """Why the tablet is in quarantine (`damaged_tablet`); None of one that is whole."""
+    """Reason of the quarantine (`damaged_tablet`); None if the tablet is not damaged."""
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
     deciding: list[LoggedWrite] = field(default_factory=list)
@@ -332,17 +333,17 @@ class Tablet:
     # ---- readers -------------------------------------------------------------------------------------------------
 
     def pin(self) -> Pin:
-        """The state as it is now; its files stay as long as somebody holds the pin."""
+        """Pins the current state; its files stay while the pin exists."""
         with self._pins_lock:
             pin = Pin(self.state, self.table)
             self.pins.add(pin)
         return pin
 
     def shared_pin(self) -> Pin:
-        """`pin` for somebody who reads for some microseconds: all who read the same state share one.
+        """`pin` for reads of some microseconds: all readers of the same state share one.
 
-        It is a pin like others, which the tablet itself holds, too, and lets go of in `held_pins`: whoever took it
-        before is counted there, whoever comes later finds that it is gone, or of another state, and gets a new one.
+        The tablet itself holds it, too, and releases it in `held_pins`: earlier readers are counted there; a later
+        reader finds it released, or of another state, and gets a new one.
         """
         pin = self._shared
         if pin is None or pin.state is not self.state or pin.table is not self.table:
@@ -368,8 +369,8 @@ class Tablet:
         return TabletView(pin.table, timestamp, memory, rowsets, pin)
 
     def check_history(self, timestamp: int) -> None:
-        """Raise `HistoryGone` where the state at a time is not known any more. To be asked with a pin in hand: later,
-        more may be forgotten, but not of what is pinned."""
+        """Raise `HistoryGone` if the state at a timestamp is not kept any more. To be called while holding a pin: more
+        history may be removed later, but not of the pinned state."""
         mark = self.metadata.ancient_history_mark
         if timestamp < mark:
             raise HistoryGone(
@@ -378,13 +379,12 @@ class Tablet:
             )
 
     def retire(self, closers: Sequence[Callable[[], None]], paths: Sequence[str]) -> None:
-        """Close readers and remove files as soon as nobody can read them. To be called after the state, and the
-        metadata on the disk, have stopped to name them."""
+        """Close readers and remove files as soon as they have no readers. To be called after the state, and the
+        metadata on the disk, no longer name them."""
         self._retired.add(self.held_pins(), closers, paths)
 
     def remove_retired(self) -> None:
-        """Remove what was retired and is read by nobody any more. `DiskError` where a file cannot be removed: it is
-        tried again next time."""
+        """Remove retired files without readers. `DiskError` if a file cannot be removed: it is retried next time."""
         self._retired.remove_free()
 
     # ---- writers -------------------------------------------------------------------------------------------------
@@ -419,13 +419,13 @@ class Tablet:
         self.deciding = deciding
 
     def commit(self, ticket: LogTicket, timestamp: int) -> None:
-        """Let readers see a write whose entry is durable, unless whoever made it so has done that."""
+        """Commit a write whose entry is durable, unless the thread that made it durable has done that."""
         if not ticket.is_committed:
             self.mvcc.commit(timestamp)
 
     def decide_all(self) -> None:
         """Wait until no write is undecided, those over several tablets included. Needs `write_lock`; takes at most
-        about four fsyncs. Raises what the log does where it cannot tell (a cluster's: `DeadlineExceeded`)."""
+        about four fsyncs. Raises the log's error if it cannot decide (a cluster's: `DeadlineExceeded`)."""
         if self.undecided:
             ticket = self.undecided[-1].ticket
             try:
@@ -437,7 +437,7 @@ class Tablet:
         if self.deciding:
             for logged in self.deciding:
                 assert logged.decision is not None
-                logged.decision.wait()  # whoever decides needs no lock of a tablet for it
+                logged.decision.wait()  # the deciding thread needs no lock of a tablet for it
             self.settle()
 
     def abandon(self, logged: LoggedWrite | None) -> None:
@@ -465,7 +465,7 @@ class Tablet:
                 self.mvcc.wait_until_clean(cut.timestamp, time.monotonic() + _SETTLE_SECONDS)
                 return
             except DeadlineExceeded:
-                # Writers settle their own writes; those that gave up waiting do not.
+                # Writers settle their own writes, unless they have abandoned the wait.
                 with self.write_lock:
                     self.settle()
 
@@ -532,8 +532,8 @@ class Tablet:
 
     @contextlib.contextmanager
     def swap(self) -> Iterator[TabletState]:
-        """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which is
-        handed out as it is then. It may take long where the log cannot tell, but fails only where that has ended."""
+        """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which it
+        yields. It may take long if the log cannot decide, but fails only if the log has ended."""
         while True:
             with self.write_lock:
                 try:

@@ -65,7 +65,7 @@ class PendingRows:
         return self._entries >= STEP_ENTRIES or self._rows >= STEP_ROWS
 
     def take(self) -> list[LoggedPart]:
-        """What is pending, which is not any more."""
+        """Removes and returns the pending parts."""
         parts, self.parts = self.parts, []
         self._entries = self._rows = 0
         return parts
@@ -96,7 +96,7 @@ class TabletApplier:
             self.finish()
 
     def finish(self) -> None:
-        """Bring everything that was taken into memory; needed before the lock is given up."""
+        """Apply everything that was taken to memory; needed before the lock is released."""
         parts = self._pending.take()
         if not parts:
             return
@@ -226,8 +226,8 @@ def _inserted_twice(path: str, first: int, last: int) -> CorruptionError:
 
 
 def _step_bounds(logged: LoggedRows) -> list[int]:
-    """Where rows must be divided so that no step has anything of a key after its DELETE, or before its INSERT: the
-    fewest places."""
+    """Fewest bounds that divide the rows so that no step has a change of a key after its DELETE, or before its
+    INSERT."""
     repeated = logged.keys.duplicates()
     if not len(repeated):
         return []

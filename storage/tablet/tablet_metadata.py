@@ -1,7 +1,8 @@
-"""What a tablet keeps in its `metadata` file: its rowsets, and how far they reach in the log.
+"""Contents of a tablet's `metadata` file: its rowsets, and the log indexes up to which they include its entries.
 
-The file is authoritative: a file that it does not name does not exist, and what log entries up to `durable_index`
-inserted is in rowsets. It is replaced as a whole (`checked_file`), so flushes, loads and compactions are atomic.
+The file is authoritative: files that it does not name do not count, and rows inserted by log entries up to
+`durable_index` are in rowsets. It is replaced as a whole (`checked_file`), so flushes, loads and compactions are
+atomic.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class TabletMetadata:
     ----------
     tablet_id : str
     rowsets : tuple of RowSetMetadata
-        In the order they came to be; what a compaction made stands in the place of what it replaced.
+        In order of creation; outputs of a compaction are in the place of its inputs.
     next_rowset_id : int
         Above every id that a durable rowset of this tablet ever had.
     durable_index : int
@@ -38,17 +39,18 @@ class TabletMetadata:
     newest : int
         The greatest timestamp of anything in the rowsets.
     replay_index : int
-        All that log entries up to here did is in files; every entry above is in the log.
+        All changes of log entries up to here are in files; every entry above is in the log.
     ancient_history_mark : int
         Hybrid timestamp; states before it cannot be read any more. Only grows.
     next_number : int
-        Above every number that the AUTO_INCREMENT column of a row in the rowsets was given.
+        Above every number in the AUTO_INCREMENT column of rows in the rowsets.
     log_index : int
-        The log was durable up to here when this was written: one that ends before has lost something.
+        The log was durable up to here when this was written: a log that ends before has lost entries.
     commit_index : int
         The store's commit log was durable up to this COMMIT when this was written, likewise.
     cut_commits : int
-        COMMITs up to here say nothing of the end of the tablet's log: acknowledged entries were given up (`cut_log`).
+        COMMITs up to here are not compared with the end of the tablet's log: acknowledged entries were cut off
+        (`cut_log`).
     """
 
     tablet_id: str

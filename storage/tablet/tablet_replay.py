@@ -203,7 +203,7 @@ class Replay:
         self.newest = 0
         """The greatest timestamp of an entry."""
         self.entries = 0
-        """How many entries were taken."""
+        """Number of entries read."""
         self.next_number = 1
         """Above all numbers that the AUTO_INCREMENT column was given."""
         self._schema = schema
