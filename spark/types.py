@@ -1,4 +1,4 @@
-"""nyala's types as Spark's, and as the Arrow that Spark wants.
+"""Converts nyala's types to Spark's, and to the Arrow types that Spark expects.
 
 | nyala | Spark | Arrow |
 |---|---|---|
@@ -7,17 +7,17 @@
 | FLOAT DOUBLE | float double | float double |
 | DECIMAL(p, s) | decimal(p, s) | decimal128(p, s) |
 | DATE | date | date32 |
-| TIMESTAMP | timestamp_ntz (or timestamp, where asked for) | timestamp[us] (timestamp[us, tz=UTC]) |
+| TIMESTAMP | timestamp_ntz (or timestamp, if requested) | timestamp[us] (timestamp[us, tz=UTC]) |
 | STRING, VARCHAR(n) | string | string |
 | BINARY | binary | binary |
 | INTERVAL (of a query) | string, as nyala writes it: `1 mon 2 days` | string |
 | NULL (of a query) | string | string |
 
-A TIMESTAMP has no time zone, so it is Spark's timestamp_ntz: the session's time zone changes neither how it is shown
-nor what is computed from it. Where it is asked for as Spark's timestamp, it is the moment that it names in UTC. Spark
-has no intervals with months, days and seconds, and cannot send `varchar(n)` through Arrow.
+A TIMESTAMP has no time zone, so it is Spark's timestamp_ntz: the session's time zone affects neither its display nor
+computations with it. If Spark's timestamp is requested, it is the instant in UTC. Spark has no intervals with months,
+days and seconds, and cannot send `varchar(n)` through Arrow.
 
-Both of Spark's timestamps go back into TIMESTAMP; a timestamp as the moment in UTC.
+Both of Spark's timestamp types are written to TIMESTAMP; timestamp as the instant in UTC.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NamedType: TypeAlias = tuple[str, DataType, bool]
-"""A column: its name, its type, whether it may be NULL."""
+"""A column: its name, its type, True if it may be NULL."""
 
 _NAMES: Final = {
     Kind.BOOLEAN: "boolean",
@@ -90,16 +90,16 @@ def _arrow_type(type_: DataType, zoned: bool) -> pa.DataType:
 
 
 def arrow_of(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects where it has been told this schema."""
+    """The Arrow schema that Spark expects for one of its schemas."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     if "timezone" in signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
-    return to_arrow_schema(schema)  # PySpark 4.1: UTC goes without saying
+    return to_arrow_schema(schema)  # PySpark 4.1 omits the argument for UTC
 
 
 def from_spark(schema: StructType, voids: bool = False) -> list[NamedType]:
-    """The columns of nyala that hold every value of Spark's; with `voids`, a column of bare NULLs is one of type NULL.
+    """The nyala columns that hold every value of Spark's; with `voids`, a column of only NULLs has type NULL.
 
     Raises `NotSupportedError` for types that have no counterpart: nested ones, intervals, TIME, VARIANT.
     """
@@ -123,20 +123,20 @@ def _from_spark(name: str, type_: Any, voids: bool) -> DataType:
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of nyala's as one with exactly Spark's schema; columns by position, under the schema's names.
+    """Converts a nyala batch to exactly Spark's schema; columns by position, under the schema's names.
 
-    Raises `NumericOutOfRange` for a value that the wanted type cannot hold, `NotSupportedError` where no value of the
-    one type is one of the other. Only the wire's shape changes otherwise: nothing is rounded or cut.
+    Raises `NumericOutOfRange` for a value that the requested type cannot hold, and `NotSupportedError` if no value of
+    one type is valid in the other. Nothing is rounded or truncated.
     """
     if batch.num_columns != len(schema):
-        raise NotSupportedError(f"{batch.num_columns} columns were read, and Spark was told of {len(schema)}")
+        raise NotSupportedError(f"{batch.num_columns} columns were read, and Spark's schema has {len(schema)}")
     columns = [_fitting(column, field) for column, field in zip(batch.columns, schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _fitting(column: pa.Array, field: pa.Field) -> pa.Array:
     if not field.nullable and column.null_count:
-        raise NumericOutOfRange(f"column {field.name} has NULLs, and Spark was told that it has none")
+        raise NumericOutOfRange(f"column {field.name} has NULLs, and Spark's schema declares it not nullable")
     if column.type == field.type:
         return column
     if column.type == pa.month_day_nano_interval():
@@ -156,8 +156,8 @@ def _as_text(intervals: pa.Array) -> pa.Array:
 
 
 def fits(type_: DataType, wanted: DataType) -> bool:
-    """Does every value of a column, and no other, go over into what a user has declared? Lengths are not looked at, as
-    Spark has none."""
+    """True if the values of a column are exactly those of the type that a user declared. Lengths are ignored: Spark
+    has none."""
     if not type_.is_storable:
         return wanted.kind is Kind.STRING
     return type_.kind is wanted.kind and (type_.precision, type_.scale) == (wanted.precision, wanted.scale)

@@ -1,8 +1,8 @@
 """The connections of one process to the stores that its Spark tasks read and write.
 
-Spark keeps its Python workers between tasks, so a task finds the connection of the task before it: channels, catalog
-and the places of tablets are there already. What a process was forked from stays behind: its connections are forgotten,
-as gRPC does not survive a fork.
+Spark keeps its Python workers between tasks, so a task reuses the connection of earlier tasks, with its channels,
+catalog and tablet locations. A forked child discards the connections of its parent, because gRPC does not survive a
+fork.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _known: dict[tuple[Any, ...], Connection] = {}
 
 
 def connection(url: str | Path, **options: Any) -> Connection:
-    """A connection to a store, shared by all who ask in this process for the same; nobody closes it.
+    """A connection to a store, shared by all callers in this process with the same arguments; callers do not close it.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ def connection(url: str | Path, **options: Any) -> Connection:
         A cluster's URL, or a directory, which is reached through the process that has it open
         (`driver.stores.served_directory`).
     **options
-        Of a cluster's client, as `connect` takes them: `deadline`, `read_mode`, `replica_selection`, ...
+        Options of a cluster's client, as `connect` takes them: `deadline`, `read_mode`, `replica_selection`, ...
 
-    Raises `InterfaceError` where the URL or an option is wrong, `DeadlineExceeded` where no master answers.
+    Raises `InterfaceError` if the URL or an option is invalid, `DeadlineExceeded` if no master responds.
     """
     url = reachable(url)
     named = servers(url)
@@ -54,8 +54,10 @@ def connection(url: str | Path, **options: Any) -> Connection:
 
 
 def planning(url: str | Path, **options: Any) -> Connection:
-    """A `connection` that knows the catalog as it is now: what another process has created or altered just before is
-    there. For whoever plans; what tasks read is named by ids that do not change."""
+    """A `connection` with a refreshed catalog: it includes tables that another process has just created or altered.
+
+    For planning; tasks refer to tables by ids that do not change.
+    """
     found = connection(url, **options)
     assert isinstance(found.store, Client)
     found.store.refresh_catalog()
@@ -63,8 +65,8 @@ def planning(url: str | Path, **options: Any) -> Connection:
 
 
 def _connected(named: tuple[tuple[str, int], ...], options: dict[str, Any]) -> Connection:
-    # Of its own, and not one of `driver.stores.open_stores`: two relations may have different options, a process has
-    # one store.
+    # Independent of `driver.stores.open_stores`: two relations may have different options, but a process has one open
+    # store per target.
     store = Client(named, client_options(**options))
     session = Session(store, memory_limit=default_limit(), store_options=options)
     session.reads_latest = options.get("read_mode") == "READ_LATEST"
@@ -72,7 +74,7 @@ def _connected(named: tuple[tuple[str, int], ...], options: dict[str, Any]) -> C
 
 
 def _forget() -> None:
-    """In a forked child."""
+    """Discards the parent's connections in a forked child."""
     global _lock
     _lock = threading.Lock()
     _known.clear()
@@ -82,7 +84,7 @@ renew_in_child(_forget)
 
 
 def close() -> None:
-    """Close all of them, at the end of the process or of a test."""
+    """Closes all connections, at the end of the process or of a test."""
     with _lock:
         connections = list(_known.values())
         _known.clear()

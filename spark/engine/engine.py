@@ -1,13 +1,13 @@
-"""The engine `spark`: what `connect(..., engine="spark")` and `SET engine = spark` run queries with.
+"""The engine `spark`, which executes queries for `connect(..., engine="spark")` and `SET engine = spark`.
 
     Plan ── prepare ──► Query ── views, spark.sql ──► DataFrame ── a Spark job in a thread ──► Arrow ──► nyala's types
-            (here)                (py4j)                            └ cancel, progress: looked at meanwhile
+                       (here)                (py4j)                            └ polls cancellation, progress
 
-The result comes out when the job has ended, as Spark's `toArrow` gives it: Spark itself cannot wait for a slow reader
-without holding up the jobs of others. So the process must have room for a query's result.
+The result is returned when the job has ended, as Spark's `toArrow` returns it: Spark cannot wait for a slow reader
+without delaying other jobs. So the process must have memory for a query's result.
 
-An engine has a session of its own on this process's Spark (`newSession`): the user's settings and views stay as they
-are, and those that the translations count on are set once.
+An engine has its own session on this process's Spark (`newSession`): the user's settings and views are unchanged, and
+the settings that the translation requires are set once.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 0.02
-"""How often a job that runs is looked at: whether somebody has cancelled it, how far it is."""
+"""Seconds between two checks of a running job for cancellation and progress."""
 TELL_SECONDS: Final = 0.2
-"""How often somebody is told how far it is: asking Spark takes some calls to the JVM."""
+"""Seconds between two progress reports: querying Spark takes some calls to the JVM."""
 _OWN_SETTINGS: Final = {**SETTINGS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
-"""Spark takes relations that Python makes for tiny; joins have hints in its place."""
+"""Disables Spark's size estimates, which assume that relations from Python are tiny; joins have hints instead."""
 _starting = threading.Lock()
 
 
 class SparkEngine:
-    """Runs queries of one store on Spark. Threads may share it.
+    """Executes queries of one store on Spark. Thread-safe.
 
     Parameters
     ----------
     target : str or Path
-        What the store was opened by: a directory, which other processes reach through this one, or a cluster's URL.
+        The target that the store was opened with: a directory, which other processes reach through this one, or a
+        cluster's URL.
     """
 
     def __init__(self, target: str | Path):
@@ -65,8 +66,8 @@ class SparkEngine:
     def batches(self, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
         """The rows of a plan, as one table's batches.
 
-        Raises `NotSupportedError` where Spark SQL cannot say a part of the query, `Cancelled`, and what goes wrong in
-        tasks as nyala's own executor would.
+        Raises `NotSupportedError` if Spark SQL cannot express a part of the query, `Cancelled`, and the errors of tasks
+        as nyala's own executor would raise them.
         """
         context = timed(context)
         url = reachable(self._target)
@@ -79,12 +80,12 @@ class SparkEngine:
         yield from in_our_types(table, translation.columns, plan.columns)
 
     def explain(self, plan: Plan, context: ExecutionContext) -> str:
-        """The Spark SQL, and what each of its relations reads. Keys of small build sides are read for it."""
+        """The Spark SQL, and the scan of each relation. Reads the keys of small build sides."""
         context = timed(context)
         return prepare(plan, context, reachable(self._target), context.threads).explain()
 
     def close(self) -> None:
-        """Let go of the session; Spark itself goes on for whoever else uses it."""
+        """Releases the session; Spark itself keeps running for its other users."""
         self._spark = None
 
     def _session(self, threads: int) -> SparkSession:
@@ -99,12 +100,12 @@ class SparkEngine:
 
 
 def timed(context: ExecutionContext) -> ExecutionContext:
-    """The context with a moment: tasks read at different times, and must see the same."""
+    """The context with a snapshot timestamp: tasks read at different times, and must read the same state."""
     return context if context.snapshot is not None else replace(context, snapshot=context.store.now())
 
 
 def active_session(threads: int) -> SparkSession:
-    """The Spark session that this process has, or a new one of our own."""
+    """The Spark session of this process, or a new one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -123,7 +124,7 @@ def frame_of(spark: SparkSession, query: Query, translation: Translation) -> Dat
 
 
 def in_our_types(table: pa.Table, names: tuple[str, ...], columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
-    """Spark's answer under the names and in the types of a plan's columns."""
+    """Spark's result with the names and types of a plan's columns."""
     schema = pa.schema([pa.field(column.name, column.type.arrow) for column in columns])
     found = []
     for name, column in zip(names, columns, strict=True):
@@ -133,7 +134,7 @@ def in_our_types(table: pa.Table, names: tuple[str, ...], columns: tuple[Column,
 
 
 class _Job:
-    """An action of Spark's in a thread of its own, while this one looks whether it is still wanted."""
+    """A Spark action in a separate thread, while the calling thread polls for cancellation."""
 
     def __init__(self, spark: SparkSession, context: ExecutionContext, tasks: int):
         self._context = context
@@ -144,7 +145,7 @@ class _Job:
         self._tag = f"nyala-{uuid.uuid4().hex}"
 
     def run(self, action: Callable[[], T]) -> T:
-        """The action's result; what it raises comes out as ours."""
+        """The action's result; its errors are translated to nyala's."""
         done = threading.Event()
         results: list[T] = []
         errors: list[BaseException] = []
@@ -152,7 +153,7 @@ class _Job:
         def work() -> None:
             try:
                 self._spark_context.addJobTag(self._tag)
-                self._spark_context.setJobGroup(self._tag, "a query of nyala's")
+                self._spark_context.setJobGroup(self._tag, "a nyala query")
                 results.append(action())
             except BaseException as error:
                 errors.append(error)
@@ -175,18 +176,18 @@ class _Job:
             with as_ours():
                 raise errors[0]
         if not results:
-            raise InternalError("a job of Spark's has ended without a result")
+            raise InternalError("a Spark job has ended without a result")
         self._tell(self._tasks, self._tasks)
         return results[0]
 
     def _cancel(self, done: threading.Event) -> None:
-        """Cancel the job, also one that has not begun yet."""
+        """Cancels the job, also one that has not started yet."""
         while not done.is_set():
             self._spark_context.cancelJobsWithTag(self._tag)
             done.wait(LOOK_SECONDS)
 
     def _look(self) -> None:
-        """Tell somebody who wants to know how far the job is."""
+        """Reports the job's progress if the caller requested it."""
         if self._context.progress is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + TELL_SECONDS

@@ -1,8 +1,8 @@
-"""What goes wrong in Spark, as nyala's own errors.
+"""Translates errors of Spark to nyala's.
 
-A task that fails in Python ends its job with the text of the worker's traceback, whose last line names our error; what
-Spark's own operators refuse has an error class with an SQLSTATE. Both become the error that nyala's executor would have
-raised. Everything else is an `OperationalError` with Spark's words.
+A task that fails in Python ends its job with the text of the worker's traceback, whose last line names nyala's error.
+Errors of Spark's own operators have an error class with an SQLSTATE. Both become the error that nyala's executor would
+have raised. Any other is an `OperationalError` with Spark's message.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _STATES: Final = {
     "22018": errors.InvalidText,
     "22007": errors.InvalidText,
 }
-"""Spark's SQLSTATEs that have a class of ours; others of 22 are a `DataError`."""
+"""Spark's SQLSTATEs that have a corresponding class; others of class 22 become `DataError`."""
 
 
 @contextmanager
 def as_ours() -> Iterator[None]:
-    """Errors of PySpark and of the JVM become nyala's."""
+    """Translates errors of PySpark and of the JVM to nyala's."""
     try:
         yield
     except errors.Error:
@@ -41,7 +41,7 @@ def as_ours() -> Iterator[None]:
 
 
 def translated(error: Exception) -> errors.Error | None:
-    """The error as one of ours; None for one that is not of Spark's making."""
+    """The translated error; None for one that is not from Spark."""
     module = type(error).__module__ or ""
     if not module.startswith(("pyspark", "py4j")):
         return None
@@ -59,16 +59,16 @@ def translated(error: Exception) -> errors.Error | None:
 def _made(kind: type[errors.Error], message: str) -> errors.Error:
     try:
         return kind(message)
-    except TypeError:  # one that is made of more than a text
+    except TypeError:  # its constructor takes more than a text
         return errors.OperationalError(message)
 
 
 def _state(error: Exception) -> str:
-    """The SQLSTATE of an error of PySpark's, also of one that lies below it."""
+    """The SQLSTATE of a PySpark error, or of one of its causes."""
     getter: Any = getattr(error, "getSqlState", None)
     try:
         found = None if getter is None else getter()
-    except Exception:  # the JVM may have gone
+    except Exception:  # the JVM may have terminated
         found = None
     if not found:
         match = re.search(r"SQLSTATE: (\w{5})", str(error))

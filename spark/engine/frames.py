@@ -1,4 +1,4 @@
-"""`nyala.spark.sql`: a query that nyala plans and Spark runs, as a DataFrame."""
+"""`nyala.spark.sql`: a query that nyala plans and Spark executes, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Moment | None = None) -> DataFrame:
-    """A query over a store, as it was at one moment, as a DataFrame.
+    """A query over one snapshot of a store, as a DataFrame.
 
     Parameters
     ----------
     spark : SparkSession
-        Its settings and views are left as they are.
+        Its settings and views are not changed.
     text : str
         One SELECT in nyala's SQL.
     url : str or Path, optional
-        The store; by default what Spark's setting `spark.nyala.url` says.
+        The store; by default Spark's setting `spark.nyala.url`.
     at : datetime, date, str or int, optional
-        The moment, as `Connection.at` takes it; now by default.
+        The snapshot timestamp, as `Connection.at` takes it; by default the current time.
 
     Returns
     -------
     DataFrame
-        Evaluated when it is used, and each time anew, but of the same moment; columns have the query's names and types
-        as in `nyala.spark.types`. Small tables and the keys of small build sides are read when it is made.
+        Evaluated at each use, always as of the same snapshot. Columns have the query's names and types as in
+        `nyala.spark.types`. Small tables and the keys of small build sides are read by this call.
 
     Raises
     ------
     StatementError, ProgrammingError
-        The text is wrong, or is no query.
+        If the text is invalid or not a query.
     NotSupportedError
-        Spark SQL cannot say a part of it with nyala's meaning.
+        If Spark SQL cannot express a part of it with nyala's semantics.
     DataError
-        The moment lies in the future.
+        If the snapshot timestamp is in the future.
     """
     check_classic(spark, "nyala.spark.sql")
     connection = workers.connection(store_of(spark, url))

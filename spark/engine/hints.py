@@ -1,10 +1,10 @@
-"""How Spark is to run each join, from the planner's estimates.
+"""Join hints for Spark, from the planner's estimates.
 
-Spark knows nothing of the sizes of relations that Python makes: it takes each for a range of a few numbers, and would
-send all of lineitem to every executor. So every join with keys gets a hint:
+Spark has no size estimates for relations from Python: it takes each for a range of a few numbers, and would broadcast
+all of lineitem to every executor. So every join with keys gets a hint:
 
-    a side of at most `BROADCAST_BYTES`     broadcast it, where the join's kind lets that side be built
-    a side that is hashed without worry     shuffle both sides, build a hash table of it
+    a side of at most `BROADCAST_BYTES`     broadcast it, if the join's kind allows building that side
+    a side whose hash table fits memory     shuffle both sides, build a hash table of it
     any other                               shuffle both sides, sort and merge them
 """
 
@@ -20,12 +20,12 @@ from .relations.cutting import Cutting
 
 BROADCAST_BYTES: Final = 24 << 20
 HASHED_BYTES: Final = 128 << 20
-"""Per task: Spark does not spill such a table."""
+"""Bytes per task: Spark does not spill such a hash table."""
 _FIXED, _TEXT = 8, 32
 """Bytes of a value in one of Spark's rows."""
 _BOTH: Final = ("right", "left")
 _BUILT: Final = {"inner": _BOTH, "cross": _BOTH, "right": ("left",)}
-"""Which sides may be broadcast; of other kinds the right one."""
+"""The sides that may be broadcast; for other kinds the right one."""
 _HASHED: Final = {"inner": _BOTH, "left": _BOTH, "right": _BOTH, "full": _BOTH}
 
 
@@ -35,9 +35,9 @@ class Hints:
     Parameters
     ----------
     shares : mapping of node id to float
-        What part of a relation's rows runtime filters leave.
+        The fraction of a relation's rows that pass the runtime filters.
     tasks : int
-        Among how many a shuffled side is divided.
+        The number of tasks among which a shuffled side is divided.
     """
 
     def __init__(self, estimator: Estimator, cutting: Cutting, shares: dict[int, float], tasks: int):
@@ -48,9 +48,9 @@ class Hints:
         self._known: dict[int, float] = {}
 
     def __call__(self, join: Join) -> str | None:
-        """What `translate` takes for a join."""
+        """The hint for a join, as `translate` takes it."""
         if join.kind == "null_anti":
-            return None  # Spark has one way for these
+            return None  # Spark has one strategy for these
         sizes = {"left": self.size(join.left), "right": self.size(join.right)}
         small = min(_BUILT.get(join.kind, ("right",)), key=lambda side: sizes[side])
         if join.kind != "full" and sizes[small] <= BROADCAST_BYTES:
@@ -61,11 +61,11 @@ class Hints:
         return f"{'shuffle_hash' if sizes[built] <= HASHED_BYTES * self._tasks else 'merge'} {built}"
 
     def size(self, node: Node) -> float:
-        """About how many bytes a node's rows have in Spark."""
+        """Estimated bytes of a node's rows in Spark."""
         return self.rows(node) * width(node.columns)
 
     def rows(self, node: Node) -> float:
-        """Expected rows, with what runtime filters leave."""
+        """Expected rows after runtime filters."""
         known = self._known.get(id(node))
         if known is None:
             known = self._known[id(node)] = self._rows(node)
@@ -86,5 +86,5 @@ class Hints:
 
 
 def width(columns: tuple[Column, ...]) -> int:
-    """About how many bytes one of Spark's rows has."""
+    """Estimated bytes of one of Spark's rows."""
     return 16 + sum(_TEXT if column.type.is_text else _FIXED for column in columns)

@@ -1,11 +1,11 @@
-"""One query on its way from nyala's plan to Spark: what `EXPLAIN` shows, and what a DataFrame is made of.
+"""One query between nyala's plan and Spark: prepared for `EXPLAIN` and for a DataFrame.
 
     logical plan ── cut ──► relations and the rest
-                    gather ──► keys of small build sides, as predicates of relations
-                    deal ──► which task reads which tablets
-                    Hints, translate ──► Spark SQL
+    gather ──► keys of small build sides, as predicates of relations
+    deal ──► the tablets of each task
+    Hints, translate ──► Spark SQL
 
-Everything is read at one moment, chosen before.
+Everything is read as of one snapshot, chosen before.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from .relations.views import Relation, Rows, fresh_prefix
 from .translate.translation import Translation, translate
 
 SMALL_TABLE: Final = 20_000
-"""Rows of a table that is read here and given to Spark as rows: less work than starting a task."""
+"""Rows up to which a table is read here and passed to Spark: cheaper than starting a task."""
 FEW_ROWS: Final = 5_000
-"""Rows that are expected of a larger table's scan for the same."""
+"""Expected rows of a larger table's scan up to which it is read here."""
 MOST_ROWS: Final = 1 << 16
-"""Where there turn out to be more, tasks read them."""
+"""Actual rows above which tasks read them instead."""
 TASKS_PER_CORE: Final = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A relation of a query: what of the plan it is, what was found out for it, how its rows come to Spark."""
+    """A relation of a query: its subplan, its filters, and the transfer of its rows to Spark."""
 
     name: str
     cut: Cut
@@ -62,7 +62,7 @@ class Source:
 
     @property
     def how(self) -> str:
-        """In a line, for people."""
+        """The access method in one line, for display."""
         if isinstance(self.relation, Rows):
             return f"{self.relation.table.num_rows:,} rows, read already"
         return f"~{self.cut.estimate:,.0f} rows, {self.relation.tasks} task{'' if self.relation.tasks == 1 else 's'}"
@@ -70,14 +70,14 @@ class Source:
 
 @dataclass(slots=True)
 class Query:
-    """A query, ready for Spark.
+    """A query prepared for Spark.
 
     Attributes
     ----------
     root : Node
         The plan with its partial aggregations.
     sources : dict of int to Source
-        The relations, by the id of the node of `root` that each stands for.
+        The relations, by the id of the node of `root` that each represents.
     hints : Hints
     """
 
@@ -92,20 +92,20 @@ class Query:
 
     @property
     def tasks(self) -> int:
-        """How many tasks read the relations."""
+        """The number of tasks that read the relations."""
         return sum(relation.tasks for _, relation in self.relations if isinstance(relation, Reading))
 
     def name_of(self, node: Node) -> str | None:
-        """The relation that has a node's rows."""
+        """The name of the relation for a node; None if it is not one."""
         source = self.sources.get(id(node))
         return None if source is None else source.name
 
     def translation(self) -> Translation:
-        """The Spark SQL; `NotSupportedError` where it cannot say a part of the query."""
+        """The Spark SQL; raises `NotSupportedError` if a part of the query cannot be expressed."""
         return translate(self.root, self.name_of, self.hints)
 
     def explain(self) -> str:
-        """The Spark SQL, and for each relation what it reads and how."""
+        """The Spark SQL, and the scan of each relation."""
         parts = ["-- Spark SQL", sqlglot.parse_one(self.translation().text, read="spark").sql("spark", pretty=True)]
         for source in self.sources.values():
             parts += [f"-- {source.name}: {source.how}", draw_logical(source.cut.node)]
@@ -115,25 +115,25 @@ class Query:
 
 
 def prepare(plan: Plan, context: ExecutionContext, url: str, cores: int) -> Query:
-    """Make a planned query ready for Spark.
+    """Prepares a planned query for Spark.
 
     Parameters
     ----------
     context : ExecutionContext
-        Its store and snapshot (one must be there) are what is read.
+        Its store and snapshot (required) are read.
     url : str
-        Where the tasks reach the store.
+        The URL by which the tasks reach the store.
     cores : int
-        Tasks that run at once.
+        Number of concurrent tasks.
 
-    Keys of small build sides and small tables are read now.
+    Reads the keys of small build sides, and small tables.
     """
     return _Preparation(plan, context, url, cores).query()
 
 
 class _Preparation:
     def __init__(self, plan: Plan, context: ExecutionContext, url: str, cores: int):
-        assert context.snapshot is not None, "all tasks read at one moment"
+        assert context.snapshot is not None, "all tasks read one snapshot"
         self._plan = plan
         self._context = context
         self._snapshot: Timestamp = context.snapshot
@@ -160,13 +160,13 @@ class _Preparation:
         return Query(self._cutting.root, sources, hints)
 
     def _chosen(self, node: Node) -> PhysicalNode:
-        """The physical plan of a node. Joins are by hash, because these tell what runtime filters there are."""
+        """The physical plan of a node, with hash joins, because those provide runtime filters."""
         self._estimator.rows(node)
         options = PlannerOptions(merge_joins="never")
         return Chooser(Context(self._estimator, self._numbers, options, self._context.check)).plan(node)
 
     def _working(self) -> ExecutionContext:
-        """The context for what is run here: its progress is not the statement's."""
+        """The context for work done here, which is not counted in the statement's progress."""
         return replace(self._context, progress=None, tracker=None, shared={})
 
     # ---- relations ---------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class _Preparation:
         return replace(reading, parts=parts)
 
     def _is_small(self, found: Cut) -> bool:
-        """Is a relation read here? Only what is little work, or ends in few rows that nobody has aggregated."""
+        """True if a relation is read here: only if it is cheap, or returns few rows without aggregation."""
         if not isinstance(found.leaf, Scan):
             return False
         if self._context.store.statistics(found.leaf.table).row_count <= SMALL_TABLE:
@@ -196,7 +196,7 @@ class _Preparation:
         return found.estimate <= FEW_ROWS and not any(isinstance(node, Aggregate) for node in nodes(found.node))
 
     def _rows(self, reading: Reading) -> Rows | None:
-        """A relation's rows; None where there are too many."""
+        """A relation's rows; None if there are too many."""
         batches: list[pa.RecordBatch] = []
         found: Iterator[pa.RecordBatch] = as_spark(reading.columns, execute(reading.plan, self._working()))
         count = 0
@@ -208,7 +208,7 @@ class _Preparation:
         return Rows(reading.columns, pa.Table.from_batches(batches, types.arrow_schema(reading.columns)))
 
     def _shares(self, sources: Mapping[int, Source]) -> dict[int, float]:
-        """What part of its rows each relation is expected to give; of those that are here it is known."""
+        """The fraction of rows that each relation is expected to return; exact for those already read."""
         shares: dict[int, float] = {}
         for key, source in sources.items():
             if isinstance(source.relation, Rows):
@@ -219,7 +219,7 @@ class _Preparation:
 
 
 def _highest_number(root: Node) -> int:
-    """The highest number of a column that a plan makes or reads."""
+    """The highest number of a column in a plan."""
     highest = 0
     for node in nodes(root):
         numbers = [column.id for column in node.columns]
@@ -232,7 +232,7 @@ def _highest_number(root: Node) -> int:
 
 
 def _label(found: Cut) -> str:
-    """A word that tells people which table a relation is of."""
+    """A readable name of the relation's table."""
     leaf = found.leaf
     name = leaf.table.name if isinstance(leaf, Scan) else "file"
     return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
@@ -245,7 +245,7 @@ def _leaf(plan: PhysicalNode) -> TableScan | None:
 
 
 def _filtered(plan: PhysicalNode, filters: tuple[ColumnPredicate, ...]) -> PhysicalNode:
-    """The plan of a relation with more predicates at its scan."""
+    """The plan of a relation with additional predicates at its scan."""
     if not filters:
         return plan
     if isinstance(plan, TableScan):
@@ -254,7 +254,7 @@ def _filtered(plan: PhysicalNode, filters: tuple[ColumnPredicate, ...]) -> Physi
 
 
 def _with_columns(plan: PhysicalNode, numbers: Numbers) -> PhysicalNode:
-    """The plan with a column: Arrow batches of none do not tell Spark how many rows they have."""
+    """The plan with at least one column: Spark cannot count the rows of Arrow batches without columns."""
     if plan.columns:
         return plan
     one = Literal(TINYINT, False, 1)

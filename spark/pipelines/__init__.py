@@ -1,1 +1,1 @@
-"""Jobs as functions: ingest, export, backup, restore, TPC-H's raw files."""
+"""Jobs as functions: ingest, export, backup, restore, and the raw files of TPC-H."""

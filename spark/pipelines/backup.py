@@ -1,9 +1,9 @@
-"""Backups of a store: everything at one moment, then what has happened since.
+"""Backups of a store: one snapshot of it, then its changes since.
 
-1. The moment is fixed: everything at or before it is saved, nothing later.
-2. Spark's workers write one Parquet file for each tablet: its rows, or (where there is an earlier backup to go on from)
-   every change after that one's moment, and tell rows, bytes and checksums. A table that the earlier backup lacks is
-   saved as it was at that one's moment, with its changes since, so that it too can be restored at any moment between.
+1. The snapshot timestamp is chosen: everything at or before it is saved, nothing later.
+2. Spark's workers write one Parquet file for each tablet: its rows or, if there is an earlier backup to continue, every
+   change after that backup's snapshot. They return rows, bytes and checksums. A table that the earlier backup lacks is
+   saved as of that backup's snapshot, with its changes since, so that it too can be restored as of any time between.
 3. The manifest names the files. It is written last: a job that fails leaves a folder without one, which the next
    backup removes.
 """
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIDDEN = "_nyala_"
-"""How the names of tables begin that hold what nyala itself keeps in a store."""
+"""Prefix of the names of tables with nyala's own data."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupResult:
-    """What a backup wrote: its manifest, its folder, how long it took."""
+    """The result of a backup: its manifest, its folder, its duration."""
 
     backup: Backup
     folder: Path
@@ -68,7 +68,7 @@ class BackupResult:
 
 
 def describe(backup: Backup) -> dict[str, Any]:
-    """A backup in a few words, for people and JSON."""
+    """A summary of a backup, for display and JSON."""
     return {
         "number": backup.number,
         "kind": backup.kind,
@@ -92,31 +92,31 @@ def backup(
     full: bool = False,
     progress: Handler | None = None,
 ) -> BackupResult:
-    """Save tables into a directory.
+    """Saves tables into a directory.
 
     Parameters
     ----------
     target : str or Path
         The store: the URL of a cluster or a directory.
     destination : str or Path
-        A directory that all workers reach under this name; made if it is not there.
+        A directory that all workers reach under this name; created if it does not exist.
     tables : sequence of str, optional
-        These alone; by default those of the backup before, or all tables and views.
+        The tables to save; by default those of the previous backup, or all tables and views.
     full : bool
-        Save all rows, though there is an earlier backup to go on from.
+        Saves all rows even if there is an earlier backup to continue.
     progress : callable, optional
-        Told of `jobs.Progress`.
+        Called with `jobs.Progress`.
 
     Raises
     ------
     HistoryGone
-        The store does not remember what happened since the last backup: a full one is needed.
+        If the store no longer has the changes since the last backup: a full one is needed.
     UnknownTable
-        A table that is named is not there.
+        If a named table does not exist.
     InterfaceError
-        The last backup is of another store.
+        If the last backup is of another store.
     StoreLocked
-        Another backup is being written into the directory.
+        If another backup is being written into the directory.
     """
     check_classic(spark, "backup")
     started = time.monotonic()
@@ -141,7 +141,7 @@ def backup(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a backup is of: changes are saved behind a backup of the same store alone."""
+    """The source of a backup: a backup continues only backups of the same store."""
 
     name: str
     store_id: str
@@ -155,7 +155,8 @@ class Source:
         return cls(str(Path(target).expanduser().resolve()), "")
 
     def is_that_of(self, backup: Backup) -> bool:
-        """A cluster is known by its id, wherever its masters are; a directory by its path."""
+        """True if the backup is of this source. A cluster is identified by its id, whatever its masters; a directory
+        by its path."""
         if self.store_id or backup.store_id:
             return self.store_id == backup.store_id
         return self.name == backup.source
@@ -163,7 +164,7 @@ class Source:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """One backup at a time: the next one removes what looks like a failed one."""
+    """Locks the directory for one backup at a time: a backup removes the remains of failed ones."""
     try:
         lock = OsFileSystem().lock(str(place / manifest.LOCK))
     except StoreLocked:
@@ -175,25 +176,25 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 def _parent(place: Path, source: Source) -> Backup | None:
-    """The backup to go on from, the last one; None where there is none yet."""
+    """The backup to continue, which is the last one; None if there is none yet."""
     backups = manifest.read_all(place)
     if not backups:
         return None
     last = backups[-1]
     if not source.is_that_of(last):
         raise InterfaceError(
-            f"{place} holds backups of {last.source}, not of {source.name}; give another directory, or --full for a "
-            "new beginning"
+            f"{place} holds backups of {last.source}, not of {source.name}; give another directory, or --full to "
+            "start anew"
         )
     if not any(chain.backups[-1] is last for chain in chains(backups)):
         raise OperationalError(
-            f"backup {last.number} in {place} goes on from one that is not there any more; make a full one: --full"
+            f"backup {last.number} in {place} continues one that no longer exists; make a full one: --full"
         )
     return last
 
 
 def _clear(place: Path) -> int:
-    """Remove what failed backups have left; the highest number that was ever given."""
+    """Removes the remains of failed backups; returns the highest number used so far."""
     folders = manifest.backup_folders(place)
     for folder in folders:
         if not (folder / manifest.NAME).exists():
@@ -202,9 +203,9 @@ def _clear(place: Path) -> int:
 
 
 def _chosen(store: Store, parent: Backup | None, names: Sequence[str] | None) -> tuple[list[Table], bool]:
-    """The tables to save, by name, and whether that is all there are."""
+    """The tables to save, by name; True if these are all tables."""
     with suppress(UnknownTable):
-        store.table("")  # no table is called so: a cluster's client asks the masters what there is now
+        store.table("")  # no table has this name: a cluster's client refreshes its catalog from the masters
     there = {table.name: table for table in store.tables() if not table.name.startswith(HIDDEN)}
     if names is None and parent is not None and not parent.all_tables:
         saved = {table.definition.id for table in parent.tables}
@@ -240,7 +241,7 @@ def _write(
         for tablet in tablets[table.id]
         for task in _tasks(url, table, tablet.id, folder, parent, snapshot)
     ]
-    sized.sort(key=lambda one: one[0], reverse=True)  # a large tablet begun last would be waited for alone
+    sized.sort(key=lambda one: one[0], reverse=True)  # a large tablet started last would delay the end
     files = _run(spark, [task for _, task in sized], parent, progress)
     saved = tuple(
         SavedTable(
@@ -272,7 +273,7 @@ def _write(
 
 
 def _base(table: Table, parent: Backup | None, snapshot: Timestamp) -> Timestamp | None:
-    """At which moment a table's rows are saved; None: its changes go on from what the parent has."""
+    """The snapshot timestamp at which a table's rows are saved; None: its changes continue the parent."""
     if parent is None:
         return snapshot
     return parent.snapshot if parent.table_by_id(table.id) is None else None
@@ -281,7 +282,7 @@ def _base(table: Table, parent: Backup | None, snapshot: Timestamp) -> Timestamp
 def _tasks(
     url: str, table: Table, tablet: str, folder: Path, parent: Backup | None, snapshot: Timestamp
 ) -> Iterator[SaveTask]:
-    """What there is to save of a tablet."""
+    """The tasks for the tablets of a table."""
     base = _base(table, parent, snapshot)
     directory = f"tables/{table.id}"
     if base is not None:
@@ -290,7 +291,7 @@ def _tasks(
         for column in change_columns(snapshot):
             if column.name in table.schema:
                 raise ProgrammingError(
-                    f"table {table.name} has a column {column.name} of its own, so its changes cannot be shown; rename "
+                    f"table {table.name} has a column {column.name} of its own, so its changes cannot be read; rename "
                     "it, or make full backups: --full"
                 )
         yield SaveTask(url, table, tablet, parent.snapshot, snapshot, str(folder), directory)
@@ -299,7 +300,7 @@ def _tasks(
 def _run(
     spark: SparkSession, tasks: Sequence[SaveTask], parent: Backup | None, progress: Handler | None
 ) -> list[tuple[SaveTask, SavedFile]]:
-    """The files that the tasks wrote, by path."""
+    """Executes the tasks; returns the files by path."""
     step = "saving rows" if parent is None else "saving changes"
     try:
         found = run_tasks(spark, step, tasks, save, progress, _rows)
@@ -307,7 +308,7 @@ def _run(
         if parent is None:
             raise
         raise HistoryGone(
-            f"the store does not remember all that happened since backup {parent.number} "
+            f"the store no longer has all changes since backup {parent.number} "
             f"({format_timestamp(parent.snapshot)}): a full backup is needed, --full ({error})"
         ) from error
     files = [(task, file) for task, file in zip(tasks, found, strict=True) if file is not None]
@@ -324,16 +325,17 @@ def _rows(file: SavedFile | None) -> int:
 def verify(
     spark: SparkSession, destination: str | Path, progress: Handler | None = None
 ) -> tuple[list[Backup], list[str]]:
-    """Read every file of every backup and compare it with its manifest; the backups, and what is wrong, by number.
+    """Reads every file of every backup and compares it with its manifest; returns the backups, and the faults by
+    number.
 
-    A backup that goes on from one that is not there is wrong too.
+    A backup that continues a missing one is also faulty.
     """
     check_classic(spark, "verify")
     place = Path(destination).expanduser().absolute()
     backups = manifest.read_all(place)
     whole = {backup.id for chain in chains(backups) for backup in chain.backups}
     wrong = [
-        f"backup {backup.number} goes on from one that is not there, and cannot be restored"
+        f"backup {backup.number} continues one that does not exist, and cannot be restored"
         for backup in backups
         if backup.id not in whole
     ]

@@ -1,13 +1,12 @@
-"""A table into files: Parquet, CSV or JSON lines, one moment of it, one file or more for each tablet.
+"""Exports a table to files: Parquet, CSV or JSON lines, one snapshot, one file or more for each tablet.
 
     DEST/
       part-00000-3f2a91bc.parquet
       part-00001-77d0e1aa.parquet
       _SUCCESS                       written last: JSON with the files, their rows, bytes and SHA-256
 
-Spark and others that read such directories pass over names that begin with an underscore. Workers write files under
-names of their own, so a task that runs twice leaves one too many, which is removed at the end: what `_SUCCESS` names
-counts.
+Spark and other readers of such directories skip names that begin with an underscore. Workers write files under unique
+names, so a task that runs twice leaves an extra file, which is removed at the end: only the files in `_SUCCESS` count.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = "_SUCCESS"
 BATCH_ROWS: Final = 1 << 16
 FILE_BYTES: Final = 512 << 20
-"""About what a file has on nyala's disk: larger tablets make several."""
+"""Approximate size of a file on nyala's disk: larger tablets are split into several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote: the moment in hybrid time, the files; seconds that it took."""
+    """The result of an export: the snapshot in hybrid time, the files, the duration in seconds."""
 
     table: str
     format: str
@@ -93,7 +92,7 @@ class ExportResult:
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """Write one part of a table into a file."""
+    """Writes one part of a table to a file."""
 
     url: str
     part: Part
@@ -117,7 +116,7 @@ def export(
     overwrite: bool = False,
     progress: Handler | None = None,
 ) -> ExportResult:
-    """Write a table, or some of its columns and rows, into a directory of files.
+    """Writes a table, or some of its columns and rows, into a directory of files.
 
     Parameters
     ----------
@@ -126,25 +125,25 @@ def export(
     table : str
         A table or a view.
     destination : str or Path
-        A directory that all workers reach under this name; made if it is not there.
+        A directory that all workers reach under this name; created if it does not exist.
     format : {"parquet", "csv", "json"}, optional
-        By default as the directory's name ends, else Parquet. CSV has a header; NULL is an empty field, an empty text
-        "". Bytes are hexadecimal digits in CSV and JSON.
+        By default from the suffix of the directory's name, else Parquet. CSV has a header; NULL is an empty field, an
+        empty text "". Bytes are hexadecimal digits in CSV and JSON.
     columns : sequence of str, optional
-        These alone, in this order.
+        The columns to export, in this order.
     where : str, optional
-        The rows for which this condition of nyala's SQL is true.
+        Exports the rows for which this condition in nyala's SQL is true.
     as_of : datetime, str or int, optional
-        The moment; now by default.
+        The snapshot timestamp; by default the current time.
     overwrite : bool
-        Replace what an earlier export has left.
+        Replaces the files of an earlier export.
 
     Raises
     ------
     InterfaceError
-        There is something in the directory: an earlier export without `overwrite`, or anything else in any case.
+        If the directory is not empty: an earlier export without `overwrite`, or anything else in any case.
     UnknownTable, UnknownColumn, StatementError, HistoryGone
-        It cannot be read so.
+        If the table cannot be read this way.
     """
     check_classic(spark, "export")
     started = time.monotonic()
@@ -167,7 +166,7 @@ def export(
         written = run_tasks(spark, "writing files", tasks, write_part, progress, _rows)
         files = tuple(sorted((file for file in written if file is not None), key=lambda file: file.path))
         if not files:
-            # An empty table is one empty file, which tells the columns.
+            # An empty table is one empty file, which has the columns.
             files = (_written(tasks_of_nothing(url, names, types, folder, chosen), iter(())),)
         result = ExportResult(table, chosen, snapshot, files, time.monotonic() - started)
         _publish(place, folder, before, result)
@@ -200,7 +199,7 @@ def _rows(file: ExportedFile | None) -> int:
 
 
 def _make_room(place: Path, overwrite: bool) -> list[Path]:
-    """The files of an earlier export, which go when the new ones are there."""
+    """The files of an earlier export, which are removed when the new ones are complete."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in place.iterdir() if not path.name.startswith("_writing-")}
@@ -209,21 +208,22 @@ def _make_room(place: Path, overwrite: bool) -> list[Path]:
     if not there:
         return []
     if MANIFEST not in there:
-        raise InterfaceError(f"{place} holds something else than an export; give an empty or a new directory")
+        raise InterfaceError(f"{place} holds files other than an export; give an empty or a new directory")
     if not overwrite:
         raise InterfaceError(f"{place} holds an export already; give another directory, or --overwrite")
     try:
         earlier = [file["path"] for file in json.loads((place / MANIFEST).read_text())["files"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise InterfaceError(f"{place / MANIFEST} is not what nyala wrote; give another directory") from error
+        raise InterfaceError(f"{place / MANIFEST} was not written by nyala; give another directory") from error
     strangers = sorted(there - {MANIFEST, *earlier})
     if strangers:
-        raise InterfaceError(f"{place} holds {strangers[0]}, which is of no export; give another directory")
+        raise InterfaceError(f"{place} holds {strangers[0]}, which is not part of an export; give another directory")
     return [place / name for name in earlier]
 
 
 def _publish(place: Path, folder: Path, before: Sequence[Path], result: ExportResult) -> None:
-    """The files under their names, then the list of them. While files are replaced there is none."""
+    """Renames the files to their final names, then writes the list of them. While files are replaced there is no
+    list."""
     (place / MANIFEST).unlink(missing_ok=True)
     for path in before:
         path.unlink(missing_ok=True)
@@ -237,7 +237,7 @@ def _publish(place: Path, folder: Path, before: Sequence[Path], result: ExportRe
 
 
 def write_part(task: ExportTask) -> ExportedFile | None:
-    """Write the task's file; None where its part has no rows."""
+    """Writes the task's file; returns None if its part has no rows."""
     connection = workers.connection(task.url)
     schema = pa.schema([pa.field(name, type_.arrow) for name, type_ in zip(task.names, task.types, strict=True)])
     batches = scanning.read(connection, task.part, schema, BATCH_ROWS)

@@ -1,12 +1,12 @@
-"""Files into a table.
+"""Ingests files into a table.
 
-1. The source's columns are matched with the table's (`ingest_plan`), or the table is made of them.
-2. Bad rows: with a file for them, they are counted first, by reason, written there and left out. Without one, all rows
-   have to be good: they are written as they come, the first bad one ends the job, and then they are counted.
-3. The rows are brought to their tablets' order where that pays: each of Spark's tasks then writes to one tablet, with
-   ascending keys.
-4. The data source writes them: staged by the tasks, published once (`spark.writing`). So whatever fails, the table has
-   all rows or none, and a job with a key of its own (`job`) is done once.
+1. The source's columns are matched with the table's (`ingest_plan`), or the table is created with them.
+2. Bad rows: with a file for them, they are first counted by reason, written to it and left out. Without one, all rows
+   must be good: they are written directly, the first bad one fails the job, and the bad rows are then counted.
+3. The rows are sorted in their tablets' order if that pays: each Spark task then writes to one tablet, with ascending
+   keys.
+4. The data source writes them: staged by the tasks, published once (`spark.writing`). So after a failure the table has
+   all rows or none, and a job with its own key (`job`) is done once.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _MARK: Final = "nyala finds a bad row: "
 _TABLET: Final = "_nyala_tablet"
 _EXAMPLES: Final = 8
 _EXAMPLE_CHARACTERS: Final = 200
-_GIVE_REJECTS: Final = "name a file for them with --rejects, to go on without them"
+_GIVE_REJECTS: Final = "name a file for them with --rejects, to continue without them"
 
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What an ingest did.
+    """The result of an ingest.
 
     Attributes
     ----------
@@ -59,13 +59,13 @@ class IngestResult:
     rows : int
         Good rows of the source.
     written : int
-        How many of them have changed the table.
+        The number of them that changed the table.
     rejected : mapping of str to int
         Bad rows by reason.
     rejects : str, optional
-        The file that has them.
+        The file of the bad rows.
     done_before : bool
-        An earlier run of the job had written its rows; this one has not looked at the source.
+        True if an earlier run of the job had written its rows; this one did not read the source.
     seconds : float
     """
 
@@ -83,11 +83,11 @@ class IngestResult:
         return asdict(self)
 
     def describe(self) -> list[str]:
-        """Lines for people."""
+        """Lines for display."""
         lines = [f"{count:,} rows rejected: {why}" for why, count in self.rejected.items()]
         lines += [f"they are in {self.rejects}"] if self.rejected and self.rejects else []
         if self.done_before:
-            return [f"job {self.job} was done before: {self.rows:,} rows, {self.written:,} written into {self.table}"]
+            return [f"job {self.job} was already done: {self.rows:,} rows, {self.written:,} written into {self.table}"]
         rate = self.rows / self.seconds if self.seconds else 0
         took = f"{self.seconds:.1f} s, {rate:,.0f} rows/s"
         return [*lines, f"{self.rows:,} rows, {self.written:,} written into {self.table}, {took}"]
@@ -111,7 +111,7 @@ def ingest(
     sort: bool | None = None,
     progress: Handler | None = None,
 ) -> IngestResult:
-    """Write the rows of files, or of a DataFrame, into a table.
+    """Writes the rows of files, or of a DataFrame, into a table.
 
     Parameters
     ----------
@@ -120,38 +120,37 @@ def ingest(
     target : str or Path
         The store: the URL of a cluster or a directory.
     format : {"parquet", "csv", "json"}, optional
-        By default as the name ends. CSV has a header unless `options` say header=false; JSON has an object per line.
+        By default from the suffix. CSV has a header unless `options` has header=false; JSON has an object per line.
     options : mapping of str to str, optional
-        Of Spark's reader.
+        Options of Spark's reader.
     mapping : mapping of str to str, optional
-        What columns of the table get: a column of the source, or an expression of Spark SQL, in which time is UTC.
-        Columns of the same name find each other, whatever their capitals.
+        For columns of the table: a column of the source, or an expression of Spark SQL, in which time is UTC.
+        Columns of the same name are matched, whatever their case.
     skip : collection of str
         Columns of the source that are left out.
     create : NewTable, optional
-        Make the table of the source's columns.
+        Creates the table with the source's columns.
     operation : str
-        What a row does, as the option `operation` of the data source.
+        The operation for each row, as the option `operation` of the data source.
     job : str, optional
-        A key for this work: once it has been done it is not done again.
+        A key for this work: once it has been done, it is not repeated.
     rejects : str or Path, optional
-        A file for bad rows: Parquet where its name ends so, else a JSON object per line. Without it, a bad row is an
-        error.
+        A file for bad rows: Parquet by its suffix, else a JSON object per line. Without it, a bad row is an error.
     max_rejects : int, optional
-        More bad rows than that are an error all the same (10,000).
+        Maximum number of bad rows; more are an error (10,000).
     sort : bool, optional
-        Bring the rows to their tablets' order first; None: unless the source has it already, as far as is known.
+        Sorts the rows in their tablets' order first; None: unless the source has it already, as far as is known.
     progress : callable, optional
-        Told of `jobs.Progress`.
+        Called with `jobs.Progress`.
 
     Raises
     ------
     DataError
-        Rows are bad; nothing has been written.
+        If rows are bad; nothing has been written.
     AlreadyPresent, NotFound
-        The operation cannot be done with a row, as the table is; nothing has been written.
+        If the operation fails for a row in the table's current state; nothing has been written.
     UnknownTable, UnknownColumn, NotNullViolation, InterfaceError, NotSupportedError
-        Source and table do not go together.
+        If source and table do not match.
     """
     check_classic(spark, "ingest")
     started = time.monotonic()
@@ -187,7 +186,7 @@ def ingest(
                     connection.execute(f"DROP TABLE IF EXISTS {name_text(table)}")
             raise
         record = Jobs(connection).find(key)
-        assert record is not None, "the writer has left its record"
+        assert record is not None, "the writer stores its record"
         if job is None:
             Jobs(connection).forget([record])
     told = None if rejects is None else str(rejects)
@@ -212,26 +211,26 @@ def _opened(
 
 
 _SETTINGS: Final = {
-    # Texts without a zone mean UTC, as in nyala.
+    # Texts without a zone are in UTC, as in nyala.
     "spark.sql.session.timeZone": "UTC",
-    # What overflows or cannot be cast in a mapping is an error, not NULL.
+    # Overflows and failed casts in a mapping are errors, not NULL.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-    # `code=001` is a text; what it becomes is the table's choice.
+    # `code=001` is a text; the table determines its type.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.legacy.parquet.nanosAsLong": "false",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
-    # An expression that may fail is computed where its failure is caught, and not once for all before.
+    # A fallible expression is evaluated where its failure is caught, and not once for all before.
     "spark.sql.subexpressionElimination.enabled": "false",
 }
-"""Settings of the session by which a reader or an expression could lose something."""
+"""Settings of the session with which a reader or an expression could lose data."""
 
 
 @contextmanager
 def _strict(spark: SparkSession) -> Iterator[None]:
-    """The session with `_SETTINGS`, and with its own ones afterwards."""
+    """Applies `_SETTINGS` to the session, and restores its own afterwards."""
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
@@ -246,7 +245,7 @@ def _strict(spark: SparkSession) -> Iterator[None]:
 
 
 def in_tablet_order(rows: DataFrame, plan: Plan) -> DataFrame:
-    """The same rows, a partition of them for each tablet, by key."""
+    """The same rows with one partition for each tablet, sorted by key."""
     from pyspark.sql import functions as F
 
     key = [_column(name) for name in plan.key]
@@ -272,8 +271,8 @@ class _Ingest:
         self._names = [column.name for column in plan.columns]
 
     def checked(self, rejects: str | Path | None, limit: int, operation: Operation) -> tuple[DataFrame, dict[str, int]]:
-        """The good rows, in the table's columns, and how many bad ones there are by reason, which are in their file
-        then."""
+        """The good rows, in the table's columns, and the number of bad ones by reason; the bad ones have been
+        written to their file."""
         from pyspark.sql import functions as F
 
         if rejects is None and operation is Operation.INSERT:
@@ -293,7 +292,7 @@ class _Ingest:
         return rows.where(F.col(REASON).isNull()).select(*map(_column, self._names)), counts
 
     def _certain(self, rows: DataFrame) -> DataFrame:
-        """Rows all of which have to be good: a bad one is an error of the task that meets it."""
+        """Rows that must all be good: a bad one raises an error in the task that reads it."""
         from pyspark.sql import functions as F
 
         first, *others = self._names
@@ -303,7 +302,7 @@ class _Ingest:
         return rows.select(certain.alias(first), *map(_column, others))
 
     def _packed(self) -> DataFrame:
-        """All rows, bad ones with their reason, with what the file of bad rows says of each."""
+        """All rows, bad ones with their reason, and the columns for the file of bad rows."""
         from pyspark.sql import functions as F
 
         kept = [FILE, *self._source.columns, *([RAW] if self._source.has_raw else [])]
@@ -311,7 +310,7 @@ class _Ingest:
         return cast_rows(Source(packed, self._source.columns, self._source.types), self._plan, [_PACKED])
 
     def _judged(self) -> DataFrame:
-        """The same, those whose key came before marked too."""
+        """All rows, with rows whose key occurred before marked as bad too."""
         from pyspark.sql import functions as F
 
         rows = self._packed()
@@ -351,7 +350,7 @@ class _Ingest:
         )
 
     def _example(self, rows: DataFrame) -> str:
-        """The words about one of the bad rows."""
+        """The part of the message about one of the bad rows."""
         found = self._bad(rows).limit(1).collect()
         if not found:
             return ""
@@ -361,7 +360,7 @@ class _Ingest:
         return f"; one of them: {file}{found[0]['reason']}, {shown}"
 
     def _bad(self, rows: DataFrame) -> DataFrame:
-        """The bad ones of some rows: their file, the reason, the row as text."""
+        """The bad rows among some rows: their file, the reason, the row as text."""
         from pyspark.sql import functions as F
 
         inner = [F.col(f"{_PACKED}.{quoted(name)}").alias(name) for name in self._source.columns]
@@ -380,7 +379,7 @@ class _Ingest:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, rows: DataFrame, url: str, operation: Operation, key: str) -> None:
-        """Have the data source write the rows."""
+        """Writes the rows through the data source."""
         writer = rows.write.format("nyala").mode("append").option("url", url).option("dbtable", self._plan.table.name)
         writer = writer.option("operation", operation.value).option("idempotencyKey", key)
         try:
@@ -394,8 +393,11 @@ class _Ingest:
 
 
 def write_rejects(found: pa.Table, place: Path) -> None:
-    """Leave bad rows in a file: Parquet where its name ends so, else a JSON object per line; the columns are file,
-    reason and row, which is JSON of the source's values or, of a row that could not be taken apart, its text."""
+    """Writes bad rows to a file: Parquet by its suffix, else a JSON object per line.
+
+    The columns are file, reason and row. The last is JSON of the source's values or, for a row that could not be
+    parsed, its text.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.suffix == ".parquet":
         sink = pa.BufferOutputStream()

@@ -1,10 +1,10 @@
-"""Which column of a source becomes which column of a table: Spark's expressions.
+"""Maps the columns of a source to the columns of a table, as Spark expressions.
 
     source      id      when                     note
                  │        │                        │
     value       id      to_timestamp(when)       note              the mapping, or the column of the same name
 
-What makes a row a bad one: `row_checks`.
+Conditions for bad rows are in `row_checks`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NUMBERS: Final = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FLOA
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be made from a source: its key, and how it is distributed, in the words of DISTRIBUTE BY."""
+    """The definition of a table to be created from a source: its key, and its clause DISTRIBUTE BY."""
 
     primary_key: Sequence[str]
     distribute_by: str | None = None
@@ -51,20 +51,20 @@ class NewTable:
 
 @dataclass(frozen=True)
 class Plan:
-    """How rows come into a table: `columns` are the table's that get something."""
+    """The mapping of rows to a table; `columns` are the table's columns that get values."""
 
     table: Table
     columns: tuple[ColumnSchema, ...]
     values: Mapping[str, Column]
-    """What each column gets, of the source's columns."""
+    """The expression of each column, over the source's columns."""
     types: Mapping[str, tuple[str, Any]]
-    """The name of Spark's type of each value, and the type."""
+    """The name of the Spark type of each value, and the type."""
     computed: Mapping[str, str] = field(default_factory=dict)
-    """The expressions of columns that are more than a column of the source: they may fail for a row."""
+    """The columns whose expression is more than a column of the source: it may fail for a row."""
 
     @property
     def key(self) -> list[str]:
-        """The key's columns that the rows give."""
+        """The key columns that the rows provide."""
         given = {column.name for column in self.columns}
         return [column.name for column in self.table.schema.key if column.name in given]
 
@@ -72,23 +72,23 @@ class Plan:
 def matched(
     source: Sequence[str], table: Sequence[str], mapping: Mapping[str, str], skip: Collection[str]
 ) -> dict[str, str]:
-    """The expression that each column of the table gets, by the mapping and by equal names.
+    """The expression of each column of the table, by the mapping and by equal names.
 
     Parameters
     ----------
     source, table : sequence of str
         The names of their columns.
     mapping : mapping of str to str
-        Columns of the table; a column of the source or an expression each.
+        For columns of the table: a column of the source or an expression each.
     skip : collection of str
-        Columns of the source that are to be left out.
+        Columns of the source to leave out.
 
     Raises
     ------
     UnknownColumn
-        A name is not there.
+        If a name does not exist.
     InterfaceError
-        A column of the source would be lost without having been left out in so many words.
+        If a column of the source would be lost without being listed in `skip`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def matched(
             if name.lower() not in words:
                 hint = did_you_mean(name, table, "the table has")
                 raise InterfaceError(
-                    f"column {name} of the source goes nowhere; leave it out with --skip {name}, or map it{hint}"
+                    f"column {name} of the source is not mapped; leave it out with --skip {name}, or map it{hint}"
                 )
         elif target not in mapping:
             if target in found:
@@ -134,9 +134,9 @@ def plan_of(
     Raises
     ------
     NotNullViolation
-        Nothing of the source becomes a column that every row needs.
+        If a column that every row needs gets no value from the source.
     NotSupportedError
-        A nested value would become a column.
+        If a column would get a nested value.
     """
     wanted = list(table.schema.visible_columns)
     found = matched(source.columns, [column.name for column in wanted], mapping, skip)
@@ -151,8 +151,10 @@ def plan_of(
 
 
 def _check_kinds(column: ColumnSchema, kind: str, type_: Any) -> None:
-    """Raise `NotSupportedError` for a type none of whose values is one of the column's; Spark has casts for some,
-    such as numbers to seconds since 1970."""
+    """Raises `NotSupportedError` for a type without a value in common with the column's.
+
+    Spark has casts for some of them, such as numbers to seconds since 1970.
+    """
     to_number = column.type.is_decimal or column.type.kind in _NUMBERS or column.type.kind is Kind.BOOLEAN
     hint = ""
     if kind in NESTED:
@@ -170,7 +172,7 @@ def _check_kinds(column: ColumnSchema, kind: str, type_: Any) -> None:
 
 
 def expressions(frame: DataFrame, found: Mapping[str, str]) -> tuple[dict[str, Column], StructType]:
-    """Spark's columns of some expressions, and what they are; `InterfaceError` for one that cannot be."""
+    """Spark's columns for some expressions, and their types; raises `InterfaceError` for an invalid one."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
@@ -190,8 +192,8 @@ def _check_missing(table: Table, operation: Operation, found: Mapping[str, str])
             continue
         if place < table.schema.key_columns or (operation.adds and not column.nullable):
             raise NotNullViolation(
-                f"nothing of the source becomes column {column.name} of table {table.name}, which every row needs; "
-                f"say what does with --map {column.name}=..."
+                f"no column of the source is mapped to column {column.name} of {table.name}, which every row needs; "
+                f"map one with --map {column.name}=..."
             )
 
 
@@ -199,8 +201,10 @@ def _check_missing(table: Table, operation: Operation, found: Mapping[str, str])
 
 
 def tablet_of(plan: Plan, key: Sequence[Column]) -> Column:
-    """The number of the tablet that a row belongs to, of its key's columns; -1 where no partition covers it, NULL where
-    a part of the key is NULL. An Arrow UDF: only the key crosses into Python."""
+    """The number of the tablet that a row belongs to, from its key columns.
+
+    -1 if no partition covers it, NULL if a part of the key is NULL. An Arrow UDF: only the key is sent to Python.
+    """
     from pyspark.sql.functions import arrow_udf
     from pyspark.sql.types import IntegerType
 
@@ -213,7 +217,7 @@ def tablet_of(plan: Plan, key: Sequence[Column]) -> Column:
 
 
 class TabletOf:
-    """Routes the columns of keys to tablets, with nyala's own partitioner; plain data that travels to the workers."""
+    """Maps the columns of keys to tablets with nyala's own partitioner; plain data that is sent to the workers."""
 
     def __init__(self, schema: Schema, partitions: PartitionSchema, names: Sequence[str]):
         self._schema = schema
@@ -240,7 +244,7 @@ class TabletOf:
 
 
 def _plain(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Spark's timestamp as nyala's, which has no zone; other types as they are."""
+    """Spark's timestamp as nyala's, which has no zone; other types unchanged."""
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     return array.cast(type_)
@@ -250,8 +254,7 @@ def _plain(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def create_text(name: str, source: Source, new: NewTable, mapping: Mapping[str, str], skip: Collection[str]) -> str:
-    """CREATE TABLE of a table with the source's columns, those that are mapped with the types of their expressions,
-    the key in front."""
+    """CREATE TABLE with the source's columns, mapped ones with the types of their expressions, the key first."""
     used = {word.lower() for text in mapping.values() for word in re.findall(r"\w+", text)}
     kept = [field for field in source.types.fields if field.name not in skip and field.name not in mapping]
     kept = [field for field in kept if field.name in new.primary_key or field.name.lower() not in used]

@@ -1,7 +1,7 @@
-"""Work on Spark whose progress can be seen: a list of tasks run by the workers, or any action of a DataFrame.
+"""Runs work on Spark with progress reports: a list of tasks in the workers, or any action of a DataFrame.
 
 run_tasks(spark, tasks, work)      one Spark task each: `work(task)` in a worker's Python, its results here
-with watched(spark, ...):          whatever Spark does in here is reported while it does it
+with watched(spark, ...):          reports the progress of every Spark job within the block
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _RAISED: Final = re.compile(
 )
 """The line of a Python traceback that names the exception."""
 _CAUSED: Final = re.compile(r"(?:Caused by)?: [\w.$]+(?:Exception|Error): (.+)")
-"""The line of a Java traceback that names an exception, of those that PySpark hands on as they are."""
+"""The line of a Java traceback that names an exception, among those that PySpark passes on unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pipeline has come: the step that it is at, Spark's tasks in it, and the rows that tasks which have
-    ended told of (None where they do not count any)."""
+    """The progress of a pipeline: its current step, Spark's tasks in it, and the rows of finished tasks (None if not
+    counted)."""
 
     step: str
     tasks_done: int = 0
@@ -56,8 +56,10 @@ Handler: TypeAlias = Callable[[Progress], object]
 def watched(
     spark: SparkSession, step: str, handler: Handler | None = None, rows: Accumulator[int] | None = None
 ) -> Iterator[None]:
-    """Tell `handler` how far the Spark jobs have come that this thread starts inside; once more at the end. Whoever
-    leaves by an exception (Ctrl-C) takes the jobs that run with him."""
+    """Reports the progress of the Spark jobs that this thread starts in the block to `handler`, and once at the end.
+
+    Running jobs are cancelled if the block raises an exception (Ctrl-C).
+    """
     context = spark.sparkContext
     group = f"nyala-{uuid.uuid4().hex}"
     before = context.getLocalProperty("spark.jobGroup.id")
@@ -68,7 +70,7 @@ def watched(
     try:
         yield
     except BaseException:
-        with suppress(Exception):  # the JVM may be what has failed
+        with suppress(Exception):  # the JVM itself may have failed
             context.cancelJobGroup(group)
         raise
     finally:
@@ -79,11 +81,11 @@ def watched(
 
 
 def _nobody(_: Progress) -> None:
-    """For those who do not want to know."""
+    """The default handler, which ignores progress."""
 
 
 class _Watch:
-    """A thread that asks Spark how many tasks of a group of jobs are done."""
+    """A thread that polls Spark for the number of finished tasks of a job group."""
 
     def __init__(self, context: Any, group: str, step: str, handler: Handler, rows: Accumulator[int] | None):
         self._tracker = context.statusTracker()
@@ -110,7 +112,7 @@ class _Watch:
 
     def _look(self, is_over: bool = False) -> Progress:
         done = tasks = 0
-        with suppress(Exception):  # what has ended may be forgotten between two questions
+        with suppress(Exception):  # Spark may discard a finished job between two polls
             for job in self._tracker.getJobIdsForGroup(self._group):
                 found = self._tracker.getJobInfo(job)
                 for stage in [] if found is None else found.stageIds:
@@ -133,23 +135,23 @@ def run_tasks(
     handler: Handler | None = None,
     rows_of: Callable[[R], int] | None = None,
 ) -> list[R]:
-    """What `work` makes of each task, in their order; every one is a Spark task, tried again where it fails.
+    """The results of `work` for each task, in order; each runs as a Spark task, retried if it fails.
 
     Parameters
     ----------
     step : str
-        What is being done, for people.
+        The name of the step, for display.
     tasks : sequence
-        Things that can be pickled; the first ones are begun first.
+        Picklable objects; the first ones are started first.
     work : callable
-        Of a module, so that the workers find it. It may be called twice for a task.
+        A module-level function, so that the workers find it. It may be called twice for a task.
     rows_of : callable, optional
-        How many rows a result stands for, for the progress.
+        The number of rows of a result, for the progress.
 
     Raises
     ------
     Error
-        What `work` has raised, if trying again is of no use; `OperationalError` where all tries of a task failed.
+        The error that `work` raised, if retrying is of no use; `OperationalError` if all attempts of a task failed.
     """
     if not tasks:
         return []
@@ -178,7 +180,7 @@ def run_tasks(
 
 
 def _outcome(work: Callable[[T], R], task: T) -> R | Error:
-    """A result, or the error that would come again however often one tries."""
+    """A result, or an error that would recur at every attempt."""
     try:
         return work(task)
     except Error as error:
@@ -187,18 +189,18 @@ def _outcome(work: Callable[[T], R], task: T) -> R | Error:
         try:
             copy = pickle.loads(pickle.dumps(error))
             return copy if str(copy) == str(error) else OperationalError(str(error))
-        except Exception:  # an error with a constructor of its own
+        except Exception:  # an error with another constructor
             return OperationalError(str(error))
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """True for what Spark raises: exceptions of PySpark's own, and those of Java that PySpark has none for."""
+    """True for exceptions from Spark: PySpark's own, and those of Java that PySpark has no class for."""
     return any(kind.__module__.partition(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__)
 
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """What Spark raises inside becomes an error of nyala's in one line: the one that a worker has raised, else an
+    """Converts exceptions of Spark in the block to a nyala error in one line: the one that a worker raised, else an
     `OperationalError`."""
     try:
         yield
@@ -209,7 +211,7 @@ def own_errors() -> Iterator[None]:
 
 
 def as_error(error: BaseException) -> Error:
-    """nyala's own error, where it is one that a worker has raised."""
+    """The nyala error that a worker raised, or an `OperationalError`."""
     text = reason(error)
     name, _, message = text.partition(": ")
     kind = getattr(errors, name, None)
@@ -220,7 +222,7 @@ def as_error(error: BaseException) -> Error:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong in one line, without the tracebacks of worker and JVM that Spark puts around it."""
+    """The cause in one line, without the tracebacks of worker and JVM that Spark adds."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     causes = [caused[1] for line in lines if (caused := _CAUSED.match(line))]
@@ -233,7 +235,7 @@ def reason(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command says at its end: plain data for JSON, lines for people, whether all is well."""
+    """The final output of a command: plain data for JSON, lines for display, True if it succeeded."""
 
     plain: dict[str, Any]
     lines: Sequence[str]

@@ -1,4 +1,4 @@
-"""Arrow batches as JSON lines, by whole columns.
+"""Converts Arrow batches to JSON lines, by whole columns.
 
 | type | JSON |
 |---|---|
@@ -82,8 +82,8 @@ def _control(text: str) -> str:
 
 
 def _hexadecimal(array: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as digits: all of them at once, with offsets twice as large."""
-    array = pa.concat_arrays([array])  # without an offset of its own
+    """Bytes as hexadecimal digits: all of them at once, with doubled offsets."""
+    array = pa.concat_arrays([array])  # without an offset
     validity, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32)[: len(array) + 1].astype(np.int64)
     digits = (b"" if data is None else data[int(ends[0]) : int(ends[-1])].to_pybytes()).hex().encode()

@@ -1,4 +1,4 @@
-"""Are files in key order already? Then bringing rows to that order costs a shuffle and gains nothing."""
+"""Checks if files are in key order already; sorting them again would cost a shuffle and gain nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .sources import format_of
 
 
 def is_in_key_order(source: str, format: str | None, plan: Plan) -> bool:
-    """Do the row groups of Parquet files ascend by the key's first column, as far as their footers tell?
+    """True if the row groups of Parquet files ascend by the key's first column, according to their footers.
 
-    That is a guess, which only decides what an ingest costs: rows within a row group may have any order. False for
-    other formats, for patterns and for places that this process cannot read.
+    That is a guess, which only affects the cost of an ingest: rows within a row group may have any order. False for
+    other formats, for patterns and for paths that this process cannot read.
     """
     if format_of(source, format) != "parquet" or not plan.key:
         return False

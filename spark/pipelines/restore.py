@@ -1,12 +1,12 @@
-"""Tables out of backups, as they were at any moment that the backups cover.
+"""Restores tables from backups, as of any time that the backups cover.
 
-1. The chain for the moment is found (`backups.chains`), and the checksums of all files that are needed are compared.
-2. Each table is made under a name of its own, `_nyala_restore_...`, and the workers write the rows of its tablets:
-   the last state of each key at or before the moment (`backups.folding`), by upserts, which may be repeated.
-3. When all rows of all tables are there, the tables get their names, then the views are made.
+1. The chain for the timestamp is found (`backups.chains`), and the checksums of all files that are needed are compared.
+2. Each table is created under a temporary name, `_nyala_restore_...`, and the workers write the rows of its tablets:
+   the last state of each key at or before the timestamp (`backups.folding`), by upserts, which may be repeated.
+3. When all rows of all tables are written, the tables are renamed, then the views are created.
 
-So a table that can be seen is whole. A restore that failed in step 2 is begun anew by the next one; one that was
-interrupted in step 3 is finished by it: a table `_nyala_restore_ready_...` says that all rows are there.
+So a visible table is complete. A restore that failed in step 2 is started anew by the next one; one that was
+interrupted in step 3 is finished by it: a table `_nyala_restore_ready_...` marks that all rows are written.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ READY = "_nyala_restore_ready_"
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """What was restored: the moment in hybrid time, rows by table, views, the numbers of the backups that were read;
-    seconds that it took."""
+    """The result of a restore: the snapshot in hybrid time, rows by table, views, the numbers of the backups that
+    were read, the duration in seconds."""
 
     at: Timestamp
     tables: dict[str, int]
@@ -78,32 +78,32 @@ def restore(
     renamed: Mapping[str, str] | None = None,
     progress: Handler | None = None,
 ) -> RestoreResult:
-    """Make tables out of backups.
+    """Restores tables from backups.
 
     Parameters
     ----------
     source : str or Path
         The directory of the backups; all workers reach it under this name.
     target : str or Path
-        The store that gets them: the URL of a cluster or a directory, which is made if it is not there.
+        The store to restore into: the URL of a cluster or a directory, which is created if it does not exist.
     at : datetime, str or int, optional
-        The moment (int: hybrid time, exact); by default that of the last backup. Tables and columns are those of the
+        The timestamp (int: hybrid time, exact); by default that of the last backup. Tables and columns are those of the
         first backup at or after it.
     tables : sequence of str, optional
-        These alone, by their names in that backup, and no views; by default all tables and views.
+        The tables to restore, by their names in that backup, and no views; by default all tables and views.
     renamed : mapping of str to str, optional
         New names for some of the tables.
 
     Raises
     ------
     DataError
-        The moment is not covered, or not for a table.
+        If the timestamp is not covered, or not for a table.
     DuplicateTable
-        The store has a table or view of such a name already.
+        If the store already has a table or view of such a name.
     CorruptionError
-        A file is missing or is not what was written; nothing has been made then.
+        If a file is missing or was altered; nothing has been created then.
     UnknownTable
-        The backup holds no such table.
+        If the backup has no such table.
     """
     check_classic(spark, "restore")
     started = time.monotonic()
@@ -132,11 +132,11 @@ def restore(
 
 
 def _names(found: Sequence[TableChain], renamed: Mapping[str, str]) -> dict[str, str]:
-    """What each table is to be called, by its name in the backup."""
+    """The new name of each table, by its name in the backup."""
     known = [table.definition.name for table in found]
     for name in renamed:
         if name not in known:
-            raise UnknownTable(f"no table {name} is restored that could get another name; restored: {', '.join(known)}")
+            raise UnknownTable(f"table {name} is to be renamed but not restored; restored: {', '.join(known)}")
     names = {name: renamed.get(name, name) for name in known}
     twice = [name for name, count in Counter(names.values()).items() if count > 1]
     if twice:
@@ -160,7 +160,7 @@ def _fill(
     moment: Timestamp,
     progress: Handler | None,
 ) -> dict[str, int]:
-    """Write all rows; how many there are of each table, by the names that they get."""
+    """Writes all rows; returns the number of rows of each table, by new name."""
     tasks = [
         (table.definition.name, RestoreTask(url, made[table.definition.name], table.definition, files, moment))
         for table in found
@@ -175,34 +175,35 @@ def _fill(
 
 
 class _Work:
-    """The tables of one restore in the store that gets them, from their making to their names."""
+    """The tables of one restore in the target store, from their creation to their final names."""
 
     def __init__(self, store: Store, names: Mapping[str, str], what: str):
         self._store = store
         self._names = names
         self._marker = READY + hashlib.sha256(what.encode()).hexdigest()[:16]
         with suppress(UnknownTable):
-            store.table("")  # no table is called so: a cluster's client asks the masters what there is now
+            store.table("")  # no table has this name: a cluster's client refreshes its catalog from the masters
 
     def _there(self) -> set[str]:
         return {table.name for table in self._store.tables()}
 
     def is_ready(self) -> bool:
-        """Has an earlier run of the same restore written all rows?"""
+        """True if an earlier run of the same restore has written all rows."""
         return self._marker in self._there()
 
     def check_names(self, views: Sequence[View]) -> None:
-        """Raise `DuplicateTable` where a name is taken."""
+        """Raises `DuplicateTable` if a name is taken."""
         there = self._there() | {view.name for view in self._store.views()}
         taken = sorted(there.intersection((*self._names.values(), *(view.name for view in views))))
         if taken:
             raise DuplicateTable(
-                f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} there already; drop what is there, choose "
+                f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} there already; drop them, choose "
                 "other tables (--tables), or give them other names (--as OLD=NEW)"
             )
 
     def make_tables(self, found: Sequence[TableChain], keep_replicas: bool) -> dict[str, Table]:
-        """Empty tables under names of their own, by their names in the backup; those of a run that failed go first."""
+        """Creates empty tables under temporary names, by their names in the backup; those of a failed run are
+        dropped first."""
         there = self._there()
         made = {}
         for table in found:
@@ -213,12 +214,12 @@ class _Work:
         return made
 
     def mark_ready(self) -> None:
-        """Note that all rows are there."""
+        """Records that all rows are written."""
         column = ColumnSchema("ready", INT, nullable=False)
         self._store.create_table(TableDefinition(self._marker, Schema((column,), 1)))
 
     def finish(self, views: Sequence[View]) -> None:
-        """Give the tables their names, and make the views; what is done already is passed over."""
+        """Renames the tables to their final names, and creates the views; steps already done are skipped."""
         for name in self._names.values():
             if UNFINISHED + name in self._there():
                 self._store.alter_table(UNFINISHED + name, [RenameTable(name)])
@@ -228,7 +229,7 @@ class _Work:
 
 
 def _definition(table: Table, name: str, keep_replicas: bool) -> TableDefinition:
-    """A table as it was, for another store: ids are given anew, and each row shows what it was saved with."""
+    """The saved definition for another store: ids are assigned anew, and each row has the values it was saved with."""
     columns = tuple(replace(column, id=-1, initial=None) for column in table.schema.columns)
     schema = Schema(columns, table.schema.key_columns)
     return TableDefinition(name, schema, table.partitions, table.comment, table.replicas if keep_replicas else None)

@@ -1,13 +1,13 @@
-"""What makes a row of a source a bad one: Spark's expressions over the columns that the plan has chosen.
+"""Conditions for bad rows of a source: Spark expressions over the columns that the plan has chosen.
 
     value       id      to_timestamp(when)       note
     cast        try_cast(... AS int)             ...               the table's type
-    reason      CASE WHEN no JSON               THEN 'malformed row'
+    reason      CASE WHEN not JSON              THEN 'malformed row'
                      WHEN id IS NULL            THEN 'column k: NULL in a NOT NULL column'
                      WHEN the cast gives NULL   THEN 'column k: not a value of INT'
                      WHEN it is too long        THEN 'column note: longer than VARCHAR(10)' ...     the first that holds
 
-What is sure to be right by its type is not looked at: rows of Parquet that fit cost nothing.
+Values that are valid by their type are not checked: rows of Parquet that fit cost nothing.
 """
 
 from __future__ import annotations
@@ -40,18 +40,20 @@ _EXACT: Final = {
     Kind.STRING: ("string",),
     Kind.BINARY: ("binary",),
 }
-"""Types of Spark whose values are all values of nyala's: the writer takes them as they are."""
+"""Spark types whose values are all valid in nyala: the writer takes them unchanged."""
 _DATE: Final = r"^\s*[0-9]+-[0-9]{1,2}-[0-9]{1,2}\s*$"
 _MOMENT: Final = r"^\s*[0-9]+-[0-9]{1,2}-[0-9]{1,2}([T ].*|\s*)$"
-"""Spark's cast takes more for a time: `10:00` is ten o'clock of today, `2020` a day in January."""
+"""Spark's cast accepts more texts as times: `10:00` is ten o'clock of today, `2020` a day in January."""
 _TOO_FINE: Final = r"\.[0-9]{6}[0-9]*[1-9]"
 _FOREIGN_NUMBER: Final = r"(?i)([0-9.][df]|0x.*)\s*$"
-"""What Java alone takes for a number."""
+"""Texts that only Java accepts as numbers."""
 
 
 def cast_rows(source: Source, plan: Plan, extra: Sequence[str] = ()) -> DataFrame:
-    """The rows in the table's columns and types, and `REASON`: NULL, or why a row is a bad one. `extra` columns of the
-    source are kept."""
+    """The rows in the table's columns and types, and `REASON`: NULL, or the reason why a row is bad.
+
+    `extra` columns of the source are kept.
+    """
     from pyspark.sql import functions as F
 
     raw = {column.name: f"_nyala_{place}" for place, column in enumerate(plan.columns)}
@@ -84,7 +86,7 @@ def cast_rows(source: Source, plan: Plan, extra: Sequence[str] = ()) -> DataFram
 
 
 def _computable(plan: Plan, name: str) -> Column:
-    """A column's value; NULL where its expression fails."""
+    """A column's value; NULL if its expression fails."""
     from pyspark.sql import functions as F
 
     value = plan.values[name]
@@ -113,7 +115,7 @@ def _cast(value: Column, type_: DataType, given: str) -> Column:
 
 
 def spark_type(type_: DataType) -> str:
-    """What Spark casts to. A text that names a moment may say its zone, which `timestamp_ntz` would pass over."""
+    """The target type of Spark's cast. A text may have a time zone, which `timestamp_ntz` would ignore."""
     if type_.is_decimal:
         return f"decimal({type_.precision},{type_.scale})"
     return {Kind.TIMESTAMP: "timestamp"}.get(type_.kind, type_.kind.value.lower())
@@ -131,7 +133,7 @@ def _is_exact(type_: DataType, given: str, spark: Any) -> bool:
 def _conditions(
     table: Table, column: ColumnSchema, value: Column, made: Column, given: tuple[str, Any]
 ) -> Iterator[tuple[Column, str]]:
-    """What makes a row bad by this column, each with its words."""
+    """The conditions that make a row bad by this column, each with its message."""
     from pyspark.sql import functions as F
 
     kind, type_ = given
@@ -159,7 +161,7 @@ def _conditions(
 
 
 def _text_conditions(type_: DataType, where: str, value: Column, made: Column) -> Iterator[tuple[Column, str]]:
-    """Texts that Spark's cast takes, and of which it would lose something, or make something else."""
+    """Texts that Spark's cast accepts although it would lose or change their value."""
     from pyspark.sql import functions as F
 
     no_value = f"{where}: not a value of {type_}"
@@ -175,7 +177,7 @@ def _text_conditions(type_: DataType, where: str, value: Column, made: Column) -
 
 
 def _key_condition(plan: Plan, made: Mapping[str, Column]) -> Iterator[tuple[Column, str]]:
-    """Keys that are too long; only keys with texts can be."""
+    """Keys that are too long, which is possible only for keys with texts."""
     from pyspark.sql import functions as F
 
     texts = [column for column in plan.table.schema.key if column.type.is_text and column.name in made]

@@ -1,8 +1,9 @@
-"""Files as DataFrames, for `ingest`: Parquet with its types, CSV and JSON as texts, which are cast later, row by row.
+"""Opens files as DataFrames for `ingest`: Parquet with its types, CSV and JSON as texts, which are cast row by row
+later.
 
-Every frame has, behind its own columns, `FILE` (where a row comes from) and, for CSV and JSON, `RAW` (the text of a row
-that cannot be taken apart: too many or too few fields, no JSON; NULL for the others). All files are looked at before
-any row is read: a column that only some of them have is one of the source, and NULL in the rows of the others.
+Every frame has, after its own columns, `FILE` (the file of a row) and, for CSV and JSON, `RAW`: the text of a row that
+cannot be parsed (too many or too few fields, not JSON), NULL for the others. All files are scanned before any row is
+read: a column that only some of them have belongs to the source, and is NULL in the rows of the others.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ Rows = Iterator[tuple[pa.RecordBatch, list[str]]]
 
 @dataclass(frozen=True)
 class Source:
-    """Rows to take in.
+    """Rows to ingest.
 
     Attributes
     ----------
     frame : DataFrame
-        The source's columns, `FILE`, and `RAW` where the format has it.
+        The source's columns, `FILE`, and `RAW` if the format has it.
     columns : tuple of str
-        The source's own.
+        The source's own columns.
     types : StructType
-        What these columns are, where a table is made of them: of CSV and JSON as far as the values tell.
+        The types of these columns, if a table is created from them; for CSV and JSON, inferred from the values.
     """
 
     frame: DataFrame
@@ -60,12 +61,12 @@ class Source:
 
     @property
     def has_raw(self) -> bool:
-        """Can a row be one that cannot be taken apart?"""
+        """True if a row may be one that cannot be parsed."""
         return RAW in self.frame.columns
 
 
 def format_of(source: str, given: str | None = None) -> str:
-    """The format of files: the one given, or as the name ends; of a directory, as the names of its files end.
+    """The format of files: the given one, or by the suffix; for a directory, by the suffixes of its files.
 
     >>> format_of("in/*.csv.gz")
     'csv'
@@ -82,7 +83,7 @@ def format_of(source: str, given: str | None = None) -> str:
         found = format_of_name(name)
         if found is not None:
             return found
-    raise InterfaceError(f"{source}: its name does not tell the format; give it: --format {', '.join(FORMATS)}")
+    raise InterfaceError(f"{source}: the format is not clear from its name; give it: --format {', '.join(FORMATS)}")
 
 
 def _is_hidden(path: Path) -> bool:
@@ -99,17 +100,17 @@ def open_source(
 ) -> Source:
     """The files of a path or pattern.
 
-    `needs_types`: a table is to be made of it, so the values of CSV and JSON are looked at for what they are.
+    With `needs_types`, a table is to be created from it, so types are inferred from the values of CSV and JSON.
 
     Raises
     ------
     OperationalError
-        There is nothing to read, or a file cannot be read.
+        If there is nothing to read, or a file cannot be read.
     DataError
-        A file is damaged, is not of its encoding, or has a quote that is never closed; files have a column in common
-        and differ in its type.
+        If a file is damaged, is not in its encoding, or has a quote that is never closed; or if files have a column in
+        common and differ in its type.
     InterfaceError
-        An option is not known, or would lose something.
+        If an option is not known, or would lose data.
     """
     from pyspark.errors import PySparkException
 
@@ -124,7 +125,7 @@ def open_source(
 
 
 def of_frame(frame: DataFrame) -> Source:
-    """A DataFrame that somebody has made; its rows come from no file."""
+    """A DataFrame of the caller; its rows have no file."""
     from pyspark.sql import functions as F
 
     return Source(frame.withColumn(FILE, F.lit(None).cast("string")), tuple(frame.columns), frame.schema)
@@ -173,7 +174,7 @@ def _csv_rows(span: Span, columns: Sequence[str], dialect: Dialect) -> Rows:
 
 
 def _check_headerless(scanned: Sequence[ScannedCsv], dialect: Dialect) -> None:
-    """Files without a header have their columns by their places, so they have equally many."""
+    """Files without a header have their columns by position, so they must have the same number of columns."""
     if dialect.header:
         return
     filled = [file for file in scanned if file.columns]
@@ -211,7 +212,7 @@ def _json_rows(span: Span, columns: Sequence[str], multi_line: bool) -> Rows:
 
 
 def _scanned(spark: SparkSession, found: Listing, scan: Callable[[str], T], progress: Handler | None) -> list[T]:
-    """What a first pass says of each file."""
+    """The results of the first pass over each file."""
     groups = _grouped([file.uri for file in found.files], [file.length for file in found.files])
     return [
         one
@@ -245,7 +246,7 @@ def _texts(
     read: Callable[[Span, Sequence[str]], Rows],
     needs_types: bool,
 ) -> Source:
-    """The source whose rows `read` makes of spans; behind the files' columns stand those of their directories."""
+    """The source whose rows `read` makes from spans; the files' columns are followed by those of their directories."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = list(kinds)
@@ -288,7 +289,7 @@ def _frame(
 def _row_batch(
     rows: pa.RecordBatch, bad: Sequence[str], columns: Sequence[str], constants: Sequence[str | None], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Rows of a file and malformed ones, in the columns of all files, with what is the same in each row."""
+    """Rows of a file and malformed ones, in the columns of all files, with the values that are the same in each row."""
     size = rows.num_rows + len(bad)
     nothing = pa.nulls(len(bad), pa.string())
     there = set(rows.schema.names)

@@ -1,4 +1,4 @@
-"""The data source: what Spark reads as format "nyala", once or as a stream.
+"""The data source: format "nyala" in Spark, for batch reads and streams.
 
     .option(...) ─ options.parse ─► given options ─ relation.of ─► Relation ─┬─ its schema, as Spark's
                                                                              └─ partitions.made ─► scan tokens
@@ -6,14 +6,14 @@
 
 The life of a batch read:
 
-1. Spark makes a `data_source.NyalaDataSource` of the options, in a process of its own. `options.parse` checks them,
-   `relation.of` binds table or query, columns and condition in nyala's own SQL and plans them: what a scan with
-   predicates can do is a scan, anything else stays a query.
-2. `batch_reader.BatchReader.partitions` draws the time, once for the life of the relation, and `partitions.made`
-   brings scan tokens into as many partitions as are wanted.
-3. In each task `BatchReader.read` finds the tablets again by its own connection (`workers`), reads the tokens of its
-   partition and gives out Arrow batches of exactly the schema that Spark was told.
+1. Spark creates a `data_source.NyalaDataSource` with the options, in its own process. `options.parse` checks them.
+   `relation.of` binds table or query, columns and condition in nyala's SQL and plans them. A plan that a scan with
+   predicates can execute becomes a scan; any other stays a query.
+2. `batch_reader.BatchReader.partitions` chooses the snapshot timestamp, once for the life of the relation.
+   `partitions.made` groups the scan tokens into the requested number of partitions.
+3. In each task, `BatchReader.read` looks up the tablets over its own connection (`workers`), reads the tokens of its
+   partition and returns Arrow batches with exactly Spark's schema.
 
-A stream (`stream_reader`) reads changes instead, between two offsets, which are hybrid timestamps. `table_frame.table`
-reads the same partitions by another road, which is faster: Arrow batches through `mapInArrow`.
+A stream (`stream_reader`) reads the changes between two offsets, which are hybrid timestamps. `table_frame.table` reads
+the same partitions by a faster transport: Arrow batches through `mapInArrow`.
 """

@@ -1,11 +1,11 @@
-"""Reading a relation at one time: what Spark's planner and its tasks ask for.
+"""Reads a relation as of one snapshot: the interface that Spark's planner and its tasks call.
 
-Spark asks for the partitions once in the life of a relation, when it first plans a query with it. The time is drawn
-then, so whatever is read of the relation later, by any query, is of that time.
+Spark requests the partitions once in the life of a relation, when it first plans a query with it. The snapshot
+timestamp is chosen then, so every later query reads the same snapshot.
 
-There are two classes, as Spark looks at a class for `pushFilters`, and refuses a reader that has it while its setting
-is off. The one that has it is for those who ask for it: Spark 4.3 keeps the filters of all uses of one relation in one
-place, so that one use's filters reach another's partitions.
+There are two classes, because Spark checks a class for `pushFilters`, and rejects a reader with that method if its
+setting is off. The one with the method is used only on request: Spark 4.3 keeps the filters of all uses of one relation
+in one place, so that one use's filters affect another's partitions.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """The reader that the options ask for."""
+    """The reader that the options select."""
     given = parse(options, Use.READ)
     return FilteringReader(given, schema) if given["pushdown"] else BatchReader(given, schema)
 
 
 class BatchReader(DataSourceReader):
-    """Reads a relation; made in the process that plans, and sent to the tasks."""
+    """Reads a relation; created in the planning process, and sent to the tasks."""
 
     def __init__(self, given: Given, schema: StructType):
         self._given = given
@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
         self._columns = declared(connection, given, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """One per task; the time is drawn here."""
+        """One partition per task; chooses the snapshot timestamp."""
         connection, given = self._connection(), self._given
         now = connection.store.now()
         snapshot = now if given["asOf"] is None else hybrid_time(given["asOf"], now)
@@ -69,7 +69,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
-        if partition.value is None:  # Spark's own, where there was none
+        if partition.value is None:  # Spark's own, if there is no partition
             return iter(())
         return scanning.read(self._connection(), partition.value, self._schema, self._given["fetchsize"])
 
@@ -78,14 +78,14 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """A reader that takes Spark's filters; see the module's page for why nobody gets it unasked."""
+    """A reader that accepts Spark's filters; the module docstring explains why it is not the default."""
 
     def __init__(self, given: Given, schema: StructType):
         super().__init__(given, schema)
         self._predicates: tuple[ColumnPredicate, ...] = ()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Note what tablets can evaluate. All filters are given back: Spark evaluates them on what comes, too."""
+        """Records the filters that tablets can evaluate. Returns all filters, so that Spark evaluates them again."""
         connection = self._connection()
         found = relation.of(connection, self._given, self._columns)
         if found.scan is None or "startingTimestamp" in self._given:

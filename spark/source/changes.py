@@ -1,11 +1,11 @@
-"""What happened to a table's rows between two times, as a relation.
+"""The changes of a table's rows between two times, as a relation.
 
     since = a time      SELECT ..., _change, _changed_at FROM t FOR SYSTEM_TIME BETWEEN since AND until WHERE ...
     since = BEFORE_ALL  SELECT ..., 'insert', until      FROM t FOR SYSTEM_TIME AS OF until WHERE ...
 
-The second form is how a stream begins that is to have the whole table: the rows that there are, as if they had just
-been inserted. So it needs none of the table's history; what happens to the rows after `until` follows by the first
-form. A condition is about the values that a change shows: after it, or, of a delete, before it.
+The second form starts a stream that includes the whole table: the existing rows, as if they had just been inserted. So
+it needs none of the table's history; changes after `until` follow by the first form. A condition applies to the values
+that a change shows: those after it or, for a delete, before it.
 """
 
 from __future__ import annotations
@@ -26,26 +26,28 @@ from .options import Given
 from .relation import Relation, planned, select
 
 BEFORE_ALL: Final = Timestamp(-1)
-"""A time before any row was there."""
+"""A time before any row existed."""
 CHANGE_COLUMNS: Final = (CHANGE_COLUMN, CHANGED_AT_COLUMN)
 
 
 def of(
     connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
 ) -> Relation:
-    """The changes after `since` and up to `until`; `columns`, which may name those of a change, in place of the
-    options', behind which all of a change come."""
+    """The changes after `since` and up to `until`.
+
+    `columns`, which may name those of a change, replace the options' columns, which all columns of a change follow.
+    """
     return planned(connection, text(connection, given, since, until, columns))
 
 
 def text(
     connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
 ) -> str:
-    """The text of `of`."""
+    """The SELECT for `of`."""
     if "dbtable" in given and connection.store.view(table_name(connection, given["dbtable"])) is not None:
         raise InterfaceError(f"{given['dbtable']} is a view; changes are read of tables")
     found = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
-    # Behind a SELECT of its own, so that the columns may stand in any order.
+    # In an outer SELECT, so that the columns may be in any order.
     wanted = None if columns is None else ", ".join(map(quoted_name, columns))
     return found if wanted is None else f"SELECT {wanted} FROM ({found}\n) AS changes"
 
@@ -71,7 +73,7 @@ def _shown(since: Timestamp, until: Timestamp) -> list[str]:
 
 
 def starting_time(connection: Connection, given: Given) -> Timestamp:
-    """The time that `startingTimestamp` names; for 0, the first from which on the store remembers all changes."""
+    """The time for `startingTimestamp`; for 0, the earliest from which the store still has all changes."""
     now = connection.store.now()
     start = given["startingTimestamp"]
     if isinstance(start, str) and start.lower() in ("earliest", "latest"):
@@ -81,7 +83,7 @@ def starting_time(connection: Connection, given: Given) -> Timestamp:
 
 
 def _first_remembered(connection: Connection, given: Given, now: Timestamp) -> Timestamp:
-    """The earliest time since which the changes of a table are remembered, by bisection: at most 63 questions."""
+    """The earliest time since which a table's changes are kept, by bisection: at most 63 queries."""
     if _remembers(connection, given, Timestamp(0), now):
         return Timestamp(0)
     forgotten, known = 0, int(now)
@@ -96,7 +98,7 @@ def _first_remembered(connection: Connection, given: Given, now: Timestamp) -> T
 
 def _remembers(connection: Connection, given: Given, since: Timestamp, until: Timestamp) -> bool:
     try:
-        # Every tablet is asked: each forgets by itself.
+        # Every tablet is queried: each has its own ancient history mark.
         for part in _parts(connection, given, since, until):
             scanning.has_rows(connection, part)
     except HistoryGone:
@@ -107,7 +109,7 @@ def _remembers(connection: Connection, given: Given, since: Timestamp, until: Ti
 def has_changes(
     connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
 ) -> bool:
-    """True if a row has changed after `since` and up to `until`; no more is read than that takes."""
+    """True if a row has changed after `since` and up to `until`; stops reading at the first change."""
     return any(scanning.has_rows(connection, part) for part in _parts(connection, given, since, until, columns))
 
 

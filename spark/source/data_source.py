@@ -1,4 +1,4 @@
-"""The data source `nyala` as Spark meets it. Light: what it needs is loaded when it is asked for something."""
+"""The data source `nyala` as registered with Spark. Cheap to import: its dependencies are loaded by its methods."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ if TYPE_CHECKING:
 
 
 class NyalaDataSource(DataSource):
-    """Tables of a nyala store: see `nyala.spark.source` for what happens, and `options` for the options.
+    """Tables of a nyala store; `nyala.spark.source` describes the process, and `options` the options.
 
-    Spark makes one for each relation, in a Python process of its own, and sends it to others.
+    Spark creates one for each relation, in a separate Python process, and sends it to others.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` and `USING` say."""
+        """The name for `format(...)` and `USING`."""
         return "nyala"
 
     def schema(self) -> StructType:
-        """The columns of what is read, where the user has not declared them."""
+        """The columns of the relation, if the user has not declared them."""
         from .schemas import schema
 
         return schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the relation at one time."""
+        """The reader of the relation as of one snapshot."""
         from .batch_reader import reader
 
         return reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads the changes of a table."""
+        """The reader of the changes of a table."""
         from .stream_reader import StreamReader
 
         return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Writes rows into a table."""
+        """The writer of rows into a table."""
         from ..writing.batch import TableWriter
 
         return TableWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Writes the batches of a stream into a table."""
+        """The writer of a stream's batches into a table."""
         from ..writing.stream import StreamSink
 
         return StreamSink(self.options, schema, overwrite)

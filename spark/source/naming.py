@@ -1,4 +1,4 @@
-"""What `dbtable` and `where` may say: the name of a table in several spellings, a query in brackets, one condition."""
+"""Parses `dbtable` and `where`: the name of a table in several spellings, a query in parentheses, one condition."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def is_query(dbtable: str) -> bool:
 
 
 def table_name(connection: Connection, dbtable: str) -> str:
-    """The name of a table or view that `dbtable` means: as the store has it, or as SQL spells it.
+    """The name of the table or view for `dbtable`: as the store has it, or as SQL spells it.
 
-    `orders`, `main.orders` and `"orders"` are one table; a table that is really called `main.orders` comes first.
+    `orders`, `main.orders` and `"orders"` are one table; a table whose name is really `main.orders` has precedence.
     """
     if _is_there(connection, dbtable):
         return dbtable
     try:
         source = _source(dbtable)
-    except Error:  # no name in SQL: the store says what it has instead
+    except Error:  # not a name in SQL: the store reports the names that it has
         return dbtable
     if not isinstance(source, exp.Table) or source.alias or source.catalog or source.db.lower() not in ("", _SCHEMA):
         return dbtable
@@ -33,7 +33,7 @@ def table_name(connection: Connection, dbtable: str) -> str:
 
 
 def _source(text: str) -> exp.Expression | None:
-    """What FROM names, if that is one thing."""
+    """The item of FROM, if it is a single one."""
     statements = parse(f"SELECT * FROM {text}\n")
     tree = statements[0].tree
     if len(statements) > 1 or _has_more(tree, "from_"):
@@ -58,7 +58,7 @@ def _is_there(connection: Connection, name: str) -> bool:
 
 
 def from_query(dbtable: str) -> str:
-    """A query in brackets, as FROM takes it. Raises `InterfaceError` for anything behind it but an alias."""
+    """A query in parentheses, as FROM takes it. Raises `InterfaceError` for anything after it except an alias."""
     source = _source(dbtable)
     if not isinstance(source, exp.Subquery):
         raise InterfaceError(f"option dbtable={dbtable!r}: it is a name, or one query in brackets: (SELECT ...) t")
@@ -66,8 +66,8 @@ def from_query(dbtable: str) -> str:
 
 
 def condition(where: str) -> str:
-    """The option `where` in brackets that it cannot leave. Raises `InterfaceError` for what is no single condition."""
-    # On a line of its own: a comment at the end of the condition ends with it.
+    """The option `where` in enclosing parentheses. Raises `InterfaceError` unless it is a single condition."""
+    # On a separate line: a comment at the end of the condition ends there.
     bracketed = f"({where}\n)"
     if where.strip():
         statements = parse(f"SELECT {bracketed}")
@@ -75,5 +75,5 @@ def condition(where: str) -> str:
         if len(statements) == 1 and not _has_more(tree) and [type(one) for one in tree.expressions] == [exp.Paren]:
             return bracketed
     raise InterfaceError(
-        f"option where={where!r}: one condition is wanted, with as many closing brackets as opening ones"
+        f"option where={where!r}: one condition is needed, with as many closing parentheses as opening ones"
     )

@@ -1,8 +1,7 @@
-"""The options of the data source: one table, which parses, explains and documents them.
+"""The options of the data source: one table, used for parsing, errors and documentation.
 
-Names are JDBC's where JDBC has one, and Kudu's otherwise; Spark does not tell capitals apart. `parse` checks what was
-given for one use: unknown names, options of another use and impossible values are an `InterfaceError` that says what
-there is.
+Names are JDBC's if JDBC has one, and Kudu's otherwise; Spark ignores their case. `parse` checks the options for one
+use: unknown names, options of another use and invalid values raise an `InterfaceError` with the alternatives.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...sql.settings import parse_bytes
 
 
 class Use(enum.Enum):
-    """What a data source is asked to do."""
+    """The operation that a data source is used for."""
 
     READ = "read"
     WRITE = "write"
@@ -29,16 +28,16 @@ class Use(enum.Enum):
 READS: Final = frozenset((Use.READ, Use.STREAM))
 WRITES: Final = frozenset((Use.WRITE, Use.SINK))
 VIEWED_WRITES: Final = WRITES | {Use.READ}
-"""Of options that say how rows are written, and may be those of a view, which is read as well: INSERT INTO it."""
+"""Uses of options for writing that are also allowed in a view, which is read as well: INSERT INTO it."""
 ALL: Final = frozenset(Use)
 
 Reader = Callable[[str], Any]
-"""Turns the text of an option into its value; `ValueError` says what is wanted instead."""
+"""Converts the text of an option to its value; raises `ValueError` with the expected form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: `default` is its value where it is not given, None where there is none; `read` turns text into it."""
+    """One option: `default` is its value if it is not given, None if there is none; `read` converts its text."""
 
     name: str
     meaning: str
@@ -67,7 +66,7 @@ def whole_number(least: int) -> Reader:
 
 
 def choice(*values: str) -> Reader:
-    """One of some words, whatever their capitals."""
+    """One of some words, in any case."""
 
     def read(text: str) -> str:
         for value in values:
@@ -105,7 +104,7 @@ def size(text: str) -> int:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them; those with commas or spaces of their own in double quotes, as in SQL."""
+    """Names separated by commas; those that contain commas or spaces in double quotes, as in SQL."""
     found: list[str] = []
     rest = text
     while True:
@@ -114,15 +113,15 @@ def names(text: str) -> tuple[str, ...]:
         if not rest:
             break
         if not rest.startswith(","):
-            raise ValueError("names are wanted, with commas between them")
+            raise ValueError("names are needed, with commas between them")
         rest = rest[1:]
     if len(set(found)) < len(found):
-        raise ValueError("each name may stand there once")
+        raise ValueError("each name may be given once")
     return tuple(found)
 
 
 def _name(text: str) -> tuple[str, str]:
-    """The name at the beginning of a text, and what follows it."""
+    """The name at the beginning of a text, and the text after it."""
     if text.startswith('"'):
         end = 1
         while True:
@@ -134,12 +133,12 @@ def _name(text: str) -> tuple[str, str]:
             end += 2
     name, comma, rest = text.partition(",")
     if not name.strip():
-        raise ValueError("names are wanted, with commas between them")
+        raise ValueError("names are needed, with commas between them")
     return name.strip(), comma + rest
 
 
 def moment(text: str) -> int | str:
-    """A hybrid timestamp (digits), or what spells a point in time."""
+    """A hybrid timestamp (digits), or the text of a point in time."""
     plain = text.strip()
     return int(plain) if plain.isdigit() else plain
 
@@ -162,25 +161,25 @@ OPTIONS: Final = (
     Option(
         "url",
         "the store: a cluster by its masters, `nyala://host:port,host:port/`, or a directory, which is reached through "
-        "the process that has it open; `load(...)` says the same",
+        "the process that has it open; the same as the argument of `load(...)`",
     ),
     Option(
         "dbtable",
-        'the table or view; `main.orders` and `"orders"` are `orders`. To read, also a query in brackets, '
+        'the table or view; `main.orders` and `"orders"` are `orders`. To read, also a query in parentheses, '
         "`(SELECT ...) t`",
     ),
     Option(
         "query",
         "in place of `dbtable`: any SELECT in nyala's SQL. One that filters and projects a single table is read in "
-        "parallel; any other is run by nyala, in one task",
+        "parallel; nyala executes any other, in one task",
         frozenset((Use.READ,)),
     ),
     Option("columns", "the columns to read, with commas between them", READS, None, names, "all"),
     Option("where", "read only rows for which this condition, in nyala's SQL, is true", READS, None, str, "all rows"),
     Option(
         "asOf",
-        "read the table as it was then: a timestamp in UTC, or a hybrid timestamp as `Connection.last_timestamp` "
-        "gives it",
+        "read the table as of this time: a timestamp in UTC, or a hybrid timestamp as `Connection.last_timestamp` "
+        "returns it",
         frozenset((Use.READ,)),
         None,
         moment,
@@ -188,7 +187,7 @@ OPTIONS: Final = (
     ),
     Option(
         "numPartitions",
-        "at most so many tasks read; tablets are divided where there are fewer of them",
+        "the maximum number of tasks that read; tablets are split if there are fewer of them",
         frozenset((Use.READ,)),
         None,
         whole_number(1),
@@ -196,16 +195,16 @@ OPTIONS: Final = (
     ),
     Option(
         "splitSize",
-        "a task reads at most about so many bytes of a tablet, as they are on its disk; larger tablets are divided",
+        "the approximate number of bytes of a tablet, on its disk, that a task reads; larger tablets are split",
         frozenset((Use.READ,)),
         128 << 20,
         size,
         "`128MB`",
     ),
-    Option("fetchsize", "rows in a batch on its way into Spark, at most", READS, 65_536, whole_number(1)),
+    Option("fetchsize", "the maximum number of rows in a batch sent to Spark", READS, 65_536, whole_number(1)),
     Option(
         "isolationLevel",
-        "JDBC's names are understood, and make no difference: all tasks of a relation read one snapshot, which is "
+        "JDBC's names are accepted, and have no effect: all tasks of a relation read one snapshot, which is "
         "SERIALIZABLE for a reader",
         frozenset((Use.READ,)),
         "SNAPSHOT",
@@ -213,16 +212,16 @@ OPTIONS: Final = (
     ),
     Option(
         "pushdown",
-        "take filters from Spark (with `spark.sql.python.filterPushdown.enabled=true`). **Dangerous**: Spark 4.3 mixes "
-        "up the filters of several uses of one relation, and a self-join, a union or a view used twice then gives "
-        "*wrong rows* without a word. Only for a relation that is used once; `where` has no such trouble",
+        "push down Spark's filters (with `spark.sql.python.filterPushdown.enabled=true`). **Dangerous**: Spark 4.3 "
+        "mixes up the filters of several uses of one relation, and a self-join, a union or a view used twice then "
+        "returns *wrong rows* without an error. Only for a relation that is used once; `where` is always safe",
         frozenset((Use.READ,)),
         False,
         flag,
     ),
     Option(
         "preferTimestampNTZ",
-        "TIMESTAMP is Spark's `timestamp_ntz`; with `false` its `timestamp`, the moment in UTC",
+        "TIMESTAMP is Spark's `timestamp_ntz`; with `false` its `timestamp`, the instant in UTC",
         READS,
         True,
         flag,
@@ -230,9 +229,9 @@ OPTIONS: Final = (
     Option(
         "startingTimestamp",
         "read changes, not rows: every insert, update and delete after this time, with the columns `_change` and "
-        "`_changed_at`. `earliest` (the rows that there are at first, as inserts, and then what happens to them), "
-        "`latest` (a stream: what happens from now on), a timestamp in UTC or a hybrid one. A stream goes on where its "
-        "checkpoint says; a batch read ends at `asOf`",
+        "`_changed_at`. `earliest` (the existing rows as inserts, and then their changes), "
+        "`latest` (a stream: changes from now on), a timestamp in UTC or a hybrid one. A stream continues where its "
+        "checkpoint ends; a batch read ends at `asOf`",
         READS,
         None,
         moment,
@@ -240,84 +239,85 @@ OPTIONS: Final = (
     ),
     Option(
         "maxRowsPerTrigger",
-        "a batch of a stream has about so many changes at most: it ends where a write ended, so only one write of more "
-        "rows exceeds it. With `earliest`, the rows that there are come in batches of this size, by key. "
+        "the approximate maximum of changes in a batch of a stream: it ends where a write ended, so only one write of "
+        "more rows exceeds it. With `earliest`, the existing rows are read in batches of this size, by key. "
         "`maxOffsetsPerTrigger` is the same",
         READS,
         None,
         whole_number(1),
-        "all that has happened",
+        "all changes so far",
     ),
     Option(
         "deadline",
-        "seconds that a write of one batch, or the scan of one task, may wait in vain for servers, all of its requests "
-        "together",
+        "seconds after which a write of one batch, or the scan of one task, stops retrying servers, all of its "
+        "requests together",
         ALL,
         30.0,
         seconds,
     ),
-    Option("connectDeadline", "seconds until a master must have answered", ALL, 10.0, seconds),
+    Option("connectDeadline", "seconds within which a master must respond", ALL, 10.0, seconds),
     Option(
         "tlsCa",
-        "of a cluster with TLS: the PEM file with its CA's certificate; with it go `tlsCert` and `tlsKey`. The files "
-        "are wherever tasks run",
+        "of a cluster with TLS: the PEM file with its CA's certificate; used with `tlsCert` and `tlsKey`. The files "
+        "must exist wherever tasks run",
         ALL,
         None,
         str,
-        "what NYALA_TLS_CA names where tasks run",
+        "NYALA_TLS_CA where tasks run",
     ),
     Option("tlsCert", "the PEM file with the client's certificate", ALL, None, str, "NYALA_TLS_CERT"),
     Option("tlsKey", "the PEM file with the key of that certificate", ALL, None, str, "NYALA_TLS_KEY"),
     Option(
         "operation",
-        "what becomes of the rows: `insert` (a key that is there is an error, and nothing is written then), "
-        "`insert_ignore` (it is left alone), `upsert` (the row is changed), `update` and `delete` (a key that is not "
-        "there is an error), `update_ignore`, `delete_ignore`, `upsert_ignore`",
+        "the operation for the rows: `insert` (an existing key is an error, and nothing is written then), "
+        "`insert_ignore` (it is skipped), `upsert` (the row is updated), `update` and `delete` (a missing key is "
+        "an error), `update_ignore`, `delete_ignore`, `upsert_ignore`",
         VIEWED_WRITES,
         "insert",
         choice(*OPERATIONS),
     ),
-    Option("batchsize", "rows in one write to the store, at most", VIEWED_WRITES, 65_536, whole_number(1)),
+    Option("batchsize", "the maximum number of rows in one write to the store", VIEWED_WRITES, 65_536, whole_number(1)),
     Option(
         "idempotencyKey",
-        "a name for this job: one that has been published under it already is not written again, and one whose "
+        "a name for this job: a job that has already been published under it is not written again, and one whose "
         "publication was interrupted is finished",
         frozenset((Use.WRITE,)),
         None,
         str,
-        "none: each run is a job of its own",
+        "none: each run is a separate job",
     ),
     Option(
         "staged",
         "rows become visible when all tasks have succeeded. With `false` tasks write into the table themselves: "
-        "faster, but what a failed job has written stays, so only the operations that may be repeated can do so",
+        "faster, but rows of a failed job remain, so only repeatable operations are allowed",
         VIEWED_WRITES,
         True,
         flag,
     ),
     Option(
         "primaryKey",
-        "make the table, where there is none, with the DataFrame's columns and this primary key; columns with commas "
-        "between them",
+        "create the table, if it does not exist, with the DataFrame's columns and this primary key: columns separated "
+        "by commas",
         WRITES,
         None,
         names,
-        "the table must be there",
+        "the table must exist",
     ),
     Option(
         "distributeBy",
-        "how a table that is made is distributed, in the words of CREATE TABLE: `HASH (id) INTO 4 BUCKETS`",
+        "the distribution of a created table, in the syntax of CREATE TABLE: `HASH (id) INTO 4 BUCKETS`",
         WRITES,
         None,
         str,
         "one tablet",
     ),
     Option(
-        "replicas", "how many replicas a table that is made has", WRITES, None, whole_number(1), "the cluster's default"
+        "replicas", "the number of replicas of a created table", WRITES, None, whole_number(1), "the cluster's default"
     ),
     Option(
         "replicaSelection",
-        "whom scans ask first: `auto` is the leader for what is of the last seconds, and the closest for the past",
+        "the replica that scans are sent to first: `auto` is the leader for a snapshot of the last seconds, and the "
+        "closest for an older one",
         READS,
         "auto",
         choice(*REPLICA_SELECTIONS),
@@ -340,13 +340,13 @@ IGNORED: Final = frozenset(
         "table_type",
     )
 )
-"""What Spark itself adds to the options, or reads of them: DataStreamWriter (`queryName`, `checkpointLocation`, also of
-the sinks of Declarative Pipelines), the properties of a table in its catalog (TableCatalog's PROP_...), SQLConf."""
+"""Options that Spark itself adds or reads: those of DataStreamWriter (`queryName`, `checkpointLocation`, also of the
+sinks of Declarative Pipelines), the properties of a table in its catalog (TableCatalog's PROP_...), SQLConf."""
 _IGNORED_PREFIXES: Final = ("option.", "spark.", "__")
-"""The first is in front of options that are there once more without it, the last of what DataFrameWriter notes
+"""The first prefixes options that are also given without it, the second those that DataFrameWriter records
 (`__partition_columns`, `__clustering_columns`)."""
 _FORGOTTEN: Final = (
-    ". (Of a table in its own catalog, Spark 4.3 forgets the options: make a temporary view of it, or say SELECT ... "
+    ". (Of a table in its own catalog, Spark 4.3 loses the options: create a temporary view of it, or write SELECT ... "
     "FROM t WITH (url = '...', dbtable = '...').)"
 )
 _HINTS: Final = frozenset(
@@ -355,23 +355,23 @@ _HINTS: Final = frozenset(
         "truncate", "cascadetruncate",
     )
 )  # fmt: skip
-"""Options of JDBC that change how a database works and not what comes of it: overwriting keeps the table anyway."""
+"""Options of JDBC that affect a database's work but not its result: overwriting keeps the table anyway."""
 _OF_JDBC: Final = {
-    "user": "a cluster knows its clients by certificates: tlsCa, tlsCert, tlsKey",
-    "password": "a cluster knows its clients by certificates: tlsCa, tlsCert, tlsKey",
+    "user": "a cluster identifies its clients by certificates: tlsCa, tlsCert, tlsKey",
+    "password": "a cluster identifies its clients by certificates: tlsCa, tlsCert, tlsKey",
     "driver": "there is none to load; url names the store",
-    "partitioncolumn": "tablets are divided by themselves; numPartitions and splitSize say how far",
-    "lowerbound": "tablets are divided by themselves; numPartitions and splitSize say how far",
-    "upperbound": "tablets are divided by themselves; numPartitions and splitSize say how far",
-    "predicates": "tablets are divided by themselves; where says which rows are read",
+    "partitioncolumn": "tablets are split automatically; numPartitions and splitSize control it",
+    "lowerbound": "tablets are split automatically; numPartitions and splitSize control it",
+    "upperbound": "tablets are split automatically; numPartitions and splitSize control it",
+    "predicates": "tablets are split automatically; where selects the rows to read",
     "customschema": "declare the columns with .schema(...), whose types are the table's, or cast them in a query",
-    "createtablecolumntypes": "make the table with CREATE TABLE, or cast the DataFrame's columns",
-    "createtableoptions": "distributeBy and replicas say how a table is made",
-    "querytimeout": "deadline says how long one request may take",
+    "createtablecolumntypes": "create the table with CREATE TABLE, or cast the DataFrame's columns",
+    "createtableoptions": "distributeBy and replicas configure a created table",
+    "querytimeout": "deadline limits the duration of one request",
     "sessioninitstatement": "put it into the query",
     "preparequery": "put it into the query: WITH ... SELECT",
 }
-"""Other options of JDBC, by what serves here."""
+"""Alternatives to other options of JDBC."""
 _ALIASES: Final = {"path": "url", "maxoffsetspertrigger": "maxrowspertrigger"}
 _BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 _CLIENT: Final = {
@@ -385,9 +385,9 @@ _CLIENT: Final = {
 
 
 class Given:
-    """The options of one data source, checked: `given["numPartitions"]` is a value, the default where none was given.
+    """The checked options of one data source: `given["numPartitions"]` is a value, the default if it was not given.
 
-    Plain data that travels to the tasks.
+    Plain data that is sent to the tasks.
     """
 
     def __init__(self, use: Use, values: Mapping[str, Any]):
@@ -399,20 +399,20 @@ class Given:
         return self._values.get(option.name, option.default)
 
     def __contains__(self, name: str) -> bool:
-        """Was it given?"""
+        """True if the option was given."""
         return _BY_NAME[name.lower()].name in self._values
 
     def replaced(self, **values: Any) -> Given:
-        """The same options but for some."""
+        """The same options with some of them replaced."""
         return Given(self.use, {**self._values, **values})
 
     def client(self) -> dict[str, Any]:
-        """What is for the client: the options of `workers.connection`."""
+        """The options of the client, for `workers.connection`."""
         return {theirs: self[ours] for ours, theirs in _CLIENT.items() if ours in self}
 
 
 def parse(given: Mapping[str, str], use: Use) -> Given:
-    """Check and read the options for one use; `InterfaceError` says what is wrong with the first that cannot be."""
+    """Checks and converts the options for one use; `InterfaceError` describes the first invalid one."""
     values: dict[str, Any] = {}
     for name, text in given.items():
         option = _option(name, use)
@@ -433,7 +433,7 @@ def parse(given: Mapping[str, str], use: Use) -> Given:
 
 
 def _option(name: str, use: Use) -> Option | None:
-    """The option of that name; None for what is not ours."""
+    """The option of that name; None for names that are not nyala's."""
     key = name.lower()
     if key in IGNORED or key in _HINTS or key.startswith(_IGNORED_PREFIXES):
         return None

@@ -1,10 +1,10 @@
-"""Batches of a stream with a limit of rows: where the next one ends.
+"""Batches of a stream with a row limit: computes the end of the next batch.
 
     changes     by time: a batch ends where a write ended, as the rows of one write have one time
-    earliest    the rows that there are at one time, by key: {"ts": -1, "snapshot": t, "after": [literal, ...]}
+    earliest    the existing rows as of one time, by key: {"ts": -1, "snapshot": t, "after": [literal, ...]}
 
-The offset of a page of `earliest` names the last key that was read, as SQL literals. When all rows of the snapshot have
-been read the offset is {"ts": t}, and changes follow.
+The offset of a page of `earliest` has the last key that was read, as SQL literals. When all rows of the snapshot have
+been read, the offset is {"ts": t}, and changes follow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Offset = Mapping[str, Any]
 def end_of_changes(
     connection: Connection, given: Given, since: Timestamp, until: Timestamp, most: int
 ) -> dict[str, Any]:
-    """The offset up to which there are at most `most` changes after `since`, or one write of more."""
+    """The offset with at most `most` changes after `since`, or with a single larger write."""
     text = changes.text(connection, given, since, until, [CHANGED_AT_COLUMN])
     name = quoted_name(CHANGED_AT_COLUMN)
     found = connection.execute(f"SELECT {name} FROM ({text}\n) AS changes ORDER BY 1 LIMIT {most + 1}").arrow()
@@ -45,7 +45,7 @@ def end_of_changes(
 
 
 def end_of_page(connection: Connection, given: Given, start: Offset, until: Timestamp, most: int) -> dict[str, Any]:
-    """The offset of the next `most` rows of a snapshot; of the whole snapshot, where fewer are left."""
+    """The offset after the next `most` rows of a snapshot; that of the whole snapshot, if fewer remain."""
     snapshot = Timestamp(start.get(SNAPSHOT, until))
     key = _key(connection, given)
     if not key:
@@ -63,12 +63,12 @@ def end_of_page(connection: Connection, given: Given, start: Offset, until: Time
 
 
 def snapshot_of(start: Offset, end: Offset) -> Timestamp:
-    """The time of the rows between two offsets of `earliest`."""
+    """The snapshot timestamp of the rows between two offsets of `earliest`."""
     return Timestamp(end[SNAPSHOT] if end[TIME] == changes.BEFORE_ALL else end[TIME])
 
 
 def narrowed(connection: Connection, given: Given, start: Offset, end: Offset) -> Given:
-    """The options for the rows of a snapshot whose keys are behind one offset and not behind the other."""
+    """The options restricted to the rows of a snapshot whose keys are after one offset and not after the other."""
     names = [column.name for column in _key(connection, given)]
     conditions = [condition(given["where"])] if "where" in given else []
     if AFTER in start:
@@ -81,7 +81,7 @@ def narrowed(connection: Connection, given: Given, start: Offset, end: Offset) -
 
 
 def _behind(names: Sequence[str], literals: Sequence[str]) -> str:
-    """The condition that a key comes after another, in the order of its columns."""
+    """The condition that a key follows another, in the order of its columns."""
     quoted = [quoted_name(name) for name in names]
     alternatives = []
     for place, name in enumerate(quoted):
@@ -91,7 +91,7 @@ def _behind(names: Sequence[str], literals: Sequence[str]) -> str:
 
 
 def _key(connection: Connection, given: Given) -> tuple[ColumnSchema, ...]:
-    """The key's columns; none where the store numbers the rows itself, which no condition can name."""
+    """The key's columns; none if the store numbers the rows itself, as no condition can name that column."""
     table: Table = connection.store.table(table_name(connection, given["dbtable"]))
     visible = {column.name for column in table.schema.visible_columns}
     key = tuple(table.schema.key)

@@ -1,8 +1,8 @@
-"""What the tasks of a read do: plain data, one for each, that names everything by what does not change.
+"""The tasks of a read: plain data for each, in which everything is named by permanent ids.
 
-A tablet's part of a scan is a scan token (`driver.tables.scan_tokens`), which outlives the process that made it. Where
-fewer tasks are wanted than there are tokens, a task reads several, as even a share of the rows as they can make; where
-more are, tablets are cut into ranges of keys.
+A tablet's part of a scan is a scan token (`driver.tables.scan_tokens`), which outlives the process that made it. If
+fewer tasks are requested than there are tokens, a task reads several, with the rows divided as evenly as possible. If
+more are requested, tablets are split into key ranges.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .relation import Relation, TabletScan
 
 @dataclass(frozen=True, slots=True)
 class TokensPart:
-    """Scan tokens as bytes, one after the other, and what is done with their rows beside them."""
+    """Scan tokens as bytes, and the fragment that is executed on their rows."""
 
     tokens: tuple[bytes, ...]
     fragment: bytes = b""
@@ -29,7 +29,7 @@ class TokensPart:
 
 @dataclass(frozen=True, slots=True)
 class ChangesPart:
-    """What happened to the rows of one tablet."""
+    """The changes of the rows of one tablet."""
 
     table: Table
     spec: ScanSpec
@@ -37,7 +37,7 @@ class ChangesPart:
 
 @dataclass(frozen=True, slots=True)
 class QueryPart:
-    """A query, run by nyala as of a time."""
+    """A query, executed by nyala as of a time."""
 
     text: str
     snapshot: Timestamp
@@ -49,14 +49,14 @@ Part: TypeAlias = TokensPart | ChangesPart | QueryPart
 def made(
     connection: Connection, relation: Relation, snapshot: Timestamp, most: int | None = None, size: int | None = None
 ) -> list[Part]:
-    """The parts of a relation, all as of one time; none where no tablet can have rows for it.
+    """The parts of a relation, all as of one time; none if no tablet can have rows for it.
 
     Parameters
     ----------
     most : int, optional
-        How many parts there may be; tablets are cut until there are about so many.
+        Approximate maximum number of parts; tablets are split until it is reached.
     size : int, optional
-        About how many bytes on disk a part of a tablet may have.
+        Approximate maximum number of bytes on disk of a part of a tablet.
     """
     scan = relation.scan
     if scan is None:
@@ -90,7 +90,7 @@ def _tokens(
 
 
 def shared_out(tokens: Sequence[ScanToken], most: int) -> list[list[ScanToken]]:
-    """The tokens in at most so many shares of about as many rows each, none of them empty."""
+    """The tokens in at most `most` groups with about the same number of rows, none of them empty."""
     shares: list[list[ScanToken]] = [[] for _ in range(min(most, len(tokens)))]
     rows = [(0, number) for number in range(len(shares))]
     for token in sorted(tokens, key=lambda token: -token.estimated_rows):

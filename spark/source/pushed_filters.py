@@ -1,7 +1,7 @@
-"""Spark's filters as predicates that tablets evaluate.
+"""Converts Spark's filters to predicates that tablets evaluate.
 
-Only what means the same on both sides goes down, or what lets more rows pass: Spark evaluates its filters once more.
-Conditions on FLOAT and DOUBLE stay with Spark, which takes NaN for equal to itself and for the greatest number.
+Only equivalent or weaker predicates are pushed down: Spark evaluates its filters again. Conditions on FLOAT and DOUBLE
+stay with Spark, which treats NaN as equal to itself and as the greatest number.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NEGATED: Final[dict[type[Filter], Callable[[Any], tuple[str, tuple[Any, ...]]]]
 
 
 def pushed(scan: TabletScan, filters: Iterable[Filter]) -> tuple[ColumnPredicate, ...]:
-    """The predicates that some of the filters are, on columns of the scan's table."""
+    """The predicates for those filters that are on columns of the scan's table."""
     columns = {
         name: column
         for name, source in scan.sources.items()
@@ -60,7 +60,7 @@ def pushed(scan: TabletScan, filters: Iterable[Filter]) -> tuple[ColumnPredicate
         named = Condition(column.name, condition.operator, condition.values)
         try:
             found += bound_predicates(scan.table.name, {column.name: column}, named)
-        except DatabaseError:  # a value that the column's type does not have: Spark's own affair
+        except DatabaseError:  # a value outside the column's type: left to Spark
             continue
     return tuple(found)
 

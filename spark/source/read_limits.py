@@ -1,7 +1,8 @@
-"""How much a batch of a stream may have, in PySpark's words: they came with 4.2, and here they are for 4.1 too.
+"""PySpark's classes for the size limit of a stream's batch: PySpark has them from 4.2 on, and here they exist for 4.1
+too.
 
-Under 4.1 a stream's batch is all that has happened, and a query that is to end with what there is (`availableNow`)
-reads it in one batch.
+With 4.1 a stream's batch has all changes so far, and a query that ends with the current data (`availableNow`) reads it
+in one batch.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ except ImportError:
     from dataclasses import dataclass
 
     class ReadLimit:  # type: ignore[no-redef]
-        """Of a batch."""
+        """Base class of the limits of a batch."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
         """No limit."""
 
     @dataclass
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """So many rows at most."""
+        """At most `max_rows` rows."""
 
         max_rows: int
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Marks sources that end at a time of their own."""
+        """Marks sources that determine their own end."""
 
     HAS_LIMITS = False
 else:

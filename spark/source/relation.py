@@ -1,11 +1,11 @@
-"""What a relation reads, planned by nyala: a scan of one table that the tablets can do by themselves, or a query.
+"""The relation that Spark reads, planned by nyala: a scan of one table that the tablets can execute alone, or a query.
 
     dbtable, columns, where, query ─► one SELECT ─ bind, plan_query ─► Project, Filter ─ TableScan ─► Relation.scan
                                                                        anything else ─────────────► none: a query
 
-So `where` and `query` mean exactly what they mean in nyala. Of a scan, conditions that compare columns with constants
-go down as predicates, which leave out tablets and pages; the rest, and projections, run as a fragment beside the rows.
-What is no scan (joins, aggregates, LIMIT, functions that give another value at every call) is run by nyala as it is.
+So `where` and `query` have exactly nyala's semantics. For a scan, conditions that compare columns with constants are
+predicates, which exclude tablets and pages; the rest, and projections, run as a fragment on the tablets. Any other
+query (joins, aggregates, LIMIT, volatile functions) is executed by nyala.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .options import Given
 
 @dataclass(frozen=True, slots=True)
 class TabletScan:
-    """What each tablet gives.
+    """The scan of each tablet.
 
-    `names` are the columns that are fetched, `fragment` is what is done with them beside the rows, where that is
-    something. `until` is the time of FOR SYSTEM_TIME, None the relation's own; with `changes` it is a diff scan.
+    `names` are the columns to fetch; `fragment`, if any, is executed on them by the tablet's server. `until` is the
+    time of FOR SYSTEM_TIME, None the relation's own; with `changes` it is a diff scan.
     """
 
     table: Table
@@ -44,28 +44,28 @@ class TabletScan:
     until: Timestamp | None = None
     changes: ChangeRange | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Of the columns that come out as the table has them, what the table calls them."""
+    """For output columns that are unchanged table columns, their names in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A bound and planned SELECT: its text, its columns, and the scan that it comes to, if it does."""
+    """A bound and planned SELECT: its text, its columns, and its scan, if a scan can execute it."""
 
     text: str
     columns: tuple[NamedType, ...]
     scan: TabletScan | None
 
     def narrowed(self, predicates: Sequence[ColumnPredicate]) -> Relation:
-        """The rows of a scan that satisfy these predicates on its table's columns as well."""
+        """The rows of a scan that also satisfy these predicates on its table's columns."""
         assert self.scan is not None
         return replace(self, scan=replace(self.scan, predicates=(*self.scan.predicates, *predicates)))
 
 
 def of(connection: Connection, given: Given, columns: Sequence[str] | None = None) -> Relation:
-    """The relation that the options name; `columns` in place of theirs, where a user has declared a schema.
+    """The relation for the options; `columns` replaces theirs, if a user has declared a schema.
 
-    Raises `UnknownTable`, `UnknownColumn`, `StatementError` for a condition or query that cannot be, `InterfaceError`
-    where `dbtable` and `query` are both there, or neither is.
+    Raises `UnknownTable`, `UnknownColumn`, `StatementError` for an invalid condition or query, `InterfaceError` if both
+    or neither of `dbtable` and `query` are given.
     """
     return planned(connection, select(connection, given, columns))
 
@@ -73,23 +73,23 @@ def of(connection: Connection, given: Given, columns: Sequence[str] | None = Non
 def select(
     connection: Connection, given: Given, columns: Sequence[str] | None = None, time: str = "", more: Sequence[str] = ()
 ) -> str:
-    """The text of the SELECT. `time` is a FOR SYSTEM_TIME of the table, `more` is expressions behind the columns."""
+    """The text of the SELECT. `time` is a FOR SYSTEM_TIME of the table, `more` are expressions after the columns."""
     wanted = given["columns"] if columns is None else columns
     if "query" in given:
         if "dbtable" in given:
             raise InterfaceError("options dbtable and query exclude each other: give one of them")
         if time:
-            raise InterfaceError("option startingTimestamp is for a dbtable; a query says FOR SYSTEM_TIME itself")
+            raise InterfaceError("option startingTimestamp is for a dbtable; a query can use FOR SYSTEM_TIME")
         query = given["query"].strip().rstrip(";")
         if wanted is None and "where" not in given:
             return str(query)
         source = f"({query}\n) AS query"
     else:
         if "dbtable" not in given:
-            raise InterfaceError("option dbtable is missing: which table?" + _tables(connection))
+            raise InterfaceError("option dbtable is missing: name the table" + _tables(connection))
         if is_query(given["dbtable"]):
             if time:
-                raise InterfaceError("option startingTimestamp is for a table; a query says FOR SYSTEM_TIME itself")
+                raise InterfaceError("option startingTimestamp is for a table; a query can use FOR SYSTEM_TIME")
             source = from_query(given["dbtable"])
         else:
             name = table_name(connection, given["dbtable"])
@@ -101,7 +101,7 @@ def select(
 
 
 def _checked(connection: Connection, name: str, wanted: Sequence[str] | None) -> Sequence[str] | None:
-    """The columns of a table to be read; None for all of a view."""
+    """The columns of a table to read; None for all of a view."""
     store = connection.store
     if store.view(name) is not None:
         return wanted
@@ -123,19 +123,19 @@ def _tables(connection: Connection) -> str:
 
 
 def planned(connection: Connection, text: str) -> Relation:
-    """Bind and plan a SELECT."""
+    """Binds and plans a SELECT."""
     query = bound_query(connection, text)
     plan = plan_query(query, connection.store)
     return Relation(text, columns_of(query), _scan(plan.root))
 
 
 def columns_of(query: bound.Query) -> tuple[NamedType, ...]:
-    """What comes out of a query."""
+    """The output columns of a query."""
     return tuple((column.name, column.type, column.nullable) for column in query.columns)
 
 
 def bound_query(connection: Connection, text: str) -> bound.Query:
-    """Bind a SELECT; `ProgrammingError` where it is something else, or two of its columns have one name."""
+    """Binds a SELECT; raises `ProgrammingError` for any other statement, and if two of its columns have one name."""
     session = connection.session
     parsed = session.parse(text)
     if len(parsed) > 1:
@@ -151,7 +151,7 @@ def bound_query(connection: Connection, text: str) -> bound.Query:
 
 
 def _scan(root: PhysicalNode) -> TabletScan | None:
-    """The scan that a plan comes to; None where it needs more than filters and projections of one table."""
+    """The scan that executes a plan; None if it needs more than filters and projections of one table."""
     columns = root.columns
     found = scan_and_steps(root)
     if found is None or found[0].limit is not None:
@@ -167,7 +167,7 @@ def _scan(root: PhysicalNode) -> TabletScan | None:
     if read.time is not None:
         scan = replace(scan, until=read.time.until, changes=read.time.changes)
     if read.residual is None and not any(step.is_filter for step in steps):
-        # An order of columns and new names are no work for a tablet.
+        # Reordered and renamed columns need no work of the tablet.
         names = tuple(sources.get(column.id, "") for column in columns)
         if "" not in names and len(set(names)) == len(names):
             return replace(scan, names=names)
@@ -176,7 +176,7 @@ def _scan(root: PhysicalNode) -> TabletScan | None:
 
 
 def _sources(node: TableScan, steps: Sequence[Step]) -> dict[int, str]:
-    """The columns that come out as the table has them, by their numbers, and what the table calls them."""
+    """For output columns that are unchanged table columns, their names in the table, by column number."""
     names = {column.id: name for column, name in zip(node.fetched, node.names)}
     for step in steps:
         if not step.is_filter:

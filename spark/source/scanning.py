@@ -1,7 +1,7 @@
-"""The task's side of a read: parts to Arrow batches of exactly the schema that Spark was told.
+"""The task's side of a read: parts to Arrow batches with exactly Spark's schema.
 
-Spark looks at the first batch of a partition alone, so every batch is brought to the schema here, or is an error.
-Batches are neither tiny (each costs Spark a fixed time) nor larger than was asked for.
+Spark checks only the first batch of a partition, so every batch is converted to the schema here, or is an error.
+Batches are neither tiny (each costs Spark a fixed time) nor larger than requested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..types import to_spark
 from .partitions import ChangesPart, Part, QueryPart
 
 FEW_ROWS = 8_192
-"""Smaller batches are gathered until they have so many."""
+"""Minimum number of rows: smaller batches are combined."""
 
 
 def read(connection: Connection, part: Part, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -30,11 +30,11 @@ def read(connection: Connection, part: Part, schema: pa.Schema, batch_rows: int)
     Raises
     ------
     StaleScanToken
-        The table, a column or a tablet was dropped since the relation was planned.
+        If the table, a column or a tablet was dropped since the relation was planned.
     HistoryGone
-        The store does not keep the past back to the relation's time.
+        If the relation's time is before the ancient history mark.
     ServerUnavailable
-        A server died in the middle of a part of which rows are out already; Spark runs the task again.
+        If a server failed during a part of which rows have been returned; Spark retries the task.
     """
     rows = (to_spark(batch, schema) for batch in _batches(connection, part) if batch.num_rows)
     return rebatched(rows, batch_rows)
@@ -58,13 +58,13 @@ def _changed(connection: Connection, part: ChangesPart) -> Iterator[pa.RecordBat
         yield from _scanned(connection, part.table, part.spec)
     except HistoryGone as error:
         raise HistoryGone(
-            f"{error}; what happened before then cannot be told any more. Begin again with the table as it is: a new "
+            f"{error}; earlier changes are no longer available. Start again from the table's current rows: a new "
             "checkpoint, and startingTimestamp=earliest"
         ) from error
 
 
 def has_rows(connection: Connection, part: Part) -> bool:
-    """Is there a row in it? Of a diff scan, no more is read than that takes."""
+    """True if the part has a row; a diff scan stops at the first one."""
     if isinstance(part, ChangesPart):
         part = replace(part, spec=replace(part.spec, limit=1))
     with closing(_batches(connection, part)) as batches:
@@ -85,7 +85,7 @@ def _scanned(connection: Connection, table: Table, spec: ScanSpec) -> Iterator[p
 
 
 def rebatched(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, in batches of at most `most` rows, small ones put together."""
+    """The same rows in the same order, in batches of at most `most` rows, with small ones combined."""
     least = min(FEW_ROWS, most)
     waiting: list[pa.RecordBatch] = []
     held = 0

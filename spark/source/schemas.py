@@ -1,4 +1,4 @@
-"""The schema of a relation: what Spark is told, and what a user has declared instead."""
+"""The schema of a relation: the one reported to Spark, and the one that a user declared instead."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """Of a batch read or a stream: Spark does not tell which it will be."""
+    """The schema of a batch read or a stream: Spark does not pass which it will be."""
     given = parse(options, Use.READ)
     columns = own_columns(workers.planning(given["url"], **given.client()), given)
     return spark_schema(columns, zoned=not given["preferTimestampNTZ"])
 
 
 def own_columns(connection: Connection, given: Given) -> tuple[NamedType, ...]:
-    """The columns of the relation as the options have it."""
+    """The columns of the relation according to the options."""
     if "startingTimestamp" in given:
         now = connection.store.now()
         text = changes.text(connection, given, now, now)
@@ -34,7 +34,7 @@ def own_columns(connection: Connection, given: Given) -> tuple[NamedType, ...]:
 
 
 def declared(connection: Connection, given: Given, schema: StructType) -> list[str] | None:
-    """The columns that Spark wants, which a user may have declared; None where they are the relation's own.
+    """The columns that Spark requests, which a user may have declared; None if they are the relation's own.
 
     Raises `UnknownColumn` for one that the relation does not have, `TypeMismatch` for one of another type.
     """
@@ -43,10 +43,10 @@ def declared(connection: Connection, given: Given, schema: StructType) -> list[s
     for name, type_, _ in wanted:
         if name not in own:
             raise UnknownColumn(
-                f"the declared schema has a column {name}, the relation has none"
+                f"the declared schema has a column {name}, which the relation does not have"
                 f"{did_you_mean(name, own, 'the relation has')}"
             )
         if not fits(own[name], type_):
-            raise TypeMismatch(f"column {name} is {own[name]}; the declared schema says {type_}, and no value is cast")
+            raise TypeMismatch(f"column {name} is {own[name]}; the declared schema has {type_}; values are not cast")
     names = [name for name, _, _ in wanted]
     return None if names == list(own) else names

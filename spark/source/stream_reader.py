@@ -1,18 +1,18 @@
 """A stream of a table's changes: each insert, update and delete once, in the order of batches.
 
-    offset {"ts": hybrid timestamp}      a batch is what happened after one offset and up to another
+    offset {"ts": hybrid timestamp}      a batch has the changes after one offset and up to another
 
 | offset | |
 |---|---|
-| `{"ts": -1}` | before anything: the first batch is the rows that there are at its end, as inserts |
+| `{"ts": -1}` | the start: the first batch has the existing rows at its end, as inserts |
 | `{"ts": -1, "snapshot": s, "after": key}` | of the rows as of s, those up to this key have been read (`paging`) |
-| `{"ts": t}` | all that happened up to t has been read |
+| `{"ts": t}` | all changes up to t have been read |
 
-An offset says all there is to say, so Spark's checkpoint is the whole state: a batch that is repeated after a crash is
-the same diff scan between the same two times, and gives the same changes, as long as the store keeps the past
-(`history_seconds`). Where it does not any more, the query fails with `HistoryGone`, and does not skip what it missed.
+An offset is the complete state, so Spark's checkpoint suffices: a batch that is repeated after a crash is the same diff
+scan between the same two times. It returns the same changes, as long as the store keeps the history
+(`history_seconds`). Otherwise the query fails with `HistoryGone`, and does not skip changes.
 
-While nothing happens there are no batches: before an offset is moved on, tablets are asked whether there is a change.
+Without changes there are no batches: before an offset advances, the tablets are queried for a change.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the changes of one table; see the module's page.
+    """Reads the changes of one table; see the module docstring.
 
-    One lives as long as the query, in a process of its own, and gives out offsets and partitions; others, made of the
-    same options, read partitions in the tasks.
+    One instance lives as long as the query, in a separate process, and returns offsets and partitions. Others, created
+    with the same options, read partitions in the tasks.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType):
@@ -63,24 +63,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- offsets -----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins: one time, however often Spark asks."""
+        """The start of a query without a checkpoint: the same time at every call."""
         if self._initial is None:
             self._initial = {TIME: changes.starting_time(self._connection(), self._given)}
             self._last = self._initial
         return dict(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """How many rows a batch may have, by the options."""
+        """The maximum number of rows of a batch, by the options."""
         most = self._given["maxRowsPerTrigger"]
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """The query is to end with what has happened by now."""
+        """Fixes the end of the query at the current time."""
         self._target = self._connection().store.now()
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """The time up to which the next batch reads: now, or `start` where nothing has happened since; with a limit, at
-        most as many rows. PySpark 4.1 does not tell `start`: there it is what this reader has said last."""
+        """The time up to which the next batch reads: now, or `start` if nothing has changed since; with a limit, at
+        most that many rows.
+
+        PySpark 4.1 does not pass `start`: the reader's last result is used instead.
+        """
         connection = self._connection()
         if start is None:
             start = self._last or {TIME: connection.store.now()}
@@ -102,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- batches -----------------------------------------------------------------------------------------------------
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
-        """One for each tablet that may have changes."""
+        """One partition for each tablet that may have changes."""
         since, until = Timestamp(start[TIME]), Timestamp(end[TIME])
         if dict(start) == dict(end):
             return []

@@ -1,9 +1,9 @@
-"""One pruned, filtered table as a DataFrame, by a faster road than the data source: Arrow batches through
+"""One pruned, filtered table as a DataFrame, by a faster transport than the data source: Arrow batches through
 `mapInArrow` move 1.3 to 1.8 times the rows.
 
-    nyala plans, draws the time, makes the parts ─► spark.range, a row per part ─► mapInArrow: each row reads its part
+    nyala plans, chooses the time, makes the parts ─► spark.range, a row per part ─► mapInArrow: each row reads its part
 
-Each call makes a relation of its own: it shares nothing with another, and reads one time for its life.
+Each call creates a separate relation: it shares nothing with another, and always reads the same snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 URL_SETTING: Final = "spark.nyala.url"
-"""Spark's setting that names the store where a call does not."""
+"""Spark's setting for the store, which is used if a call has none."""
 
 
 def table(
@@ -38,7 +38,7 @@ def table(
     where: str | None = None,
     at: Moment | None = None,
 ) -> DataFrame:
-    """A table, or some of its columns and rows, as it was at one time.
+    """A table, or some of its columns and rows, as of one time.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ def table(
     name : str
         A table or a view.
     url : str or Path, optional
-        The store; by default what Spark's setting `spark.nyala.url` says.
+        The store; by default Spark's setting `spark.nyala.url`.
     columns : sequence of str, optional
-        The columns to read, in this order; all by default. What Spark drops later is read all the same.
+        The columns to read, in this order; by default all. Columns that Spark drops later are still read.
     where : str, optional
-        A condition in nyala's SQL; rows for which it is true are read.
+        A condition in nyala's SQL; only rows for which it is true are read.
     at : datetime, date, str or int, optional
-        The time, as `Connection.at` takes it; now by default.
+        The snapshot timestamp, as `Connection.at` takes it; by default the current time.
 
-    Raises `UnknownTable`, `UnknownColumn`, `StatementError` for a condition that cannot be, `DataError` for a time in
-    the future.
+    Raises `UnknownTable`, `UnknownColumn`, `StatementError` for an invalid condition, `DataError` for a time in the
+    future.
     """
     values = {"dbtable": name, "columns": columns if columns is None else tuple(columns), "where": where}
     given = Given(Use.READ, {"url": store_of(spark, url)} | {k: v for k, v in values.items() if v is not None})
@@ -67,13 +67,13 @@ def table(
 
 
 def store_of(spark: SparkSession, url: str | Path | None) -> str:
-    """The URL or directory that a call means; `InterfaceError` where neither it nor the session says one."""
+    """The URL or directory for a call; raises `InterfaceError` if neither the call nor the session has one."""
     if url is not None:
         return str(url)
     found = spark.conf.get(URL_SETTING, None)
     if not found:
         raise InterfaceError(
-            f"which store? give url, or set it for the session: spark.conf.set({URL_SETTING!r}, 'nyala://host:port')"
+            f"no store is named: give url, or set it: spark.conf.set({URL_SETTING!r}, 'nyala://host:port')"
         )
     return str(found)
 
@@ -85,7 +85,7 @@ def frame(
     columns: Sequence[NamedType],
     client: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """The rows of some parts, a task for each."""
+    """The rows of some parts, with a task for each."""
     schema = spark_schema(columns)
     if not parts:
         return spark.createDataFrame([], schema)
@@ -102,7 +102,7 @@ def read_numbered(
     batch_rows: int,
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of those parts whose numbers come in: what a task does."""
+    """The rows of the parts with the given numbers: the work of a task."""
     connection = workers.connection(url, **client)
     for batch in numbers:
         for number in batch.column(0).to_pylist():

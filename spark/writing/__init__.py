@@ -1,21 +1,21 @@
-"""Writing from Spark: staged by task, published once.
+"""Writes from Spark: staged by tasks, published once.
 
     task ─ few rows ────────────► commit message ─┐
       └─── many rows ─► staging table ────────────┴─► commit: publish ─► target
                          (partition, attempt, row)       │
                                                          └─ record of jobs: writing, publishing, published, aborted
 
-| module | is about |
+| module | contents |
 |---|---|
-| `operations` | what a job does to its table: insert, upsert, ..., and how that is repeated |
-| `fitting` | rows as Spark gives them, as the table takes them |
-| `tasks` | what one task does with its rows |
+| `operations` | the operations of a job on its table: insert, upsert, ..., and their repeatable forms |
+| `fitting` | conversion of Spark's rows to the table's |
+| `tasks` | the work of one task with its rows |
 | `staging` | the tables that hold rows until a job is published |
-| `jobs` | the record of jobs: who has come how far |
-| `lease` | who may publish, while others might think that it is their turn |
+| `jobs` | the record of jobs: the progress of each |
+| `lease` | the exclusive right to publish a job |
 | `publish`, `applying` | a job's rows into their table, once |
-| `planning` | what a write is to do, from its options, its table and its columns |
+| `planning` | the plan of a write, from its options, its table and its columns |
 | `batch`, `stream` | Spark's interfaces |
 
-All but the last two know nothing of Spark.
+All but the last two are independent of Spark.
 """

@@ -1,13 +1,13 @@
-"""A job's rows into its table, by its operation.
+"""Applies a job's rows to its table, by its operation.
 
-    rows of the record, of the staging table ─► chunks ─► by tablet, by key ─► writes, several tablets side by side
+    rows of the record, of the staging table ─► chunks ─► by tablet, by key ─► writes, several tablets concurrently
 
-First it is made sure that nothing is refused; where something is, `IntegrityError` names keys, and nothing has changed.
-Then the rows are applied by an op that may be repeated. An insert that nobody has begun before does both at once, by
-the store's bulk loader. A publication that goes on after an interruption asks how the table was before it began
-(`JobRecord.moment`): what is there since then is its own doing.
+First the rows are checked; if some are rejected, `IntegrityError` names keys, and nothing has changed. Then the rows
+are applied by an op that may be repeated. An insert that has not been started before does both at once, by the store's
+bulk loader. A publication that is resumed after an interruption reads the table as of its start (`JobRecord.moment`):
+later changes are its own.
 
-The rows of one key stay in their order. Between two writes readers see a part of the rows, unless the store makes a
+The rows of one key stay in their order. Between two writes readers see only some of the rows, unless the store makes a
 bulk load visible at once, as an embedded one does.
 """
 
@@ -38,28 +38,28 @@ from .staging import StagingTable
 from .tasks import joined
 
 CHUNK_ROWS: Final = 1 << 18
-"""Rows that are ordered at a time."""
+"""Number of rows that are sorted at a time."""
 CHUNK_BYTES: Final = 128 << 20
 WRITERS: Final = 4
 SHOWN_KEYS: Final = 5
 
 
 def apply(connection: Connection, lease: Lease, batch_rows: int, resumed: bool) -> None:
-    """Bring the rows of the lease's job into its table, all of them; `Lease.add` counts what has changed.
+    """Applies all rows of the lease's job to its table; `Lease.add` counts the changes.
 
     Parameters
     ----------
     resumed : bool
-        It may have been begun before.
+        True if it may have been started before.
 
     Raises
     ------
     IntegrityError
-        Rows are refused (`AlreadyPresent`, `NotFound`); none is applied.
+        If rows are rejected (`AlreadyPresent`, `NotFound`); none is applied.
     NotSupportedError
-        The table's keys are not unique, and the publication was begun before.
+        If the table's keys are not unique, and the publication was started before.
     OperationalError
-        The lease is lost, or the store cannot be reached: it is to be resumed.
+        If the lease is lost, or the store cannot be reached: it is to be resumed.
     """
     _Publication(connection, lease, batch_rows).run(resumed)
 
@@ -84,7 +84,7 @@ class _Publication:
         if resumed and self._table.schema.auto_increment is not None:
             raise NotSupportedError(
                 f"job {self._record.job} was interrupted while its rows went into table {self._table.name}, which has "
-                "a NON UNIQUE PRIMARY KEY: which of them are there already cannot be told"
+                "a NON UNIQUE PRIMARY KEY: it is not known which of them are there already"
             )
         if operation.needs_absent and not resumed:
             self._insert()
@@ -102,7 +102,7 @@ class _Publication:
 
     @property
     def _is_small(self) -> bool:
-        """Are all rows in the record itself?"""
+        """True if all rows are in the record itself."""
         return not self._record.attempts
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -115,7 +115,7 @@ class _Publication:
             yield conform(self._table, batch).select(self._key)
 
     def _chunks(self) -> Iterator[pa.RecordBatch]:
-        """The rows in chunks; of an overwritten table with all columns."""
+        """The rows in chunks; those of an overwritten table with all columns."""
         for chunk in joined(self._batches(), CHUNK_ROWS, CHUNK_BYTES):
             is_whole = self._record.operation is Operation.OVERWRITE
             yield conform(self._table, chunk) if is_whole else chunk
@@ -134,7 +134,7 @@ class _Publication:
             self._lease.add(loader.finish())
 
     def _apply_few(self, op: Op) -> None:
-        """Apply the few rows of the record in one write, all or none."""
+        """Applies the few rows of the record in one write, all or none."""
         if not self._few:
             return
         self._lease.check()
@@ -143,7 +143,8 @@ class _Publication:
             rows = self._once_each(rows)
         result = self._store.write(self._table, WriteBatch(rows, op, all_or_none=True))
         if result.errors and result.applied and op is not Op.INSERT:
-            # All were there, and then somebody deleted some. The others are changed; so are the rest of them.
+            # All keys existed, and then some were deleted concurrently. The others are changed; so are the remaining
+            # rows.
             self._apply(iter([rows]))
             return
         if result.errors and result.applied:
@@ -153,12 +154,13 @@ class _Publication:
         self._lease.add(result.applied)
 
     def _once_each(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The first row of each key: one that the job itself has deleted is not one that was never there."""
+        """The first row of each key: a key that the job itself deleted is not one that never existed."""
         repeated = Keys.from_rows(self._table.schema, conform(self._table, rows)).duplicates()
         return rows.take(pa.array(np.delete(np.arange(rows.num_rows), repeated))) if len(repeated) else rows
 
     def _take_back(self, rows: pa.RecordBatch, errors: Sequence[RowError]) -> None:
-        """Delete what a write has inserted into the tablets where nothing was refused: each takes all or none."""
+        """Deletes the rows that a write inserted into the tablets without a rejected row: each tablet applies all or
+        none."""
         places = self._partitioner.route(conform(self._table, rows))
         refused = np.isin(places, places[[error.row for error in errors]])
         keys = rows.select(self._key).take(pa.array(np.flatnonzero(~refused)))
@@ -175,14 +177,14 @@ class _Publication:
         more = ", ..." if count is None or count > len(keys) else ""
         number = "rows" if count is None else f"{count} of {self._record.rows} rows"
         return kind(
-            f"{number} of job {self._record.job} ({self._record.operation.value}) are refused, and nothing is "
-            f"written: {why}; refused: {listed}{more}"
+            f"{number} of job {self._record.job} ({self._record.operation.value}) are rejected, and nothing is "
+            f"written: {why}; rejected: {listed}{more}"
         )
 
     # ---- what would be refused -----------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Raise where rows are refused, by the table as it was when the publication began."""
+        """Raises if rows are rejected, given the table's state when the publication began."""
         if not self._keys.fill(self._key_batches()):
             return
         key, staged = ", ".join(map(quoted_name, self._key)), self._keys.query
@@ -215,7 +217,7 @@ class _Publication:
     # ---- applying ------------------------------------------------------------------------------------------------
 
     def _apply(self, chunks: Iterator[pa.RecordBatch], op: Op | None = None) -> None:
-        """Write chunk after chunk; while one is written, the next is read and ordered."""
+        """Writes the chunks in order; while one is written, the next is read and sorted."""
         op = op or self._record.operation.repeated
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="nyala-spark-publish") as pool:
             running: list[Future[None]] = []
@@ -251,14 +253,14 @@ class _Publication:
         is_replaced = self._record.operation is Operation.OVERWRITE and op is Op.UPSERT
         if not is_replaced or not any(column.immutable for column in self._table.schema.columns):
             return WriteBatch(rows, op)
-        # What may not be updated is deleted and inserted again.
+        # Rows with columns that may not be updated are deleted and inserted again.
         doubled = rows.take(pa.array(np.repeat(np.arange(rows.num_rows), 2)))
         return WriteBatch(doubled, np.tile(np.array([Op.DELETE_IGNORE, Op.INSERT], np.uint8), rows.num_rows))
 
     # ---- overwriting ---------------------------------------------------------------------------------------------
 
     def _delete_others(self) -> None:
-        """Delete the rows that were there when the publication began, and are not the job's."""
+        """Deletes the rows that existed when the publication began and are not the job's."""
         key = ", ".join(map(quoted_name, self._key))
         query = f"SELECT {key} FROM {self._target_then()} t"
         if self._keys.fill(self._key_batches()):

@@ -1,4 +1,4 @@
-"""Rows as bytes: Arrow streams, compressed. In commit messages, in the record of jobs, in cells of staging tables."""
+"""Encodes rows as compressed Arrow streams: for commit messages, the record of jobs, cells of staging tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def stream_of(batches: Sequence[pa.RecordBatch], compression: str = "lz4") -> bytes | None:
-    """Batches of one schema as an Arrow stream; None where there are none."""
+    """Batches of one schema as an Arrow stream; None if there are none."""
     if not batches:
         return None
     found: bytes = stream_buffer(batches, compression).to_pybytes()

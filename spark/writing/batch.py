@@ -1,11 +1,11 @@
-"""Batch writes, as Spark asks for them: `DataFrame.write.format("nyala").mode("append").save()`.
+"""Implements Spark's batch writes: `DataFrame.write.format("nyala").mode("append").save()`.
 
-    driver      TableWriter(...)      options, table, columns; has the job been published already?
+    driver      TableWriter(...)      options, table, columns; checks if the job is already published
     each task     write(batches)      rows into the commit message, or the staging table
     driver        commit(messages)    publish the rows of the attempts that count
-                  abort(messages)     drop what was staged
+                  abort(messages)     drop the staged rows
 
-Spark makes the writer in one process, sends it to the tasks, and calls `commit` or `abort` in another.
+Spark creates the writer in one process, sends it to the tasks, and calls `commit` or `abort` in another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     rows: TaskRows
 
@@ -43,16 +43,16 @@ class TableWriter(DataSourceArrowWriter):
     Parameters
     ----------
     options : mapping of str to str
-        Those of `source.options` for a write.
+        The options of `source.options` for a write.
     schema : StructType
         The DataFrame's columns.
     overwrite : bool
-        The rows replace those of the table.
+        True if the rows replace those of the table.
 
     Raises
     ------
     InterfaceError, UnknownTable, UnknownColumn, TypeMismatch, NotNullViolation, NotSupportedError
-        It cannot be written so; nothing has been done.
+        If the write is not possible; nothing has been done.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool):
@@ -62,7 +62,7 @@ class TableWriter(DataSourceArrowWriter):
         self._is_published = is_published(connection, self._plan)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Take one task's rows to where `commit` finds them."""
+        """Stores one task's rows for `commit`."""
         context = TaskContext.get()
         assert context is not None, "Spark calls write in a task"
         partition, attempt = context.partitionId(), context.taskAttemptId()
@@ -72,16 +72,16 @@ class TableWriter(DataSourceArrowWriter):
         return TaskMessage(write_task(self._connection(), self._plan, partition, attempt, iterator))
 
     def commit(self, messages: Sequence[TaskMessage | None]) -> None:
-        """Publish the rows of the attempts that Spark has chosen; see `publish.publish` for what it raises."""
+        """Publishes the rows of the attempts that Spark has chosen; raises as `publish.publish` does."""
         publish(self._planning(), self._plan, [message.rows for message in messages if message is not None])
 
     def abort(self, messages: Sequence[TaskMessage | None]) -> None:
-        """Drop what the tasks have staged. Spark calls this also where `commit` has raised."""
+        """Drops the staged rows of the tasks. Spark also calls this if `commit` has raised an error."""
         abandon(self._connection(), self._plan)
 
     def _connection(self) -> Connection:
         return workers.connection(self._given["url"], **self._given.client())
 
     def _planning(self) -> Connection:
-        """For whoever looks the table up by its name: it may have been made anew a moment ago."""
+        """A connection with a refreshed catalog, because the table may just have been recreated."""
         return workers.planning(self._given["url"], **self._given.client())

@@ -1,18 +1,18 @@
-"""Rows as Spark gives them, as a table takes them: names, types, NULLs, and the table's limits.
+"""Converts Spark's rows to those of a table: names, types, NULLs, and the table's limits.
 
-What can be said of the columns alone is said before any task runs (`Fitting`), the rest by the task, of the first row
-that it is about. Values change their type where each keeps its meaning exactly:
+Columns are checked before any task runs (`Fitting`); values are checked by the tasks, which report the first invalid
+row. Values change their type if their meaning is preserved exactly:
 
 | from | to | error |
 |---|---|---|
 | integers, DECIMAL, FLOAT, DOUBLE | integers | a fraction, out of range |
-| integers, DECIMAL | DECIMAL(p, s) | more digits than there are |
-| integers, DECIMAL, FLOAT, DOUBLE | FLOAT, DOUBLE | out of range; takes the nearest value, as such types do |
+| integers, DECIMAL | DECIMAL(p, s) | too many digits |
+| integers, DECIMAL, FLOAT, DOUBLE | FLOAT, DOUBLE | out of range; takes the nearest value, as usual for these types |
 | DATE, TIMESTAMP, TIMESTAMP_NTZ | TIMESTAMP | out of range |
 | DATE, TIMESTAMP, TIMESTAMP_NTZ | DATE | a time of day |
 | STRING | STRING, VARCHAR(n) | too long |
 
-Everything else is cast in Spark, which has words for it.
+Other conversions need a cast in Spark.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SHOWN_CHARACTERS: Final = 60
 
 
 class Fitting:
-    """How rows of one shape come into a table.
+    """The conversion of rows of one schema to those of a table.
 
     Parameters
     ----------
@@ -60,15 +60,15 @@ class Fitting:
     Raises
     ------
     UnknownColumn
-        A column is not the table's.
+        If a column is not the table's.
     NotNullViolation
-        A column that each row needs is missing.
+        If a column that each row needs is missing.
     TypeMismatch
-        A column's type does not become the table's.
+        If a column's type cannot be converted to the table's.
     InterfaceError
-        Two columns are one, as names are matched in lower case where that fits better.
+        If two columns map to one, as names are also matched in lower case.
     NotSupportedError
-        The operation cannot be, with this table.
+        If the operation is not possible with this table.
     """
 
     def __init__(self, table: Table, operation: Operation, given: pa.Schema):
@@ -84,14 +84,14 @@ class Fitting:
         chosen = {column.name: place for place, column in enumerate(named)}
         columns = table.schema.key if operation.deletes else table.schema.columns
         self.columns: tuple[ColumnSchema, ...] = tuple(column for column in columns if column.name in chosen)
-        """Those that the rows give, in the table's order; of a deletion the key alone."""
+        """The columns of the rows, in the table's order; for a deletion the key only."""
         self._places = [chosen[column.name] for column in self.columns]
         self._partitioner = Partitioner(table.schema, table.partitions)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of the given shape under the table's names and types.
 
-        Raises `DataError` or `IntegrityError` for the first row that the table cannot take, with its values.
+        Raises `DataError` or `IntegrityError` for the first row that the table cannot store, with its values.
         """
         arrays = []
         for column, place in zip(self.columns, self._places):
@@ -140,7 +140,7 @@ def _column(table: Table, name: str) -> ColumnSchema:
         if known in table.schema:
             return table.schema.column(known)
     hint = did_you_mean(name, table.schema.names, f"table {table.name} has")
-    raise UnknownColumn(f"the DataFrame has a column {name}, table {table.name} has none{hint}")
+    raise UnknownColumn(f"the DataFrame has a column {name}, which table {table.name} does not have{hint}")
 
 
 def _check_operation(table: Table, operation: Operation) -> None:
@@ -187,7 +187,7 @@ def _check_immutable(table: Table, operation: Operation, named: Sequence[ColumnS
         instead = "upsert_ignore" if operation is Operation.UPSERT else "update_ignore"
         raise NotSupportedError(
             f"operation={operation.value} cannot give column {fixed[0]} of table {table.name}, which is IMMUTABLE; "
-            f"leave it out, or say operation={instead}, which leaves the cells of rows that are there as they are"
+            f"leave it out, or use operation={instead}, which keeps the values of existing rows"
         )
 
 
@@ -203,7 +203,7 @@ def _check_type(table: Table, column: ColumnSchema, field: pa.Field) -> None:
 
 
 def _becomes(given: pa.DataType, wanted: DataType) -> bool:
-    """Do values of the given type have a meaning as the wanted one?"""
+    """True if values of the given type can be converted to the requested one."""
     types = pa.types
     if given == wanted.arrow or types.is_null(given):
         return True
@@ -229,15 +229,15 @@ def _has_texts(type_: pa.DataType) -> bool:
 
 
 def _cast(array: pa.Array, type_: DataType) -> pa.Array:
-    """`pa.ArrowInvalid` or `NumericOutOfRange` where a value does not keep its meaning."""
+    """Casts an array; raises `pa.ArrowInvalid` or `NumericOutOfRange` if a value does not keep its meaning."""
     wanted = type_.arrow
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-        # The same instants, whatever the zone is called: stored is UTC.
+        # The same instants, whatever the name of the zone: values are stored in UTC.
         array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
     if type_.kind is Kind.DATE and pa.types.is_timestamp(array.type):
         return _dates(array)
     if type_.is_decimal and pa.types.is_integer(array.type):
-        # Arrow would refuse whatever cannot hold every integer of the given type.
+        # Arrow would reject every type that cannot hold all integers of the given one.
         digits = _INTEGER_DIGITS + wanted.scale
         array = array.cast(pa.decimal128(digits, wanted.scale) if digits <= MAX_PRECISION else pa.string())
     if not type_.is_float or not _is_numeric(array.type):
@@ -262,7 +262,7 @@ def _nearest(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _first_bad(array: pa.Array, type_: DataType) -> int:
-    """The first row that cannot be cast, of an array in which there is one."""
+    """The first row that cannot be cast, in an array that has one."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -275,7 +275,7 @@ def _first_bad(array: pa.Array, type_: DataType) -> int:
 
 
 def _too_long(columns: Sequence[ColumnSchema], rows: pa.RecordBatch) -> int:
-    """The first row with a text that is too long for its column; 0 where there is none."""
+    """The first row with a text that is too long for its column; 0 if there is none."""
     for column, array in zip(columns, rows.columns):
         if column.type.length is not None:
             long = pc.greater(pc.utf8_length(array), column.type.length).fill_null(False)
@@ -285,7 +285,7 @@ def _too_long(columns: Sequence[ColumnSchema], rows: pa.RecordBatch) -> int:
 
 
 def _example(batch: pa.RecordBatch, row: int) -> str:
-    """A row for people."""
+    """A row for display."""
     values: dict[str, Any] = batch.slice(row, 1).to_pylist()[0]
     shown = [
         f"{name} = {str(value)[:_SHOWN_CHARACTERS]!r}" if isinstance(value, str) else f"{name} = {value}"

@@ -1,13 +1,13 @@
-"""The record of jobs: how far each write from Spark has come, kept in the store that it writes to.
+"""The record of jobs: the progress of each write from Spark, kept in the store that it writes to.
 
     (none) ─► writing ──► publishing ──► published
                  │            │
                  └──► aborted ◄┘          an aborted job may begin again
 
-Whoever changes a record must have seen it as it is. The table's key is (job, guard). The record is the row with guard
-0, and beside it lies one whose guard is the record's step. A change exchanges that one for the next, and with it the
-record, all or none, which the table's one tablet does in one go: a compare and set. Of two who change the same
-record, one finds the guard gone.
+Changes are compare-and-set operations. The table's key is (job, guard). The record is the row with guard 0; a second
+row has the record's step as its guard. A change replaces that row by the next one, together with the record, all or
+none, as the table's single tablet applies a write atomically. Of two writers that change the same record, one finds the
+guard missing.
 
     begin   INSERT ("nightly", 1)                           INSERT ("nightly", 0)  step 1  writing
     change  DELETE ("nightly", 4)  INSERT ("nightly", 5)    UPSERT ("nightly", 0)  step 5  publishing
@@ -42,16 +42,16 @@ _DEFINITION: Final = f"""CREATE TABLE IF NOT EXISTS {JOBS_TABLE} (
     PRIMARY KEY (job, guard))"""
 _CREATE_TRIES: Final = 20
 MAX_JOB_BYTES: Final = 1024
-"""Of a job's key in UTF-8: far below what a key of the store may have."""
+"""Maximum length of a job's key in UTF-8: far below the limit of the store's keys."""
 _MESSAGE_CHARACTERS: Final = 100_000
 _PACKED: Final = b"z"
-"""In front of attempts that are packed; MessagePack's arrays begin with other bytes."""
+"""Prefix of packed attempts; MessagePack's arrays begin with other bytes."""
 
 
 def check_job(job: str) -> None:
-    """Raise `InterfaceError` for what cannot be the key of a job."""
+    """Raises `InterfaceError` for an invalid job key."""
     if not job.strip():
-        raise InterfaceError("idempotencyKey is empty: give each job a name of its own, or leave the option out")
+        raise InterfaceError("idempotencyKey is empty: give each job a unique name, or leave the option out")
     size = len(job.encode("utf-8", "surrogatepass"))
     if size > MAX_JOB_BYTES or "\0" in job:
         raise InterfaceError(
@@ -60,47 +60,47 @@ def check_job(job: str) -> None:
 
 
 class State(enum.StrEnum):
-    """How far a job has come."""
+    """The progress of a job."""
 
     WRITING = "writing"
     """Tasks write into the staging table."""
     PUBLISHING = "publishing"
-    """Its rows are fixed, and go into the target. The owner does that, or whoever runs the job again."""
+    """Its rows are fixed, and are being applied to the target: by the owner, or by a later run of the job."""
     PUBLISHED = "published"
-    """They are all there. It stays so."""
+    """All rows are applied. This state is final."""
     ABORTED = "aborted"
-    """None is there. The job may begin again."""
+    """No row is applied. The job may start again."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """How far one job has come.
+    """The progress of one job.
 
     Attributes
     ----------
     job : str
-        Its key: what the user chose, or one made up for this run.
+        Its key: chosen by the user, or generated for this run.
     step : int
-        Counts the changes of the record, from 1.
+        Number of changes of the record, from 1.
     target, operation : str, Operation
-        The table that it writes to, and how.
+        The table that it writes to, and its operation.
     state : State
     owner : str
-        Who changed it last (`lease.owner_name`).
+        The process that changed it last (`lease.owner_name`).
     staging : str
         The table that holds its rows until they are published, unless they are few.
     moment : int, optional
-        Hybrid time at which `publishing` began: how the target was then decides what of the job is refused.
+        Hybrid time at which `publishing` began: the target's state at that time determines the rejected rows.
     attempts : tuple of int
         The attempts of tasks whose rows in the staging table count.
     few : bytes, optional
-        An Arrow stream of the rows that are in no staging table.
+        An Arrow stream of the rows that are not in a staging table.
     rows, published : int
-        How many rows it has; how many of them have changed the target, by its owner's last count.
+        Its number of rows; the number of them that changed the target, by its owner's last count.
     started, updated : datetime
         UTC, by the store's clock.
     message : str, optional
-        Why it was aborted.
+        The reason why it was aborted.
     """
 
     job: str
@@ -124,7 +124,7 @@ _COLUMNS: Final = tuple(field.name for field in fields(JobRecord))
 
 
 class Jobs:
-    """The record of jobs of one store. Safe for several threads."""
+    """The record of jobs of one store. Thread-safe."""
 
     def __init__(self, connection: Connection):
         self._connection = connection
@@ -132,7 +132,7 @@ class Jobs:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def find(self, job: str) -> JobRecord | None:
-        """One job's record; None where there is none."""
+        """One job's record; None if there is none."""
         try:
             table = self._connection.store.table(JOBS_TABLE)
         except UnknownTable:
@@ -141,7 +141,7 @@ class Jobs:
         return None if found is None else _record(dict(zip(_COLUMNS, found)))
 
     def all(self, prefix: str = "") -> list[JobRecord]:
-        """All records whose keys start so, by job, without their rows (`few`)."""
+        """All records whose keys have a prefix, by job, without their rows (`few`)."""
         try:
             table = self._connection.table(JOBS_TABLE)
         except UnknownTable:
@@ -157,11 +157,10 @@ class Jobs:
     # ---- changing ------------------------------------------------------------------------------------------------
 
     def change(self, before: JobRecord | None, after: JobRecord) -> JobRecord | None:
-        """Put `after` in the place of the record that the caller has seen (None: there was none).
+        """Replaces the record that the caller has read by `after` (None: there was none).
 
-        Returns the record with its step and times, or None, with nothing done, where it is not as it was seen any
-        more. Raises what the store says where it refuses the record for any other reason: trying again would be
-        refused again.
+        Returns the record with its step and times, or None, without a change, if the record has changed since. Raises
+        the store's error if it rejects the record for any other reason: a retry would fail too.
         """
         now = self.now()
         step = 1 if before is None else before.step + 1
@@ -172,7 +171,7 @@ class Jobs:
         try:
             result = self._connection.store.write(table, WriteBatch(rows, ops, all_or_none=True))
         except OperationalError:
-            # Nobody may know what became of it; but a record says whose it is.
+            # The outcome may be unknown, but the record names its owner.
             found = self.find(after.job)
             if found is not None and (found.step, found.owner, found.state) == (step, after.owner, after.state):
                 return after
@@ -183,28 +182,28 @@ class Jobs:
         return None if result.errors else after
 
     def touch(self, job: str) -> None:
-        """Note that a job is still being written, if it is: others may take it for dead otherwise."""
+        """Updates the time of a job that is being written, so that other processes do not consider it dead."""
         record = self.find(job)
         if record is not None and record.state is State.WRITING:
-            # Not guarded: where the record has come further meanwhile, it is only younger by that.
+            # Without a guard: if the record has advanced meanwhile, this only updates its time.
             row = {"job": job, "guard": 0, "updated": self.now()}
             self._connection.store.write_row(self._table(), Op.UPDATE_IGNORE, row)
 
     def forget(self, records: Sequence[JobRecord]) -> None:
-        """Delete the records of those of the jobs that are still as they were seen."""
+        """Deletes the records of the jobs that have not changed since they were read."""
         for record in records:
             keys = {"job": [record.job, record.job], "guard": pa.array([record.step, 0], pa.int64())}
             batch = WriteBatch(pa.record_batch(keys), Op.DELETE, all_or_none=True)
             self._connection.store.write(self._table(), batch)
 
     def forget_before(self, age: timedelta, prefix: str) -> None:
-        """Delete the records of jobs that have ended so long ago, of those whose keys start so."""
+        """Deletes the records of jobs with a key prefix that ended more than `age` ago."""
         limit = self.now() - age
         ended = (State.PUBLISHED, State.ABORTED)
         self.forget([r for r in self.all(prefix) if r.state in ended and r.updated < limit])
 
     def _table(self) -> Table:
-        """The table, made by whoever is first."""
+        """The table, created by the first process that needs it."""
         for _ in range(_CREATE_TRIES):
             try:
                 return self._connection.store.table(JOBS_TABLE)
@@ -212,7 +211,7 @@ class Jobs:
                 try:
                     self._connection.execute(_DEFINITION)
                 except DuplicateTable:
-                    # Somebody else is making it, and it cannot be opened yet.
+                    # Another process is creating it, and it cannot be opened yet.
                     time.sleep(0.1)
         return self._connection.store.table(JOBS_TABLE)
 
@@ -231,7 +230,7 @@ def _rows(table: Table, before: JobRecord | None, after: JobRecord) -> tuple[pa.
 
 
 def pack_attempts(attempts: Sequence[int]) -> bytes:
-    """Sorted numbers in few bytes, as a cell of the store holds them: of a million tasks, about 12 kB.
+    """Sorted numbers in few bytes, stored in one cell: about 12 kB for a million tasks.
 
     >>> unpack_attempts(pack_attempts((3, 4, 1 << 40)))
     (3, 4, 1099511627776)
@@ -241,7 +240,7 @@ def pack_attempts(attempts: Sequence[int]) -> bytes:
 
 
 def unpack_attempts(packed: bytes | None) -> tuple[int, ...]:
-    """The numbers; also of records that an earlier nyala wrote."""
+    """The numbers; also from records written by earlier versions."""
     if not packed:
         return ()
     if not packed.startswith(_PACKED):
@@ -257,5 +256,5 @@ def _record(row: dict[str, Any]) -> JobRecord:
 
 
 def _datetime(timestamp: int) -> datetime:
-    """A hybrid timestamp as the store's TIMESTAMP has it: UTC, without a zone."""
+    """A hybrid timestamp as a TIMESTAMP of the store: UTC, without a zone."""
     return datetime.fromtimestamp(0, UTC).replace(tzinfo=None) + timedelta(microseconds=timestamp >> 12)

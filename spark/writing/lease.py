@@ -1,12 +1,12 @@
-"""Who publishes a job, while others might think that it is their turn.
+"""The lease on the publication of a job: at most one process publishes it at a time.
 
 The owner of a record in state `publishing` renews it every few seconds. One that has not been renewed for
-`ABANDONED_SECONDS` belongs to nobody any more: whoever runs the job again goes on with it. The owner himself stops long
-before that, when he has not been able to renew it for `LEASE_SECONDS`, so that the two do not write side by side.
+`ABANDONED_SECONDS` is abandoned: the next run of the job takes it over. The owner itself stops long before that, when
+it could not renew the record for `LEASE_SECONDS`, so that the two do not write at the same time.
 
-    renewed ───────── 10 s ── renewed ──────────────── 40 s: the owner stops ─────────── 90 s: others may go on
+    renewed ───────── 10 s ── renewed ──────────────── 40 s: the owner stops ─────────── 90 s: others may take over
 
-Where the owner was a process of this machine that is no more, nobody waits.
+If the owner was a process of this machine that no longer exists, there is no wait.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OWNER: Final = re.compile(r"(?P<machine>.*)/(?P<process>\d+)/[0-9a-f]+")
 
 
 def owner_name() -> str:
-    """A new name for who publishes in this process: `machine/process/random`."""
+    """A new name for the publisher in this process: `machine/process/random`."""
     return f"{_machine()}/{os.getpid()}/{uuid.uuid4().hex[:12]}"
 
 
 def _machine() -> str:
-    """The host and what tells its process numbers from a container's."""
+    """The host, and an id that distinguishes its process numbers from a container's."""
     space = ""
     with suppress(OSError):
         space = re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
@@ -48,7 +48,7 @@ def _machine() -> str:
 
 
 def is_abandoned(record: JobRecord, now: datetime) -> bool:
-    """Has the owner of a publication gone, by the store's time `now`?"""
+    """True if the owner of a publication is dead or has not renewed it, at the store's time `now`."""
     if now - record.updated > timedelta(seconds=ABANDONED_SECONDS):
         return True
     named = _OWNER.fullmatch(record.owner)
@@ -64,12 +64,12 @@ def is_abandoned(record: JobRecord, now: datetime) -> bool:
 
 
 class Lease:
-    """A publication that this process owns; a context manager, which renews the record meanwhile.
+    """A publication that this process owns; a context manager that renews the record in the background.
 
     Parameters
     ----------
     record : JobRecord
-        As `Jobs.change` has made it, in state `publishing`.
+        The record from `Jobs.change`, in state `publishing`.
     clock : callable
         Seconds, monotonic; for tests.
     """
@@ -88,7 +88,7 @@ class Lease:
 
     @property
     def record(self) -> JobRecord:
-        """As it was last written."""
+        """The record as last written."""
         return self._record
 
     def __enter__(self) -> Lease:
@@ -102,15 +102,15 @@ class Lease:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise `OperationalError` where the job may be somebody else's by now; to be called before each write."""
+        """Raises `OperationalError` if another process may own the job by now; to be called before each write."""
         if self._lost or self._clock() - self._renewed > LEASE_SECONDS:
             raise OperationalError(
-                f"job {self._record.job}: its record could not be renewed for {LEASE_SECONDS:.0f} seconds, or somebody "
-                "else has gone on with it; its rows are published when it is run again with the same key"
+                f"job {self._record.job}: its record could not be renewed for {LEASE_SECONDS:.0f} seconds, or another "
+                "process has taken it over; its rows are published when it is run again with the same key"
             )
 
     def add(self, rows: int) -> None:
-        """Count rows that have changed the target."""
+        """Counts rows that have changed the target."""
         with self._counting:
             self._published += rows
 
@@ -120,18 +120,19 @@ class Lease:
         return self._published
 
     def finish(self, state: State, message: str | None = None) -> JobRecord:
-        """End the publication: `published` or `aborted`. `OperationalError` where it is somebody else's by now."""
+        """Ends the publication as `published` or `aborted`. Raises `OperationalError` if another process has taken
+        it over."""
         with self._changing:
             return self._change(state, message)
 
     def renew(self) -> None:
-        """Write the record again, with the rows counted so far."""
+        """Writes the record again, with the rows counted so far."""
         with self._changing:
             if not self._over.is_set() and not self._lost:
                 self._change(State.PUBLISHING, None)
 
     def _change(self, state: State, message: str | None) -> JobRecord:
-        # The few rows are needed by nobody any more once it has ended.
+        # The few rows are no longer needed once it has ended.
         kept = self._record.few if state is State.PUBLISHING else None
         while True:
             at = self._clock()
@@ -140,7 +141,7 @@ class Lease:
             if changed is not None:
                 self._record, self._renewed = changed, at
                 return changed
-            # An earlier change of ours may have come through although nobody could tell.
+            # An earlier change of this process may have been applied although its outcome was unknown.
             found = self._jobs.find(self._record.job)
             if found is None or (found.owner, found.state) != (self._record.owner, State.PUBLISHING):
                 self._lost = True
@@ -150,6 +151,6 @@ class Lease:
 
     def _renew_often(self) -> None:
         while not self._over.wait(RENEW_SECONDS):
-            # One that could not be renewed is tried again; `check` says when there is no more time for that.
+            # A failed renewal is retried; `check` reports when the lease has expired.
             with suppress(Error):
                 self.renew()

@@ -1,18 +1,18 @@
-"""What a job does to its table with its rows.
+"""The operations of a job on its table.
 
-A publication may be interrupted and go on later, so each operation has a form that may be repeated: after it has been
-made sure that no row is refused (`check`), the rows are applied by an op that refuses none (`repeated`).
+A publication may be interrupted and resumed later, so each operation has a repeatable form: after a check that no row
+is rejected (`check`), the rows are applied by an op that rejects none (`repeated`).
 
-| operation | a key that is there | a key that is not | the job is refused where |
+| operation | an existing key | a missing key | the job is rejected if |
 |---|---|---|---|
-| insert | | is inserted | a key is there, or in the job twice |
-| insert_ignore | is left alone | is inserted | |
-| upsert | is changed | is inserted | |
-| upsert_ignore | is changed but in its immutable columns | is inserted | |
-| update | is changed | | a key is not there |
-| update_ignore | is changed | is passed over | |
-| delete | is deleted | | a key is not there |
-| delete_ignore | is deleted | is passed over | |
+| insert | | is inserted | a key exists, or is in the job twice |
+| insert_ignore | is skipped | is inserted | |
+| upsert | is updated | is inserted | |
+| upsert_ignore | is updated except in its immutable columns | is inserted | |
+| update | is updated | | a key is missing |
+| update_ignore | is updated | is skipped | |
+| delete | is deleted | | a key is missing |
+| delete_ignore | is deleted | is skipped | |
 | overwrite | is replaced; all rows without a key in the job are deleted | is inserted | |
 """
 
@@ -27,7 +27,7 @@ from ...model.store import Op
 
 
 class Operation(enum.StrEnum):
-    """What becomes of a job's rows; the value is its name in options and in the record of jobs."""
+    """An operation; the value is its name in options and in the record of jobs."""
 
     INSERT = "insert"
     INSERT_IGNORE = "insert_ignore"
@@ -41,39 +41,41 @@ class Operation(enum.StrEnum):
 
     @classmethod
     def named(cls, name: str) -> Operation:
-        """By its name, in any case, with `_` or `-`; `InterfaceError` where there is none. OVERWRITE is asked for by
-        Spark's save mode."""
+        """The operation by its name, in any case, with `_` or `-`; raises `InterfaceError` if there is none.
+
+        OVERWRITE is selected by Spark's save mode.
+        """
         found = name.strip().lower().replace("-", "_")
         names = [operation.value for operation in cls if operation is not cls.OVERWRITE]
         if found == cls.OVERWRITE:
-            raise InterfaceError('operation=overwrite: Spark says so by its save mode, .mode("overwrite")')
+            raise InterfaceError('operation=overwrite: use the save mode of Spark, .mode("overwrite")')
         if found not in names:
             raise InterfaceError(f"operation={name}: there is no such operation{did_you_mean(found, names)}")
         return cls(found)
 
     @property
     def repeated(self) -> Op:
-        """The op that applies the rows, however often, once none of them is to be refused."""
+        """The op that applies the rows, any number of times, once none of them is rejected."""
         return _REPEATED[self]
 
     @property
     def needs_absent(self) -> bool:
-        """Is a key that is there already an error?"""
+        """True if an existing key is an error."""
         return self is Operation.INSERT
 
     @property
     def needs_present(self) -> bool:
-        """Is a key that is not there an error?"""
+        """True if a missing key is an error."""
         return self in (Operation.UPDATE, Operation.DELETE)
 
     @property
     def deletes(self) -> bool:
-        """Are only the keys of the rows looked at?"""
+        """True if only the keys of the rows are used."""
         return self in (Operation.DELETE, Operation.DELETE_IGNORE)
 
     @property
     def adds(self) -> bool:
-        """Can a row be inserted, so that each needs all columns that have no default?"""
+        """True if a row may be inserted, so that each needs all columns without a default."""
         return not self.deletes and self not in (Operation.UPDATE, Operation.UPDATE_IGNORE)
 
 

@@ -1,7 +1,7 @@
-"""What a write is to do, before any task runs: its options, its table, its columns.
+"""Plans a write before any task runs, from its options, its table and its columns.
 
-A table that is not there is made, where the option `primaryKey` says with which key: the DataFrame's columns under
-names in lower case, which SQL need not quote.
+A missing table is created if the option `primaryKey` gives its key: with the DataFrame's columns under names in lower
+case, which need no quotes in SQL.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ REPEATABLE: Final = tuple(
     for operation in Operation
     if not (operation.needs_absent or operation.needs_present or operation is Operation.OVERWRITE)
 )
-"""What tasks may do to the table themselves: whoever does it twice has done it once."""
+"""Operations that tasks may apply to the table directly: repeating them has no further effect."""
 
 
 def plan_of(connection: Connection, given: Given, schema: StructType, overwrite: bool) -> JobPlan:
-    """The plan of a write, with a table that is there and takes such rows.
+    """The plan of a write, with an existing table that accepts such rows.
 
-    Raises `InterfaceError` for options that cannot be, `UnknownTable`, and what `Fitting` says of the columns.
+    Raises `InterfaceError` for invalid options, `UnknownTable`, and the errors of `Fitting` for the columns.
     """
     if not given["dbtable"]:
         raise InterfaceError("option dbtable is missing: name the table to write to")
@@ -71,19 +71,19 @@ def _operation(given: Given, overwrite: bool) -> Operation:
     operation = Operation.OVERWRITE if overwrite else named
     if not given["staged"] and operation.value not in REPEATABLE:
         raise InterfaceError(
-            f"staged=false: tasks may run more than once, so they can write by themselves only what may be done twice "
+            f"staged=false: tasks may run more than once, so they can write directly only with a repeatable operation "
             f"({', '.join(REPEATABLE)}), not {operation.value}"
         )
     if "idempotencyKey" in given and given["idempotencyKey"].startswith((RUN_PREFIX, STREAM_PREFIX)):
         raise InterfaceError(
             f"idempotencyKey={given['idempotencyKey']!r}: keys that begin with {RUN_PREFIX!r} or {STREAM_PREFIX!r} are "
-            "those of jobs without one"
+            "reserved for jobs without one"
         )
     return operation
 
 
 STREAM_PREFIX: Final = "stream "
-"""Keys of the batches of streams begin so."""
+"""Prefix of the keys of streams' batches."""
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 
@@ -105,17 +105,17 @@ def _table(connection: Connection, given: Given, target: str, columns: Sequence[
 
 
 def _check_key(table: Table, wanted: Sequence[str] | None) -> None:
-    """Raise `InterfaceError` where the option `primaryKey` names another key than the table has."""
+    """Raises `InterfaceError` if the option `primaryKey` differs from the table's key."""
     key = [column.name for column in table.schema.key]
     if wanted is not None and [name.lower() for name in wanted] != [name.lower() for name in key]:
         raise InterfaceError(
-            f"primaryKey={','.join(wanted)}: table {table.name} is there already, and its primary key is "
+            f"primaryKey={','.join(wanted)}: table {table.name} already exists, and its primary key is "
             f"({', '.join(key)})"
         )
 
 
 def _existing(connection: Connection, target: str) -> Table | None:
-    """The table of that name, in lower case where that fits better."""
+    """The table of that name, or of the name in lower case."""
     for name in (target, target.lower()):
         try:
             return connection.store.table(name)
@@ -125,10 +125,10 @@ def _existing(connection: Connection, target: str) -> Table | None:
 
 
 def _definition(given: Given, target: str, columns: Sequence[NamedType]) -> str:
-    """CREATE TABLE for a DataFrame's columns, the key in front."""
+    """CREATE TABLE for a DataFrame's columns, the key first."""
     named = {name.lower(): (type_, nullable) for name, type_, nullable in columns}
     if len(named) < len(columns):
-        raise InterfaceError("the DataFrame has columns that differ in their capitals only; rename one")
+        raise InterfaceError("the DataFrame has columns that differ only in case; rename one")
     for name, (type_, _) in named.items():
         if type_.kind is Kind.NULL:
             raise NotSupportedError(f"column {name} holds bare NULLs, so it has no type for a new table; cast it")

@@ -1,13 +1,13 @@
-"""A job's rows into its table, once.
+"""Publishes a job's rows into its table, once.
 
     Jobs.find(job) ─┬─ none, writing, aborted ─► publishing, with my rows ─► apply ─► published
                     ├─ publishing, abandoned ──► mine, with its rows ──────► apply ─► published
                     ├─ publishing, by another ─► wait
                     └─ published ──────────────► nothing to do
 
-Between the arrows the process may end: the record then says what there is to do, and the next run of the job does it.
-What makes a job's rows certain is the step to `publishing`: from then on these are the rows, whoever brings them into
-the table, and whatever another run of the job has written.
+The process may end between any two steps: the record then holds the remaining work, and the next run of the job does
+it. The step to `publishing` fixes a job's rows: from then on these are the rows, whichever process applies them, and
+whatever another run of the job has written.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .staging import RECORD_AGE, RUN_PREFIX, StagingTable, drop_leftovers
 from .tasks import JobPlan, TaskRows, open_staging
 
 RECORD_BYTES: Final = 768 << 10
-"""Of an Arrow stream that a record takes: a cell of a table has at most 1 MiB."""
+"""Maximum size of an Arrow stream in a record: a cell of a table has at most 1 MiB."""
 TRIES: Final = 3
-"""How often a publication is begun before it is left to the next run."""
+"""Number of attempts of a publication before it is left to the next run."""
 _FAILED: Final = "its tasks have failed"
 _POLL_SECONDS: Final = (0.05, 1.0)
 _REFUSALS: Final = (IntegrityError, DataError, ProgrammingError)
@@ -44,14 +44,14 @@ log = logging.getLogger("nyala.spark")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What `publish` has come to.
+    """The result of `publish`.
 
     Attributes
     ----------
     record : JobRecord
         In state `published`.
     is_repeated : bool
-        The rows of an earlier run of the job are in the table, not those of this one.
+        True if the rows in the table are those of an earlier run of the job, not of this one.
     """
 
     record: JobRecord
@@ -59,7 +59,7 @@ class Published:
 
 
 def publish(connection: Connection, plan: JobPlan, tasks: Sequence[TaskRows], owner: str | None = None) -> Published:
-    """Bring the rows that a job's tasks have written into its table, unless the job has been published before.
+    """Publishes the rows that a job's tasks have written, unless the job has been published before.
 
     When it returns, the rows are in the table and the staging table is dropped. `owner` is this process's name in the
     record (`lease.owner_name`); for tests.
@@ -67,11 +67,11 @@ def publish(connection: Connection, plan: JobPlan, tasks: Sequence[TaskRows], ow
     Raises
     ------
     IntegrityError, DataError, ProgrammingError
-        The table does not take the rows; none is written, and the job is `aborted`.
+        If the table rejects the rows; none is written, and the job is `aborted`.
     OperationalError, NotSupportedError
-        The publication is interrupted, and is finished by the next run of the job.
+        If the publication is interrupted; it is finished by the next run of the job.
     InterfaceError
-        The key belongs to a job with another table or operation.
+        If the key belongs to a job with another table or operation.
     """
     jobs = Jobs(connection)
     owner = owner or owner_name()
@@ -100,16 +100,16 @@ def publish(connection: Connection, plan: JobPlan, tasks: Sequence[TaskRows], ow
 
 
 def resume(connection: Connection, job: str, batch_rows: int = 65_536) -> Published | None:
-    """Finish the publication of a job that was interrupted; None where there is no such job, or it has none to finish.
+    """Finishes the publication of an interrupted job; returns None if there is no such job, or nothing to finish.
 
-    Raises as `publish` does; `OperationalError` where its owner is still at it.
+    Raises as `publish` does, and `OperationalError` if its owner is still publishing it.
     """
     jobs = Jobs(connection)
     found = jobs.find(job)
     if found is None or found.state is not State.PUBLISHING:
         return None
     if not is_abandoned(found, jobs.now()):
-        raise OperationalError(f"job {job} is being published by {found.owner}, which was heard of at {found.updated}")
+        raise OperationalError(f"job {job} is being published by {found.owner}, last seen at {found.updated}")
     plan = JobPlan(job, found.target, found.operation, found.staging, batch_rows)
     mine = jobs.change(found, replace(found, owner=owner_name()))
     if mine is None:
@@ -118,16 +118,16 @@ def resume(connection: Connection, job: str, batch_rows: int = 65_536) -> Publis
 
 
 def abandon(connection: Connection, plan: JobPlan) -> None:
-    """Give up a run of a job whose tasks have failed: its staging table is dropped.
+    """Abandons a run of a job whose tasks have failed, and drops its staging table.
 
-    What has been published, or is on its way, stays so.
+    A job that is published, or being published, is not affected.
     """
     jobs = Jobs(connection)
     record = jobs.find(plan.job)
     if record is not None and record.state is State.PUBLISHING and record.staging == plan.staging:
         return
     if record is None or (record.state is State.WRITING and record.staging == plan.staging):
-        # Also where no task has staged anything: one that Spark has given up may be about to.
+        # Also if no task has staged anything: a task that Spark has abandoned may be about to.
         aborted = JobRecord(
             plan.job, plan.target, plan.operation, State.ABORTED, owner_name(), staging=plan.staging, message=_FAILED
         )
@@ -138,7 +138,10 @@ def abandon(connection: Connection, plan: JobPlan) -> None:
 
 
 def is_published(connection: Connection, plan: JobPlan) -> bool:
-    """Has the job been published? Then its tasks have nothing to do. `InterfaceError` where the key is another's."""
+    """True if the job has been published, so that its tasks have nothing to do.
+
+    Raises `InterfaceError` if the key belongs to another job.
+    """
     record = Jobs(connection).find(plan.job)
     _check_same(record, plan)
     return record is not None and record.state is State.PUBLISHED
@@ -148,7 +151,7 @@ def is_published(connection: Connection, plan: JobPlan) -> bool:
 
 
 def _gathered(connection: Connection, plan: JobPlan, tasks: Sequence[TaskRows], owner: str) -> JobRecord:
-    """The record of a job with its rows: those of its tasks' messages in the record itself, or, where they are too
+    """The record of a job with its rows: those of its tasks' messages in the record itself or, if there are too
     many, in the staging table with the others."""
     attempts = [task.attempt for task in tasks if task.staging is not None]
     with_few = [task for task in tasks if task.few is not None]
@@ -189,7 +192,7 @@ def _stage(connection: Connection, plan: JobPlan, task: TaskRows) -> None:
 
 
 def _finish(connection: Connection, jobs: Jobs, mine: JobRecord, plan: JobPlan, resumed: bool) -> JobRecord:
-    """Apply the rows of a record that this process owns, and say so."""
+    """Applies the rows of a record that this process owns, and updates the record."""
     with Lease(jobs, mine) as lease:
         for tries_left in reversed(range(TRIES)):
             try:
@@ -208,7 +211,7 @@ def _finish(connection: Connection, jobs: Jobs, mine: JobRecord, plan: JobPlan, 
                 resumed = True
         record = lease.finish(State.PUBLISHED)
     log.info("job %s: %d rows, %d changed table %s", record.job, record.rows, record.published, record.target)
-    with suppress(Error):  # the next job does so, if it cannot be done now
+    with suppress(Error):  # otherwise the next job drops it
         _drop(connection, plan.staging, record.staging)
     if record.job.startswith(RUN_PREFIX):
         with suppress(Error):
@@ -239,7 +242,7 @@ def _drop(connection: Connection, *names: str) -> None:
 
 
 def _observe(connection: Connection, tasks: Sequence[TaskRows]) -> None:
-    """What this process reads from now on shows what the tasks have written."""
+    """Advances this process's timestamp, so that its later reads include the rows written by the tasks."""
     update: Any = getattr(connection.store, "update", None)
     if update is not None:
         update(Timestamp(max((task.timestamp for task in tasks), default=0)))
@@ -254,7 +257,7 @@ def _check_same(record: JobRecord | None, plan: JobPlan) -> None:
 
 
 def _pauses() -> Any:
-    """Seconds to wait each time, without end."""
+    """The pauses between attempts, in seconds, without end."""
     pause, longest = _POLL_SECONDS
     while True:
         yield pause

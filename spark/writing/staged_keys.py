@@ -1,10 +1,10 @@
-"""A job's keys as a table, for operations that have to look for them: which are there, which are there twice.
+"""A job's keys as a table, for operations that look them up: existing keys, repeated keys.
 
     _nyala_staging_..._keys
         _staged_number  |  the columns of the target's key
         primary key
 
-It is made of the job's rows when it is needed, and dropped with the staging table that has them.
+It is created from the job's rows when it is needed, and dropped with the staging table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StagedKeys:
     staging : str
         The staging table's name.
     key : sequence of ColumnSchema
-        Of the target.
+        The target's key.
     """
 
     def __init__(self, connection: Connection, staging: str, key: Sequence[ColumnSchema], replicas: int | None):
@@ -46,7 +46,10 @@ class StagedKeys:
             self._number += "_"
 
     def fill(self, batches: Iterable[pa.RecordBatch]) -> bool:
-        """Make the table of the job's rows; are there any? May be repeated with the same rows in the same order."""
+        """Fills the table with the keys of the job's rows; returns True if there are any.
+
+        May be repeated with the same rows in the same order.
+        """
         first = 0
         for batch in batches:
             if not first:

@@ -1,16 +1,16 @@
-"""Staging tables: where tasks put their rows until the job is published.
+"""Staging tables: hold the rows of tasks until the job is published.
 
     _nyala_staging_<when, hex>_<random>
         _staged_partition  _staged_attempt  _staged_row  _staged_part  |  _staged_data
         └──────────────────────── primary key ─────────────────────┘
 
-Rows are staged as they come, many together: an Arrow stream, compressed, in as many cells as it takes. Nobody looks for
-single rows there, so the store need not take them apart, only to put them together again when they are published.
+Rows are staged in the order of arrival, many together: a compressed Arrow stream, in as many cells as it needs. Single
+rows are never looked up there, so the store need not split them, only reassemble them when they are published.
 
-A partition's rows lie in one tablet. The rows of an attempt count only if the job's record names it. The table is made
-by the first task that has more rows than its commit message takes, and dropped when the job has ended; what is left of
-dead jobs is dropped by the next one (`drop_leftovers`). Beside it lies, for operations that have to look for keys, a
-table with the job's keys (`staged_keys`).
+A partition's rows lie in one tablet. The rows of an attempt count only if the job's record names it. The table is
+created by the first task that has more rows than its commit message holds, and dropped when the job has ended. Tables
+of dead jobs are dropped by the next one (`drop_leftovers`). For operations that look up keys, there is also a table
+with the job's keys (`staged_keys`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ ROW: Final = "_staged_row"
 PART: Final = "_staged_part"
 DATA: Final = "_staged_data"
 CELL_BYTES: Final = 1 << 20
-"""Of a stream that a cell takes: as much as a cell of a table may have."""
+"""Maximum bytes of a stream in a cell: the limit of a table's cells."""
 COMPRESSION: Final = "zstd"
-"""Of the streams. Its time is less than what the larger streams of a faster one cost on their way and on the disk."""
+"""Compression of the streams. It takes less time than a faster one would cost by larger streams on network and disk."""
 _KEY: Final = (
     ColumnSchema(PARTITION, INT, nullable=False),
     ColumnSchema(ATTEMPT, BIGINT, nullable=False),
@@ -65,7 +65,7 @@ _KEY: Final = (
     ColumnSchema(PART, INT, nullable=False),
 )
 _DATA: Final = ColumnSchema(
-    # Each cell has a page of its own, since cells are read one at a time.
+    # Each cell has a separate page, since cells are read one at a time.
     DATA,
     BINARY,
     nullable=False,
@@ -74,46 +74,45 @@ _DATA: Final = ColumnSchema(
     block_size=CELL_BYTES,
 )
 BUCKETS: Final = 4
-"""Tablets of a staging table: as many tasks write side by side."""
+"""Number of tablets of a staging table, to which tasks write concurrently."""
 LEFTOVER_AGE: Final = timedelta(days=1)
-"""After which a job that nobody has heard of is dead."""
+"""Time without an update after which a job is dead."""
 RECORD_AGE: Final = timedelta(days=30)
-"""How long records of jobs without a key of the user's are kept."""
+"""Retention of the records of jobs without a user's key."""
 RUN_PREFIX: Final = "run "
-"""Keys of such jobs begin so."""
+"""Prefix of the keys of such jobs."""
 KEYS_SUFFIX: Final = "_keys"
-"""The table of a job's keys has the name of its staging table and this."""
+"""Suffix of the name of the table of a job's keys, after that of its staging table."""
 _NAME: Final = re.compile(f"(?P<staging>{STAGING_PREFIX}(?P<created>[0-9a-f]+)_[0-9a-f]+)(?:{KEYS_SUFFIX})?")
 _OPEN_TRIES: Final = 100
 _READERS: Final = 3
-"""Pieces that are read while another one is used."""
+"""Number of pieces that are prefetched."""
 
 
 def staging_name() -> str:
-    """A new name, which tells when it was made."""
+    """A new name, which contains its creation time."""
     return f"{STAGING_PREFIX}{int(time.time()):08x}_{uuid.uuid4().hex[:16]}"
 
 
 class StagingTable:
-    """The staging table of one run of a job; it need not be there yet. Safe for several threads."""
+    """The staging table of one run of a job; it need not exist yet. Thread-safe."""
 
     def __init__(self, connection: Connection, name: str):
         self._connection = connection
         self.name = name
 
     def create(self, replicas: int | None) -> None:
-        """Make it, unless another task has."""
+        """Creates it, unless another task has."""
         schema = Schema((*_KEY, _DATA), len(_KEY))
         partitions = PartitionSchema((HashRule((PARTITION,), BUCKETS),))
         create_once(self._connection, TableDefinition(self.name, schema, partitions, replicas=replicas))
 
     def exists(self) -> bool:
-        """Is it there?"""
+        """True if it exists."""
         return is_there(self._connection, self.name)
 
     def append(self, partition: int, attempt: int, first_row: int, rows: pa.RecordBatch) -> None:
-        """Add a piece of an attempt's rows, which it counts from `first_row` on. A piece that is repeated is there
-        once."""
+        """Adds a piece of an attempt's rows, numbered from `first_row`. A repeated piece is stored once."""
         stream = stream_buffer([rows], COMPRESSION)
         ends = np.append(np.arange(0, stream.size, CELL_BYTES, dtype=np.int32), np.int32(stream.size))
         parts = len(ends) - 1
@@ -173,14 +172,14 @@ class StagingTable:
         return batches_of(b"".join(cells) if piece.parts > 1 else cells[0])
 
     def drop(self) -> None:
-        """Drop it and the table of the job's keys, where they are there."""
+        """Drops it and the table of the job's keys, if they exist."""
         for name in (self.name + KEYS_SUFFIX, self.name):
             drop(self._connection, name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Rows that were appended together, and how many cells they take."""
+    """Rows that were appended together, and the number of their cells."""
 
     partition: int
     attempt: int
@@ -192,7 +191,7 @@ class _Piece:
 
 
 def create_once(connection: Connection, definition: TableDefinition) -> None:
-    """Make a table, unless it is there; also where another task is making it."""
+    """Creates a table unless it exists, or another task is creating it."""
     if is_there(connection, definition.name):
         return
     with suppress(DuplicateTable):
@@ -204,7 +203,7 @@ def create_once(connection: Connection, definition: TableDefinition) -> None:
 
 
 def is_there(connection: Connection, name: str) -> bool:
-    """Is there a table of that name?"""
+    """True if there is a table of that name."""
     with suppress(UnknownTable):
         connection.store.table(name)
         return True
@@ -212,7 +211,7 @@ def is_there(connection: Connection, name: str) -> bool:
 
 
 def drop(connection: Connection, name: str) -> None:
-    """Drop a table, if it is there."""
+    """Drops a table if it exists."""
     with suppress(UnknownTable):
         connection.store.drop_table(name)
 
@@ -221,10 +220,10 @@ def drop(connection: Connection, name: str) -> None:
 
 
 def drop_leftovers(connection: Connection, age: timedelta = LEFTOVER_AGE, keep: str = "") -> list[str]:
-    """Drop what dead jobs have left behind; the names of the staging tables that were dropped.
+    """Drops the tables of dead jobs; returns the names of the dropped staging tables.
 
-    These are the tables of jobs that have ended, and of jobs that were begun so long ago and have not been heard of for
-    so long. What an interrupted publication needs stays. `keep` is a table that the caller uses.
+    These are the tables of jobs that have ended, and of jobs that were started more than `age` ago without an update
+    since. Tables that an interrupted publication needs are kept. `keep` is a table that the caller uses.
     """
     found = [_NAME.fullmatch(table.name) for table in connection.store.tables()]
     names = sorted({match["staging"] for match in found if match is not None})

@@ -1,14 +1,14 @@
 """The sink of streams: each micro-batch is a job whose key is the query's id and the batch's number.
 
-Spark repeats a batch, with the same number and the same offsets, when a query starts again from its checkpoint, and it
-cannot know whether the batch was written before. The record of jobs does: a batch that was published is not published
-again, and one whose publication was interrupted is finished with the rows that it had then.
+Spark repeats a batch, with the same number and the same offsets, when a query restarts from its checkpoint, without
+knowing whether the batch was written before. The record of jobs has that information: a published batch is not
+published again, and an interrupted publication is finished with its original rows.
 
     tasks    write(batches) ─► message: query, batch, rows          (the ids are properties of the task)
     driver   commit(messages, batch) ─► publish "stream <query> <batch>"
 
-Spark makes the object that commits anew, in another process than the one that the tasks have: all that it needs to
-know of them is in their messages.
+Spark creates the committing object anew, in another process than those of the tasks: everything it needs from them is
+in their messages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 KEPT_BATCHES: Final = 1000
-"""Records that are kept of a query. Spark itself can repeat the last 100 batches (minBatchesToRetain)."""
+"""Number of records kept for a query. Spark itself can repeat the last 100 batches (minBatchesToRetain)."""
 _FORGET_EVERY: Final = 100
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -44,7 +44,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class BatchMessage(WriterCommitMessage):
-    """What a task tells the driver: which batch of which query it had rows of, and where they are."""
+    """The message of a task to the driver: the query and batch of its rows, and their location."""
 
     query: str
     batch: int
@@ -58,16 +58,16 @@ class StreamSink(DataSourceStreamArrowWriter):
     Parameters
     ----------
     options : mapping of str to str
-        Those of `source.options` for a stream write.
+        The options of `source.options` for a stream write.
     schema : StructType
         The columns of the rows.
     overwrite : bool
-        Each batch replaces the table's rows: output mode `complete`.
+        True if each batch replaces the table's rows: output mode `complete`.
 
     Raises
     ------
     InterfaceError, UnknownTable, UnknownColumn, TypeMismatch, NotNullViolation, NotSupportedError
-        It cannot be written so; nothing has been done.
+        If the write is not possible; nothing has been done.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool):
@@ -75,12 +75,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._plan = plan_of(self._planning(), self._given, schema, overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:
-        """Take one task's rows to where `commit` finds them."""
+        """Stores one task's rows for `commit`."""
         context = TaskContext.get()
         assert context is not None, "Spark calls write in a task"
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         if query is None or batch is None:
-            raise InternalError(f"Spark has not said which batch this is: {_QUERY}={query}, {_BATCH}={batch}")
+            raise InternalError(f"Spark has not set the batch of this task: {_QUERY}={query}, {_BATCH}={batch}")
         plan = self._batch_plan(query, int(batch))
         partition, attempt = context.partitionId(), context.taskAttemptId()
         if is_published(self._connection(), plan):
@@ -91,7 +91,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return BatchMessage(query, int(batch), plan.staging, rows)
 
     def commit(self, messages: Sequence[BatchMessage | None], batchId: int) -> None:
-        """Publish a batch; see `publish.publish` for what it raises. A batch without tasks has no rows."""
+        """Publishes a batch; raises as `publish.publish` does. A batch without tasks has no rows."""
         told = [message for message in messages if message is not None]
         if not told:
             return
@@ -102,8 +102,8 @@ class StreamSink(DataSourceStreamArrowWriter):
                 _forget(Jobs(connection), told[0].query, batchId - KEPT_BATCHES)
 
     def abort(self, messages: Sequence[BatchMessage | None], batchId: int) -> None:
-        """Drop what the tasks have staged, as far as they could tell. Spark calls this also where `commit` has
-        raised."""
+        """Drops the staged rows of the tasks whose messages arrived. Spark also calls this if `commit` has raised an
+        error."""
         told = [message for message in messages if message is not None]
         if told:
             abandon(self._connection(), self._plan_of(told[0]))
@@ -119,7 +119,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return workers.connection(self._given["url"], **self._given.client())
 
     def _planning(self) -> Connection:
-        """For whoever looks the table up by its name: it may have been made anew a moment ago."""
+        """A connection with a refreshed catalog, because the table may just have been recreated."""
         return workers.planning(self._given["url"], **self._given.client())
 
 
@@ -133,7 +133,7 @@ def _query_prefix(query: str) -> str:
 
 
 def _forget(jobs: Jobs, query: str, before: int) -> None:
-    """Delete the records of batches that Spark cannot repeat any more."""
+    """Deletes the records of batches that Spark cannot repeat any more."""
     prefix = _query_prefix(query)
     ended = [record for record in jobs.all(prefix) if record.state is State.PUBLISHED]
     jobs.forget([record for record in ended if int(record.job.removeprefix(prefix)) < before])

@@ -1,7 +1,7 @@
-"""What one task does with its rows.
+"""The work of one task with its rows.
 
 batches ─► Fitting ─┬─ at most FEW_BYTES ─► the commit message
-                    └─ more ─► batches of `batch_rows` ─► staging table, some on their way while others come
+                    └─ more ─► batches of `batch_rows` ─► staging table, written while others arrive
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .operations import Operation
 from .staging import StagingTable
 
 FEW_BYTES: Final = 1 << 20
-"""Of Arrow data that travel in a commit message; staging more costs less than sending it twice."""
+"""Maximum bytes of Arrow data in a commit message; larger data are cheaper to stage than to send twice."""
 FEW_ROWS: Final = 1 << 16
 PIECE_BYTES: Final = 32 << 20
-"""Of Arrow data in one write, about."""
+"""Approximate bytes of Arrow data in one write."""
 WRITES_IN_FLIGHT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What all tasks of a job know; plain data, which travels to them.
+    """The plan shared by all tasks of a job; plain data, which is sent to them.
 
     Attributes
     ----------
@@ -45,11 +45,11 @@ class JobPlan:
         The table.
     operation : Operation
     staging : str
-        The name of this run's staging table, which need not be there; no other run has it.
+        The name of this run's staging table, which need not exist; it is unique to the run.
     batch_rows : int
-        Rows in one write, at most.
+        Maximum number of rows in one write.
     is_staged : bool
-        False: tasks write into the target themselves.
+        False: tasks write directly into the target.
     """
 
     job: str
@@ -62,22 +62,22 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """What a task has to say when it is done.
+    """The result of a task.
 
     Attributes
     ----------
     partition, attempt : int
-        Which task it was; the attempt's number is unique in its application.
+        The task; the attempt's number is unique in its application.
     rows : int
-        How many rows it had.
+        Its number of rows.
     staging : str, optional
-        The table that they are in; None where they are few.
+        The table that holds them; None if they are few.
     few : bytes, optional
         An Arrow stream of them.
     applied : int
-        How many have changed the target already, where the task writes into it itself.
+        The number of rows that already changed the target, if the task writes directly into it.
     timestamp : int
-        Hybrid time at which they were all there.
+        Hybrid time at which all of them were stored.
     """
 
     partition: int
@@ -92,9 +92,9 @@ class TaskRows:
 def write_task(
     connection: Connection, plan: JobPlan, partition: int, attempt: int, batches: Iterable[pa.RecordBatch]
 ) -> TaskRows:
-    """Take a task's rows to where its job's commit finds them.
+    """Stores a task's rows for its job's commit.
 
-    Raises what `Fitting` says of rows that the table cannot take, and what the store says.
+    Raises the errors of `Fitting` for rows that the table cannot store, and those of the store.
     """
     table = connection.store.table(plan.target)
     fitted = _fitted(table, plan.operation, batches)
@@ -116,9 +116,9 @@ def write_task(
 
 
 def open_staging(connection: Connection, plan: JobPlan) -> StagingTable:
-    """The job's staging table, made if it is not there; the job's record says that it is being written.
+    """The job's staging table, created if necessary, with a record that the job is being written.
 
-    Raises `OperationalError` where this run of the job has ended: Spark may give up a task that goes on.
+    Raises `OperationalError` if this run of the job has ended: Spark may abandon a task that is still running.
     """
     table = connection.store.table(plan.target)
     staging = StagingTable(connection, plan.staging)
@@ -126,7 +126,7 @@ def open_staging(connection: Connection, plan: JobPlan) -> StagingTable:
     if not staging.exists():
         _begin(jobs, plan)
         staging.create(table.replicas)
-        # Whoever ends the run changes the record first, and drops the table then: one of the two is seen to.
+        # A run is ended by changing the record first and dropping the table then, so the task notices one of the two.
         record = jobs.find(plan.job)
         if record is not None and _has_ended(record, plan):
             staging.drop()
@@ -136,29 +136,29 @@ def open_staging(connection: Connection, plan: JobPlan) -> StagingTable:
 
 
 def _begin(jobs: Jobs, plan: JobPlan) -> None:
-    """Note that the job is being written, where no other run of it has come further."""
+    """Records that the job is being written, unless another run of it has advanced further."""
     before = jobs.find(plan.job)
     if before is not None and _has_ended(before, plan):
         _refuse_ended(before)
     if before is None or before.state is State.ABORTED:
-        # Where another task or run is first, that is as good.
+        # If another task or run is first, the result is the same.
         record = JobRecord(plan.job, plan.target, plan.operation, State.WRITING, owner_name(), staging=plan.staging)
         jobs.change(before, record)
 
 
 def _has_ended(record: JobRecord, plan: JobPlan) -> bool:
-    """Has this run of the job ended? Other runs of it have other staging tables."""
+    """True if this run of the job has ended. Other runs of it have other staging tables."""
     return record.staging == plan.staging and record.state in (State.ABORTED, State.PUBLISHED)
 
 
 def _refuse_ended(record: JobRecord) -> NoReturn:
-    raise OperationalError(f"job {record.job} is {record.state.value} already; this task is not needed any more")
+    raise OperationalError(f"job {record.job} is {record.state.value} already; this task is no longer needed")
 
 
 def _write_direct(
     connection: Connection, plan: JobPlan, table: Table, pieces: Iterator[pa.RecordBatch]
 ) -> tuple[int, int]:
-    """How many rows there were, and how many have changed the table."""
+    """Writes the rows directly; returns the number of rows, and of those that changed the table."""
     applied: list[int] = []
 
     def write(piece: pa.RecordBatch, first: int) -> None:
@@ -167,7 +167,7 @@ def _write_direct(
             raise result.errors[0].error
         applied.append(result.applied)
 
-    # One after the other: of two rows with one key, the later wins.
+    # In order: of two rows with one key, the later wins.
     return _in_flight(pieces, write, 1), sum(applied)
 
 
@@ -200,7 +200,7 @@ def joined(batches: Iterable[pa.RecordBatch], rows: int, size: int = PIECE_BYTES
 
 
 def _beginning(pieces: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], bool]:
-    """The first pieces, until they are no longer few; whether these are all."""
+    """The first pieces, until they exceed the limit; True if these are all."""
     begun: list[pa.RecordBatch] = []
     size = rows = 0
     for piece in pieces:
@@ -218,7 +218,7 @@ def _chain(begun: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Itera
 
 
 def _in_flight(pieces: Iterator[pa.RecordBatch], write: Callable[[pa.RecordBatch, int], None], count: int) -> int:
-    """Write the pieces, `count` of them at a time, while the next ones are made; how many rows they had."""
+    """Writes the pieces, `count` of them concurrently, while the next ones are prepared; returns the number of rows."""
     running: deque[Future[None]] = deque()
     rows = 0
     with ThreadPoolExecutor(count, thread_name_prefix="nyala-spark-write") as pool:

@@ -89,7 +89,7 @@ def test_a_write_names_a_table_and_its_own_key(connection: Connection) -> None:
         return plan_of(connection, parse({"url": "nyala://a", **options}, Use.WRITE), schema, False)
 
     assert plan(dbtable="main.t", primaryKey="K").target == "t"
-    with pytest.raises(InterfaceError, match=r"primaryKey=k,v: table t is there already, and its primary key is \(k\)"):
+    with pytest.raises(InterfaceError, match=r"primaryKey=k,v: table t already exists, and its primary key is \(k\)"):
         plan(dbtable="t", primaryKey="k,v")
     for target in ("seen", "(SELECT 1) x"):
         with pytest.raises(InterfaceError, match="is a view or a query"):

@@ -1,8 +1,8 @@
-"""What of a plan runs beside the rows, and the tasks that read it.
+"""Plan fragments that Spark tasks execute on the tablets, as relations.
 
-cutting ─ partial     which subplans; aggregations in two steps
-filters               keys that are read beforehand, as predicates
-parts                 which task reads which tablets and ranges of keys
-tasks                 what a task does
-views                 how Spark knows of it
+cutting ─ partial     selects the fragments; aggregations in two steps
+filters               keys that are read in advance, as predicates
+parts                 assigns tablets and key ranges to tasks
+tasks                 the work of one task
+views                 registers relations with Spark
 """

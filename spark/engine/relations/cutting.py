@@ -1,11 +1,11 @@
-"""Cutting a logical plan in two: what runs beside the rows, and what Spark does with it.
+"""Cuts a logical plan into fragments for the tablets, and the rest for Spark.
 
     Sort ─ Aggregate ─ Join ─┬─ Project ─ Filter ─ Scan orders       relation 1: Project ─ Filter ─ Scan
                              └─ Aggregate ─ Scan lineitem            relation 2: partial Aggregate ─ Scan
 
-From the leaves upwards a relation takes in whatever can be done to one table's rows where they are: conditions,
-projections, the first rows of a sort or a limit, aggregations whose groups stay within a tablet; at last a partial
-aggregation, which is completed above it. Nothing that brings rows of two tablets, or of two tables, together.
+From the leaves upwards, a relation includes every operation on one table's rows that the tasks can do: conditions,
+projections, the first rows of a sort or a limit, aggregations whose groups stay within a tablet. On top there may be a
+partial aggregation, which Spark completes. No operation that combines rows of two tablets, or of two tables.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ....sql.expressions import Expr, Literal
 from .partial import is_apart, split
 
 LEAST_REDUCTION = 1.5
-"""Partial groups are worth making where they are so many times fewer than the rows."""
+"""Minimum ratio of rows to partial groups at which partial aggregation pays."""
 MOST_KEPT = 100_000
-"""Rows that a task sorts or counts off for a LIMIT above it."""
+"""Maximum number of rows that a task sorts or counts for a LIMIT above it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """A subplan that runs beside the rows.
+    """A plan fragment that Spark tasks execute on the tablets.
 
     Attributes
     ----------
     node : Node
         Its columns are the relation's.
     leaf : Scan or FileScan
-        The one that it reads.
+        The scan that it reads.
     whole_tablets : bool
-        Each tablet is for one task.
+        True if no tablet may be divided among tasks.
     estimate : float
-        Rows that come out of all tasks together.
+        Expected rows from all tasks together.
     """
 
     node: Node
@@ -48,18 +48,18 @@ class Cut:
 
 @dataclass(slots=True)
 class Cutting:
-    """What `cut` gives: the plan, and the relations by the id of the node of the plan that each stands for."""
+    """The result of `cut`: the plan, and the relations by the id of the node that each represents."""
 
     root: Node
     cuts: dict[int, Cut] = field(default_factory=dict)
 
     def at(self, node: Node) -> Cut | None:
-        """The relation that a node of the plan is."""
+        """The relation that a node of the plan represents."""
         return self.cuts.get(id(node))
 
 
 def cut(root: Node, estimator: Estimator, numbers: Numbers, tasks: int) -> Cutting:
-    """Cut a plan, for relations that are read by about `tasks` tasks."""
+    """Cuts a plan, for relations that are read by about `tasks` tasks."""
     estimator.rows(root)
     cutter = _Cutter(estimator, numbers, tasks)
     found = Cutting(cutter.visit(root))
@@ -69,17 +69,17 @@ def cut(root: Node, estimator: Estimator, numbers: Numbers, tasks: int) -> Cutti
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Local:
-    """A subplan that can run beside the rows."""
+    """A fragment that can be executed on the tablets."""
 
     node: Node
     leaf: Scan | FileScan
     whole_tablets: bool = False
     ended: bool = False
-    """Its rows are not final: nothing more can be done to them where they are."""
+    """True if its rows are partial: nothing more can be done on the tablets."""
 
 
 class _Cutter:
-    """Finds the largest subplans that can run beside the rows."""
+    """Finds the largest fragments that can be executed on the tablets."""
 
     def __init__(self, estimator: Estimator, numbers: Numbers, tasks: int):
         self._estimator = estimator
@@ -89,7 +89,7 @@ class _Cutter:
         self.candidates: dict[int, _Local] = {}
 
     def visit(self, node: Node) -> Node:
-        """The node with partial aggregations in it; notes which of its parts can run beside the rows."""
+        """The node with partial aggregations inserted; records which of its parts can be executed on the tablets."""
         if isinstance(node, Shared):
             if node.key not in self._shared:
                 self._shared[node.key] = self.visit(node.source)
@@ -105,7 +105,7 @@ class _Cutter:
         return changed if below is None or below.ended else self._above(changed, below)
 
     def _above(self, node: Node, below: _Local) -> Node:
-        """A node over something local."""
+        """A node whose input is a local fragment."""
         if isinstance(node, (Filter, Project)):
             if all(column.type.is_storable for column in node.columns):
                 self._note(replace(below, node=node))
@@ -137,7 +137,7 @@ class _Cutter:
         return whole
 
     def _first_rows(self, node: Sort | Limit, below: _Local) -> Node:
-        """What has a limit needs no more of each task's rows than the limit says."""
+        """Limits each task's rows to those that the limit above it needs."""
         kept = _most(node.limit, node.offset)
         if kept is None or kept.value > MOST_KEPT or isinstance(below.node, (Sort, Limit)):
             return node
@@ -146,7 +146,7 @@ class _Cutter:
         return replace(node, source=first)
 
     def collect(self, node: Node, found: dict[int, Cut]) -> None:
-        """Note the topmost local subplans below a node."""
+        """Collects the topmost local fragments below a node."""
         local = self.candidates.get(id(node))
         if local is not None:
             found[id(node)] = Cut(node, local.leaf, local.whole_tablets, self._estimator.rows(node))
@@ -156,7 +156,7 @@ class _Cutter:
 
 
 def _most(limit: Expr | None, offset: Expr | None) -> Literal | None:
-    """How many rows a LIMIT can want with those that it skips; None where that is not known."""
+    """The number of rows that a LIMIT needs, including those that OFFSET skips; None if it is not known."""
     if not isinstance(limit, Literal) or limit.value is None or limit.value < 0:
         return None
     if offset is None:

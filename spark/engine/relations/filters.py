@@ -1,13 +1,13 @@
-"""Runtime filters for relations: what the build sides of joins know, before Spark begins.
+"""Runtime filters for relations: keys of build sides that are read before Spark starts.
 
     Join on l_partkey = p_partkey              keys = SELECT p_partkey FROM part WHERE p_name LIKE '%green%'
       Scan lineitem              ─►            lineitem's relation reads only rows whose l_partkey is among them
       Scan part WHERE p_name ...
 
-nyala's executor passes such filters down while a join runs. Spark's joins begin when the relations are made already, so
-the keys are read beforehand, by nyala, if reading them costs less than the rows that they keep from crossing to Spark.
-A filter that a build side's own joins have found on the way is kept, too; so they reach the scans along chains of
-joins, just as they do in the executor. Spark joins all the same: some filters let rows pass that find no partner.
+nyala's executor passes such filters down while a join runs. Spark's joins start after the relations are defined, so
+nyala reads the keys in advance, if that costs less than sending the rows that they exclude to Spark. A filter that a
+build side's own joins have found is kept too, so filters reach the scans along chains of joins, as in the executor.
+Spark still joins: some filters let rows pass that have no match.
 """
 
 from __future__ import annotations
@@ -39,37 +39,36 @@ from ....planner.algebra.physical import Recursive as RecursiveNode
 from ....planner.estimates.cost import CostModel, KeyPair
 
 MOST_KEYS: Final = 4_000_000
-"""Build rows beyond which no key is read ahead."""
+"""Maximum number of build rows for which keys are read in advance."""
 CROSSING: Final = 30.0
-"""What a row costs that crosses to Spark, and is joined there, in the units of `planner.estimates.cost`."""
+"""Cost of a row that is sent to Spark and joined there, in the units of `planner.estimates.cost`."""
 CELL: Final = 6.0
-"""The same for each of its columns."""
+"""Cost of each of its columns."""
 CHECKED: Final = 0.15
 READ: Final = 0.6
 JOINED: Final = 9.0
 GROUPED: Final = 4.0
-"""What nyala needs for a row of a build side: to check a condition, to read a column, to join, to find its group."""
+"""nyala's cost of a row of a build side: checking a condition, reading a column, joining, finding its group."""
 
 
 @dataclass(slots=True)
 class Found:
-    """Filters by the number of the scanned column, and what share of a scan's rows each of these columns' filters is
-    expected to leave."""
+    """Filters by the number of the scanned column, and the fraction of a scan's rows that each is expected to keep."""
 
     by_column: dict[int, list[FilterFactory]] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
 
     def predicates(self, names: Mapping[int, str]) -> tuple[ColumnPredicate, ...]:
-        """Those for a scan; `names` are the table's names of its columns' numbers."""
+        """The filters of a scan; `names` are the table's column names by number."""
         return tuple(factory(name) for number, name in names.items() for factory in self.by_column.get(number, ()))
 
     def share(self, numbers: Iterable[int]) -> float:
-        """What share of a scan's rows is expected to be left; `numbers` are its columns'."""
+        """The fraction of a scan's rows that is expected to pass; `numbers` are its columns'."""
         return min((self.shares.get(number, 1.0) for number in numbers), default=1.0)
 
 
 def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> Found:
-    """Read the keys that are worth reading of a plan with hash joins, and make filters of them."""
+    """Reads the keys of a plan with hash joins where that pays, and makes filters of them."""
     found = Found()
     _Gatherer(model, context, found).visit(root, _Recording(found=found))
     return found
@@ -77,7 +76,7 @@ def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Recording(RuntimeFilters):
-    """Filters on their way down that are noted where they arrive."""
+    """Filters on their way down that are recorded at the scans."""
 
     found: Found = field(default_factory=Found)
 
@@ -89,14 +88,14 @@ class _Recording(RuntimeFilters):
         return RuntimeFilters.predicates(self, node)
 
     def note(self, node: TableScan) -> None:
-        """They have reached a scan."""
+        """Records the filters that reached a scan."""
         for column in node.fetched:
             known = self.found.by_column.setdefault(column.id, [])
             known += [factory for factory in self.by_column.get(column.id, ()) if factory not in known]
 
 
 class _Gatherer:
-    """Walks a plan as the executor opens it: build sides first."""
+    """Walks a plan in the executor's order: build sides first."""
 
     def __init__(self, model: CostModel, context: ExecutionContext, found: Found):
         self._model = model
@@ -105,7 +104,7 @@ class _Gatherer:
         self._seen: set[int] = set()
 
     def visit(self, node: PhysicalNode, filters: RuntimeFilters) -> None:
-        """Gather below a node; `filters` are for the scans below it."""
+        """Gathers filters below a node; `filters` are for the scans below it."""
         if isinstance(node, TableScan):
             assert isinstance(filters, _Recording)
             filters.note(node)
@@ -136,7 +135,7 @@ class _Gatherer:
         if node.build.estimate > MOST_KEYS:
             return False
         if any(isinstance(inner, (Shared, RecursiveNode, WorkingTable)) for inner in nodes(node.build)):
-            return False  # what runs once should not run twice; rounds of a recursion have not run
+            return False  # shared subplans must not run twice; working tables of recursions are not available
         saved = sum(self._saved(node, wanted) for wanted in node.runtime_filters)
         return saved > self._work(node.build)
 
@@ -149,7 +148,7 @@ class _Gatherer:
         return scan.estimate * (1.0 - share) * (CROSSING + CELL * len(scan.columns))
 
     def _work(self, node: PhysicalNode) -> float:
-        """What it costs to run a build side for its keys."""
+        """The cost of executing a build side for its keys."""
         total = 0.0
         for inner in nodes(node):
             if isinstance(inner, TableScan):
@@ -165,7 +164,7 @@ class _Gatherer:
     # ---- reading keys ------------------------------------------------------------------------------------------------
 
     def _keys(self, node: HashJoin, filters: RuntimeFilters) -> RuntimeFilters:
-        """The filters with those that the keys of a join's build side allow."""
+        """The filters, extended by those from the keys of a join's build side."""
         context = self._context
         kept = KeptKeys(node, context.account("the keys of a join's build side"))
         compiled = Compiler(node.build.columns).compile_all(node.build_keys)

@@ -1,13 +1,13 @@
-"""Aggregations in two steps: partial groups beside the rows, merged by Spark.
+"""Aggregations in two steps: partial groups on the tablets, merged by Spark.
 
     Aggregate by a: sum(b), avg(c)          Project a, sum, sum / count
       Scan t                                  Aggregate by a: sum(sum b), sum(sum c), sum(count c)
                                      ─►         Aggregate by a: sum(b), sum(c), count(c)      ◄─ of each task
                                                   Scan t
 
-`planner.decorrelation.partial_aggregates` says how each call is split; types are those of nyala's own aggregation, so
-averages of decimals are as exact. Where groups cannot span two tablets there is nothing to be merged: then the
-aggregation itself is beside the rows, whatever it computes, as long as each tablet is read by one task.
+`planner.decorrelation.partial_aggregates` defines how each call is split. Types are those of nyala's own aggregation,
+so averages of decimals are as exact. If groups cannot span two tablets, there is nothing to merge: then the whole
+aggregation runs on the tablets, whatever it computes, as long as each tablet is read by one task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ....sql.functions import is_volatile
 
 
 def split(node: Aggregate, numbers: Numbers) -> tuple[Aggregate, Node] | None:
-    """The partial aggregation and all of it, which holds the partial one; None where a call cannot be split."""
+    """The partial aggregation, and the complete one that contains it; None if a call cannot be split."""
     if any(is_volatile(expr) for _, expr in (*node.groups, *node.aggregates)):
         return None
     source, calls = _prepared(node, numbers)
@@ -42,8 +42,11 @@ def split(node: Aggregate, numbers: Numbers) -> tuple[Aggregate, Node] | None:
 
 
 def _prepared(node: Aggregate, numbers: Numbers) -> tuple[Node, list[AggregateCall]]:
-    """The source and the calls, with what may fail computed by a projection: `Split` leaves it alone, for it serves
-    rows of which nobody knows yet whether they are wanted. Here all of them are."""
+    """The source and the calls, with fallible expressions computed by a projection.
+
+    `Split` leaves fallible expressions alone, because it also serves rows that may not be needed. Here all rows are
+    needed.
+    """
     computed: list[tuple[Column, Expr]] = []
 
     def column_for(expr: Expr) -> Expr:
@@ -62,8 +65,11 @@ def _prepared(node: Aggregate, numbers: Numbers) -> tuple[Node, list[AggregateCa
 
 
 def is_apart(node: Aggregate) -> bool:
-    """Do rows of two tablets never share a group? The source reads one table through filters and projections, and
-    perhaps through an aggregation of which the same is true."""
+    """True if rows of two tablets never share a group.
+
+    The source reads one table through filters and projections, optionally through an aggregation with the same
+    property.
+    """
     if node.sets is not None:
         return False
     grouped = {expr.id for _, expr in node.groups if isinstance(expr, Column)}
@@ -72,7 +78,7 @@ def is_apart(node: Aggregate) -> bool:
 
 
 def partition_columns(node: Node) -> frozenset[int]:
-    """The columns that decide to which tablet a row belongs, as a node calls them; empty where one of them is lost."""
+    """The partition columns of the table, by a node's numbers; empty if one of them is projected away."""
     if isinstance(node, Scan):
         wanted = set(node.table.partitions.columns)
         numbers = {name: number for number, name in node.source_names if number in column_ids(node)}

@@ -1,7 +1,7 @@
-"""Which task reads what: the tablets of a scan dealt out to tasks of about equal size.
+"""Assigns the tablets of a scan to tasks of about equal size.
 
-Tablets that the predicates rule out are nobody's. Where there are fewer tablets than tasks, large ones are cut into
-ranges of their keys; where there are more, a task reads several.
+Tablets excluded by the predicates are not assigned. If there are fewer tablets than tasks, large ones are split into
+key ranges; if there are more, a task reads several.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....planner.algebra.physical import TableScan
 from .tasks import Part
 
 LEAST_ROWS: Final = 1 << 18
-"""Rows that are worth a task of their own: starting one takes some ten milliseconds."""
+"""Minimum number of rows for a separate task: starting one takes some ten milliseconds."""
 
 
 def deal(
@@ -29,9 +29,9 @@ def deal(
     more: Sequence[ColumnPredicate] = (),
     whole_tablets: bool = False,
 ) -> tuple[tuple[Part, ...], ...]:
-    """The parts of a scan for at most about `tasks` tasks; none where nothing is to be read.
+    """The parts of a scan for about `tasks` tasks at most; empty if there is nothing to read.
 
-    `more` are predicates besides the scan's own. With `whole_tablets`, none is cut.
+    `more` are predicates besides the scan's own. With `whole_tablets`, no tablet is split.
     """
     table, changes = scan.table, None
     if scan.time is not None:
@@ -40,7 +40,7 @@ def deal(
     rows: dict[str, int] = {}
     for token in store.scan_tokens(table, spec):
         rows[token.tablet_id] = rows.get(token.tablet_id, 0) + token.rows
-    if not sum(rows.values()):  # nobody has counted them yet
+    if not sum(rows.values()):  # not counted yet
         rows = {tablet.id: tablet.rows for tablet in store.describe_tablets(table) if tablet.id in rows}
     total = sum(rows.values())
     wanted = max(1, min(tasks, -(-total // LEAST_ROWS)))
@@ -57,7 +57,7 @@ def deal(
 
 
 def _balanced(pieces: Sequence[tuple[float, Part]], tasks: int) -> tuple[tuple[Part, ...], ...]:
-    """The pieces in so many heaps of about equal size: the largest first, each to the smallest heap."""
+    """The pieces in `tasks` groups of about equal size: the largest first, each to the smallest group."""
     heaps: list[tuple[float, int, list[Part]]] = [(0.0, number, []) for number in range(min(tasks, len(pieces)))]
     for size, part in sorted(pieces, key=lambda piece: -piece[0]):
         held, number, parts = heaps[0]

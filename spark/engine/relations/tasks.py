@@ -1,10 +1,10 @@
-"""What a Spark task does for a relation: it runs a piece of a plan over its share of a table, in a Python worker.
+"""The work of a Spark task for a relation: executes a plan fragment over its part of a table, in a Python worker.
 
     Reading ── pickled, the same for all tasks of a relation ──► worker ─ its partition's number ─► parts
-        connection(url) ─► the store, narrowed to the parts ─► execute(plan) ─► Arrow as Spark wants it
+        connection(url) ─► the store, narrowed to the parts ─► execute(plan) ─► Arrow in Spark's schema
 
-The store behind `url` has its tablets elsewhere, so conditions, projections and partial groups are evaluated by whoever
-has the rows, and what comes here is what is left of them.
+The store behind `url` is remote, so the servers of the tablets evaluate conditions, projections and partial groups, and
+the worker receives only the remaining rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A relation, as its tasks know it.
+    """A relation, as sent to its tasks.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class Reading:
         Reads one table or file. Its columns are the relation's.
     snapshot : Timestamp
     names : tuple of str
-        What the columns are called.
+        The names of the columns.
     parts : tuple of tuples of Part, optional
-        Per task what it reads; None: the leaf is no table, and there is one task.
+        The parts of each task; None: the leaf is not a table, and there is one task.
     share : int
-        How many tasks run at once on a machine and share its memory.
+        Number of concurrent tasks on a machine, which share its memory.
     """
 
     url: str
@@ -64,7 +64,7 @@ class Reading:
 
     @property
     def tasks(self) -> int:
-        """How many there are; one at least, since Spark has no relation without partitions."""
+        """The number of tasks; at least one, since Spark has no relation without partitions."""
         return 1 if self.parts is None else max(1, len(self.parts))
 
     @property
@@ -73,9 +73,9 @@ class Reading:
         return [(name, c.type, c.nullable) for name, c in zip(self.names, self.plan.columns, strict=True)]
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """In a worker: for the rows of `spark.range` in a partition, the rows of their tasks."""
+        """Maps the rows of `spark.range` in a partition to the rows of their tasks, in a worker."""
         store = workers.connection(self.url, **self.options).store
-        # This machine's clock may be behind that of the one which has chosen the moment.
+        # This machine's clock may be behind that of the one that chose the snapshot.
         observe = getattr(store, "update", None)
         if observe is not None:
             observe(self.snapshot)
@@ -99,7 +99,7 @@ class Reading:
 
 
 def as_spark(columns: Sequence[types.NamedType], batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
-    """Batches as Spark wants them, none of more than `BATCH_ROWS` rows."""
+    """Batches in Spark's types, with at most `BATCH_ROWS` rows each."""
     schema = types.arrow_schema(columns)
     for batch in batches:
         found = types.to_spark(batch.to_arrow(schema.names), schema)
@@ -108,7 +108,7 @@ def as_spark(columns: Sequence[types.NamedType], batches: Iterable[Batch]) -> It
 
 
 class PartOfStore:
-    """A store of which scans see some tablets, or ranges of their keys, and nothing else."""
+    """A store whose scans are restricted to some tablets or key ranges."""
 
     def __init__(self, store: Store, parts: Sequence[Part]):
         self._store = store
@@ -118,7 +118,7 @@ class PartOfStore:
         return getattr(self._store, name)
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
-        """The tokens of the parts alone."""
+        """The tokens of these parts only."""
         return [
             token
             for part in self._parts

@@ -1,9 +1,9 @@
-"""Relations as Spark knows them: temporary views that live while a statement is translated.
+"""Registers relations with Spark: temporary views that exist while a statement is translated.
 
     Reading   mapInArrow over a range with one row per task: each task reads its parts in a Python worker
-    Rows      few rows that are here already: a local relation
+    Rows      few rows that were read already: a local relation
 
-A DataFrame keeps what its views stood for, so they are dropped as soon as it is made.
+A DataFrame keeps the plans of its views, so they are dropped as soon as it is created.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows that were read already, as Spark wants them."""
+    """Rows that were read already, in Spark's types."""
 
     columns: list[types.NamedType]
     table: pa.Table
@@ -35,13 +35,13 @@ Relation: TypeAlias = Reading | Rows
 
 
 def fresh_prefix() -> str:
-    """The beginning of names that no other statement has."""
+    """A prefix for names that no other statement uses."""
     return f"nyala_{uuid.uuid4().hex[:12]}"
 
 
 @contextmanager
 def views(spark: SparkSession, relations: Iterable[tuple[str, Relation]]) -> Iterator[None]:
-    """The relations as temporary views of these names, for as long as the block runs."""
+    """Registers the relations as temporary views of these names while the block runs."""
     made: list[str] = []
     try:
         with _active_as_before():
@@ -56,8 +56,10 @@ def views(spark: SparkSession, relations: Iterable[tuple[str, Relation]]) -> Ite
 
 @contextmanager
 def _active_as_before() -> Iterator[None]:
-    """`createDataFrame` makes its session the active one, by which streams, for one, find data sources: the user's is
-    to stay that."""
+    """Keeps the user's session active.
+
+    `createDataFrame` makes its own session the active one, by which for instance streams find data sources.
+    """
     from pyspark.sql import SparkSession
 
     before = SparkSession._activeSession

@@ -1,7 +1,7 @@
-"""Aggregate calls as Spark SQL, NULLs and result types as nyala has them; also those before OVER.
+"""Aggregate calls as Spark SQL, with nyala's NULLs and result types; also those with OVER.
 
-A writer gets `Calls`, which makes Spark's calls with what belongs to nyala's: DISTINCT, FILTER, or the window. So
-avg(x) FILTER (WHERE y), which is a quotient here, becomes sum(x) FILTER (WHERE y) / count(x) FILTER (WHERE y).
+A writer receives `Calls`, which makes Spark's calls with the DISTINCT, FILTER or window of nyala's call. So avg(x)
+FILTER (WHERE y), which is a quotient here, becomes sum(x) FILTER (WHERE y) / count(x) FILTER (WHERE y).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def write(of: Aggregate) -> Tree:
 
 
 def write_over(of: Window, over: Callable[[Tree], Tree]) -> Tree:
-    """An aggregate call before OVER, which `over` adds to a call of Spark."""
+    """An aggregate call with OVER, which `over` adds to a Spark call."""
     if of.function in _NOT_OVER:
         raise not_supported(f"{of.function}() OVER")
     return _writer(of.function)(Calls(of.args, of.type, (), False, of.filter, over))
 
 
 class Calls:
-    """Makes Spark's calls for one of nyala's."""
+    """Makes the Spark calls for one nyala call."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Calls:
         self._over = over
 
     def arg(self, place: int = 0) -> Tree:
-        """An argument; before OVER, where Spark has no FILTER, NULL in the rows that do not count."""
+        """An argument; with OVER, for which Spark has no FILTER, NULL in the rows that are not counted."""
         return self._counting(expressions.write(self.args[place]))
 
     def _counting(self, tree: Tree) -> Tree:
@@ -66,7 +66,7 @@ class Calls:
     def __call__(
         self, name: str, *args: Tree, within: exp.Order | None = None, also: Tree | None = None, distinct: bool = True
     ) -> Tree:
-        """A call with the DISTINCT, the FILTER (to which `also` is added) and the OVER of nyala's."""
+        """A call with nyala's DISTINCT, FILTER (to which `also` is added) and OVER."""
         inner: list[Tree] = list(args)
         if self.distinct and distinct:
             inner = [exp.Distinct(expressions=inner)]
@@ -98,7 +98,7 @@ def _sum(calls: Calls) -> Tree:
 
 
 def _summand(calls: Calls) -> Tree:
-    """BIGINTs add up as DECIMALs, which have room."""
+    """The argument of a sum: BIGINTs are added as DECIMALs, to avoid overflow."""
     return cast(calls.arg(), DECIMAL(19, 0)) if calls.args[0].type.kind is Kind.BIGINT else calls.arg()
 
 
@@ -121,7 +121,7 @@ def _same_type(name: str) -> Writer:
 
 
 def _extreme_by(name: str) -> Writer:
-    """Rows without a value do not count; those without a key do not in Spark either."""
+    """min_by and max_by. Rows without a value are ignored; Spark itself ignores those without a key."""
 
     def write(calls: Calls) -> Tree:
         value, key = calls.arg(0), calls.arg(1)
@@ -188,7 +188,7 @@ def _percentile_cont(calls: Calls) -> Tree:
 
 
 def _percentile_disc(calls: Calls) -> Tree:
-    """Spark's own gives DOUBLEs: all values in order, of which one is taken."""
+    """percentile_disc as an element of all values in order: Spark's own returns DOUBLEs."""
     fraction, item = _fraction(calls), calls.order[0]
     value = expressions.write(item.expr)
     values = call("sort_array", calls("collect_list", value), exp.false() if item.descending else exp.true())

@@ -4,9 +4,9 @@
     FROM source joins      relations, whose columns are all visible under their names
     WHERE where
 
-Columns have names that are unique within a plan, so that a join's condition or a filter above it can be said without
-aliases, and a filter over joins goes into their WHERE. What comes behind (groups, windows, an order, a limit) closes
-the SELECT: it becomes a subquery in the FROM of the next.
+Columns have names that are unique within a plan. So a join's condition or a filter above it needs no aliases, and a
+filter over joins goes into their WHERE. Later operations (groups, windows, an order, a limit) close the SELECT: it
+becomes a subquery in the FROM of the next.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ....sql.expressions import Column
 from .tree import Tree, both, column, column_name, named, number
 
 NO_COLUMNS = "nothing"
-"""What a relation without columns is selected as: its rows count."""
+"""Placeholder column of a relation without columns, whose rows are still counted."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """See above.
+    """A SELECT under construction; see the module docstring.
 
     Attributes
     ----------
-    columns : the columns that come out
-    source : what stands after FROM, None for one row of nothing
-    items : their expressions in the same order; None where all are columns of `source` and `joins`
-    finished : a whole query instead of all else but `columns`
+    columns : the output columns
+    source : the relation after FROM, None for one row without columns
+    items : their expressions in the same order; None if all are columns of `source` and `joins`
+    finished : a whole query, which replaces everything except `columns`
     """
 
     columns: tuple[Column, ...]
@@ -46,12 +46,12 @@ class Block:
 
     @property
     def is_open(self) -> bool:
-        """Can conditions and other items be added?"""
+        """True if conditions and other items can be added."""
         return self.finished is None and self.items is None and self.source is not None
 
     @property
     def is_relation(self) -> bool:
-        """A bare relation, which can stand in a FROM by its alias?"""
+        """True for a bare relation, which can be used in FROM by its alias."""
         return self.is_open and not (self.joins or self.where or self.hints)
 
     def filtered(self, condition: Tree) -> Block:
@@ -84,7 +84,7 @@ def subquery(query: exp.Query, alias: str) -> exp.Subquery:
 
 
 class Aliases:
-    """Aliases that no other relation of the text has."""
+    """Aliases that are unique within the statement."""
 
     def __init__(self) -> None:
         self._numbers: Iterator[int] = count(1)
@@ -101,7 +101,7 @@ class Aliases:
         return block if block.is_open else self.nested(block)
 
     def relation(self, block: Block) -> tuple[Tree, str]:
-        """What stands in a FROM for the block, and its alias."""
+        """The FROM item for the block, and its alias."""
         found = block if block.is_relation else self.nested(block)
         assert found.source is not None
         return found.source, found.source.alias

@@ -1,13 +1,13 @@
 r"""CAST and TRY_CAST between all of nyala's types.
 
-from            to            how
-FLOAT, DOUBLE   integers      rint first: nyala rounds half to even, Spark cuts
-DECIMAL         integers      to DECIMAL(p, 0) first: half away from zero, where Spark cuts
-FLOAT, DOUBLE   STRING        Python's and PostgreSQL's digits (1e+16, 2) out of Java's (1.0E16, 2.0)
+from            to            translation
+FLOAT, DOUBLE   integers      rint first: nyala rounds half to even, Spark truncates
+DECIMAL         integers      to DECIMAL(p, 0) first: half away from zero, where Spark truncates
+FLOAT, DOUBLE   STRING        Python's and PostgreSQL's digits (1e+16, 2) from Java's (1.0E16, 2.0)
 STRING          BOOLEAN       only nyala's words
-STRING          dates, floats only nyala's spellings, of which Spark takes more: the others are an error
+STRING          dates, floats only nyala's spellings; Spark accepts more, which are an error here
 STRING          BINARY        `\x6162` by its digits, `\\` a backslash; no octal escapes
-STRING          VARCHAR(n)    cut
+STRING          VARCHAR(n)    truncated
 DOUBLE          FLOAT         too large a number is an error, and Infinity in Spark
 """
 
@@ -47,7 +47,7 @@ _SPELLINGS[Kind.DOUBLE] = _SPELLINGS[Kind.FLOAT]
 
 
 def write(expr: Cast, arg: Tree) -> Tree:
-    """`CAST(arg AS type)`, or TRY_CAST where the bound one is `safe`."""
+    """`CAST(arg AS type)`, or TRY_CAST if the bound cast is `safe`."""
     source, target = expr.arg.type, expr.type
     if Kind.INTERVAL in (source.kind, target.kind) and source != target and source.kind is not Kind.NULL:
         raise not_supported(f"CAST from {source} to {target}")
@@ -55,7 +55,7 @@ def write(expr: Cast, arg: Tree) -> Tree:
 
 
 def converted(arg: Tree, source: DataType, target: DataType, safe: bool = False) -> Tree:
-    """A value of one type as one of another."""
+    """A value converted from one type to another."""
     to = try_cast if safe else cast
     if target.kind is Kind.STRING:
         return _shortened(as_text(arg, source, safe), target)
@@ -96,7 +96,7 @@ def as_text(arg: Tree, source: DataType, safe: bool = False) -> Tree:
 
 
 def _float_text(arg: Tree) -> Tree:
-    """The fewest digits that mean the number, up to 17; plain from 1e-4 to below 1e16, else with an exponent."""
+    """The fewest digits that identify the number, up to 17; plain from 1e-4 to below 1e16, else with an exponent."""
     written = [call("format_string", string(f"%.{digits}e"), again(arg)) for digits in (14, 15, 16)]
     means = [infix(exp.EQ, try_cast(again(text), DOUBLE), again(arg)) for text in written]
     shortest = case((means[0], written[0]), (means[1], written[1]), default=written[2])
@@ -133,15 +133,15 @@ def _from_text(arg: Tree, target: DataType, safe: bool) -> Tree:
     if spelling is None:
         return to(arg, target)
     wrong = negated(call("regexp_like", again(arg), string(spelling)))
-    refused = null(target) if safe else error(f"a text is no {target}, or not spelt as Spark reads it", target)
+    refused = null(target) if safe else error(f"a text is not a {target}, or not in a form that Spark accepts", target)
     return call("if", wrong, refused, to(arg, target))
 
 
 def _bytes(arg: Tree, safe: bool) -> Tree:
-    """What `model.types.bytes_of` makes of a text; an octal escape, whose byte need not be text, is an error."""
+    """The result of `model.types.bytes_of` for a text; an octal escape, whose byte need not be text, is an error."""
     digits = call("regexp_replace", call("substring", again(arg), number(3)), string(r"\s"), string(""))
     plain = call("replace", again(arg), string("\\\\"), string("\\"))
-    wrong = "a text is no BINARY, or has octal escapes, which are not read on Spark: write \\x and hexadecimal digits"
+    wrong = "a text is not a BINARY, or has octal escapes, unsupported on Spark: write \\x and hexadecimal digits"
     return case(
         (is_null(again(arg)), null(BINARY)),
         (infix(exp.EQ, call("instr", again(arg), string("\\")), number(0)), cast(again(arg), BINARY)),
@@ -158,4 +158,4 @@ def _truth(arg: Tree, safe: bool) -> Tree:
         for words, value in ((_TRUE, exp.true()), (_FALSE, exp.false()))
     ]
     missing = (is_null(again(word)), null("BOOLEAN"))
-    return case(*known, missing, default=null("BOOLEAN") if safe else error("a text is no BOOLEAN", "BOOLEAN"))
+    return case(*known, missing, default=null("BOOLEAN") if safe else error("a text is not a BOOLEAN", "BOOLEAN"))

@@ -1,4 +1,4 @@
-"""Functions that choose among values; NULLs are left out by Spark's as well."""
+"""Functions that select among values; Spark's ignore NULLs as well."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .tree import Tree, call
 
 
 def _of_several(name: str) -> Callable[[Call, list[Tree]], Tree]:
-    """Spark's function, which takes no single argument."""
+    """A Spark function that requires at least two arguments."""
     return lambda expr, args: call(name, *args) if len(args) > 1 else args[0]
 
 

@@ -1,8 +1,8 @@
 """Dates, timestamps and intervals.
 
-A TIMESTAMP is Spark's TIMESTAMP_NTZ. Its microseconds since 1970 come by way of TIMESTAMP, in a session whose zone is
-UTC. An INTERVAL is a struct of months, days and microseconds (`tree.py`), of which a constant's parts are known here;
-to be added to a moment it becomes Spark's own, by make_interval().
+A TIMESTAMP is Spark's TIMESTAMP_NTZ. Its microseconds since 1970 are computed through TIMESTAMP, in a session whose
+zone is UTC. An INTERVAL is a struct of months, days and microseconds (`tree.py`); the parts of a constant are known
+here. To be added to a date or timestamp, it is converted to Spark's own by make_interval().
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _SIZES: Final = {
     "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "milliseconds": 1000, "microseconds": 1,
 }  # fmt: skip
 _YEARS: Final = {"decade": (10, 0), "century": (100, 1), "millennium": (1000, 1)}
-"""How many years, and the first one's number."""
+"""Number of years, and the number of the first one."""
 _MONTHS: Final = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12_000}
 
 
 def whole(left: Tree, right: Tree) -> Tree:
-    """The quotient of BIGINTs, cut."""
+    """The quotient of BIGINTs, truncated."""
     return infix(exp.IntDiv, left, right)
 
 
@@ -57,7 +57,7 @@ def remainder(left: Tree, right: Tree) -> Tree:
 
 
 def floored(value: Tree, size: int) -> Tree:
-    """The quotient of integers, towards minus infinity."""
+    """The quotient of integers, rounded towards minus infinity."""
     return whole(minus(value, call("pmod", again(value), number(size))), number(size)) if size != 1 else value
 
 
@@ -91,7 +91,7 @@ _FIELDS: Final = ("months", "days", "microseconds")
 
 
 def made(months: Tree, days: Tree, microseconds: Tree, inputs: list[Tree] | None = None) -> Tree:
-    """An INTERVAL of three numbers; NULL where an input is."""
+    """An INTERVAL of three numbers; NULL if an input is NULL."""
     fields: list[Tree] = []
     for name, part in zip(_FIELDS, (months, days, microseconds)):
         fields += [string(name), cast(part, "BIGINT" if name == "microseconds" else "INT")]
@@ -102,7 +102,7 @@ def made(months: Tree, days: Tree, microseconds: Tree, inputs: list[Tree] | None
 
 
 def spark_interval(expr: Expr, tree: Tree, sign: int = 1) -> Tree:
-    """An INTERVAL, or its opposite, as Spark's own."""
+    """An INTERVAL, or its negation, as Spark's own."""
     if isinstance(expr, Literal) and expr.value is not None:
         months, days, microseconds = (number(sign * part) for part in expr.value)
     else:
@@ -125,7 +125,7 @@ def arithmetic(expr: Call, args: list[Tree]) -> Tree:
         months, days, _ = parts(right, args[1])
         shifted = call("add_months", args[0], times(months, number(sign)))
         return call("date_add", shifted, times(days, number(sign)))
-    # Spark moves on to its other sort of timestamp.
+    # Spark would otherwise continue with its other timestamp type.
     return cast(plus(args[0], spark_interval(right, args[1], sign)), TIMESTAMP)
 
 
@@ -159,7 +159,7 @@ def _between(expr: Call, args: list[Tree]) -> Tree:
 
 
 def length(expr: Expr, tree: Tree) -> Tree:
-    """The span in microseconds, a month as 30 days: what comparisons compare."""
+    """The length in microseconds with 30-day months, which comparisons use."""
     months, days, rest = (cast(part, BIGINT) for part in parts(expr, tree))
     return plus(times(plus(times(months, number(30)), days), number(DAY)), rest)
 
@@ -199,7 +199,7 @@ def _interval_part(name: str, expr: Expr, tree: Tree) -> Tree:
 
 
 def _decimal(value: Tree, scale: int) -> Tree:
-    """A BIGINT as a DECIMAL with the point so many digits from the right."""
+    """A BIGINT as a DECIMAL with `scale` digits after the point."""
     unit = cast(string(f"1e-{scale}"), f"DECIMAL({scale}, {scale})")
     return times(cast(value, "DECIMAL(19, 0)"), unit)
 
@@ -368,7 +368,7 @@ _TEMPLATES: Final = (
 
 
 def _to_char(expr: Call, args: list[Tree]) -> Tree:
-    """Templates of numbers and separators alone."""
+    """to_char for templates of numbers and separators only."""
     template = expr.args[1]
     if not isinstance(template, Literal) or template.value is None:
         raise not_supported("to_char() with a template that is not constant")
@@ -408,7 +408,7 @@ WRITERS: Mapping[str, Writer] = {
 }  # fmt: skip
 
 REFUSED: Mapping[str, str] = {
-    "age": "Spark counts no years, months and days together",
+    "age": "Spark has no difference in years, months and days",
     "interval_div": "fractions of months and days are nyala's own",
     "justify_days": "intervals of one sign are nyala's own",
     "justify_hours": "intervals of one sign are nyala's own",

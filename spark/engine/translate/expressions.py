@@ -1,13 +1,13 @@
-"""Bound expressions as Spark SQL.
+"""Translates bound expressions to Spark SQL.
 
-Each node has its writer here; calls go by name through the tables of their kind:
+Each node has its writer here; calls are looked up by name in the tables of their kind:
 
     operators.py    = < AND LIKE || ...             numbers.py   + - * / % round sqrt ...
     conditional.py  coalesce greatest ...           text.py      upper substring ...    patterns.py  regexp_like ...
     dates.py        extract date_trunc age ...      casts.py     CAST, TRY_CAST
 
-A writer of a call gets the bound call, whose types it may need, and its arguments as trees. `REFUSED` names the
-functions that have none, and why.
+A writer of a call receives the bound call, for its types, and its arguments as trees. `REFUSED` names the functions
+without a writer, with the reason.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ SCALARS: Mapping[str, Writer] = {
     **dates.WRITERS,
     **conditional.WRITERS,
 }
-"""How a call is written, by its canonical name."""
+"""The writer of a call, by its canonical name."""
 
 REFUSED: Mapping[str, str] = {**numbers.REFUSED, **text.REFUSED, **dates.REFUSED}
-"""Functions that Spark SQL has no faithful way to say, and what is in the way."""
+"""Functions that Spark SQL cannot express faithfully, with the obstacle."""
 
 
 def write(expr: Expr) -> Tree:
     """The expression over columns named c<number>.
 
-    Raises `NotSupportedError` where Spark SQL cannot say it with nyala's meaning.
+    Raises `NotSupportedError` if Spark SQL cannot express it with nyala's semantics.
     """
     if isinstance(expr, Column):
         return column(expr)

@@ -1,9 +1,9 @@
-"""GROUP BY, with several grouping sets too.
+"""Translates GROUP BY, also with several grouping sets.
 
-Spark's GROUPING SETS gives no row for a set without columns where there are no rows, and nyala one. So the row is made
-beside them where a set is empty, by a full join with the numbers of the empty sets:
+For no rows, Spark's GROUPING SETS returns no row for the empty set, and nyala returns one. That row is added by a full
+join with the numbers of the empty sets:
 
-    the sets' rows FULL JOIN (VALUES (2)) ON set_number = 2      count is 0 where the left side has no row
+    the sets' rows FULL JOIN (VALUES (2)) ON set_number = 2      count is 0 if the left side has no row
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def grouped(node: Aggregate, source: Block, aliases: Aliases) -> Block:
 
 
 def _check_distinct(node: Aggregate) -> None:
-    """Spark fails where it computes an ordered call beside calls of distinct values (ClassCastException)."""
+    """Rejects an ordered call together with calls of distinct values, for which Spark fails (ClassCastException)."""
     calls = [call_ for _, call_ in node.aggregates]
     if len(calls) > 1 and any(call_.distinct for call_ in calls):
         for call_ in calls:
             if call_.function in ("string_agg", "mode") and call_.order:
-                raise not_supported(f"{call_.function}() in an order beside an aggregate of DISTINCT values")
+                raise not_supported(f"{call_.function}() in an order together with an aggregate of DISTINCT values")
 
 
 def _with_keys(node: Aggregate, source: Block, aliases: Aliases) -> tuple[Block, list[Tree]]:
-    """The source with its group keys as columns: a constant could be taken for a column's place."""
+    """The source with its group keys as columns: Spark could take a constant for a column's position."""
     source = aliases.opened(source)
     if node.sets is None and all(isinstance(expr, Column) for _, expr in node.groups):
         return source, [expressions.write(expr) for _, expr in node.groups]
@@ -62,7 +62,7 @@ def _with_keys(node: Aggregate, source: Block, aliases: Aliases) -> tuple[Block,
     keys: list[Tree] = []
     own = {of.id for of in kept}
     for of, expr in node.groups:
-        # A column that is a key under its own number and is read by an aggregate as well stands there once.
+        # A column that is a key under its own number and is also read by an aggregate is selected once.
         if of.id not in own:
             items.append(named(expressions.write(expr), of.id))
         keys.append(column(of))
@@ -77,7 +77,7 @@ def _sets(node: Aggregate, source: Block, keys: Sequence[Tree], aliases: Aliases
     sets, number_column = node.sets, node.set_number
     assert sets is not None
     if len({frozenset(chosen) for chosen in sets}) < len(sets):
-        raise not_supported("GROUPING SETS with a set that stands there twice")
+        raise not_supported("GROUPING SETS with a repeated set")
     place = aliases.next()
     items = [named(again(key), of.id) for (of, _), key in zip(node.groups, keys)]
     items += [named(aggregates.write(call_), of.id) for of, call_ in node.aggregates]
@@ -95,7 +95,7 @@ def _sets(node: Aggregate, source: Block, keys: Sequence[Tree], aliases: Aliases
 
 
 def _set_number(sets: Sequence[Sequence[int]], keys: Sequence[Tree]) -> Tree:
-    """Spark numbers a set by a bit for each key that is not in it, the first key's the highest."""
+    """The number of a set in Spark: one bit for each key that is not in it, the first key's the highest."""
     if not keys:
         return cast(number(0), BIGINT)
     branches: list[tuple[Tree, Tree]] = []
@@ -106,7 +106,7 @@ def _set_number(sets: Sequence[Sequence[int]], keys: Sequence[Tree]) -> Tree:
 
 
 def _with_empty(node: Aggregate, block: Block, place: str, aliases: Aliases) -> Block:
-    """The rows and, for each empty set that has none, its row over nothing."""
+    """The rows and, for each empty set that has none, its row over no rows."""
     assert node.sets is not None
     empty = [i for i, chosen in enumerate(node.sets) if not chosen]
     other, theirs = aliases.next(), aliases.next()
@@ -125,7 +125,7 @@ def _with_empty(node: Aggregate, block: Block, place: str, aliases: Aliases) -> 
 
 
 def _shown(node: Aggregate, block: Block, place: str, number_column: Column | None, aliases: Aliases) -> Block:
-    """The columns of the node, with the set's number under its own."""
+    """The columns of the node, with the set's number under its own number."""
     block = aliases.opened(block)
     items: list[Any] = [column(of) for of in node.columns if number_column is None or of.id != number_column.id]
     if number_column is not None:

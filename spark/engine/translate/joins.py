@@ -1,10 +1,10 @@
-"""Joins of all kinds.
+"""Translates joins of all kinds.
 
 inner cross left right full semi anti    Spark's own
-null_anti    LEFT ANTI JOIN ON keys AND (condition OR condition IS NULL): one equality of that form is what Spark runs
-             as its null-aware hash join
-single       the right side grouped by its keys with a count, which is looked at behind a LEFT JOIN; where the
-             condition is more than equalities, the partners of each left row are counted behind the join
+null_anti    LEFT ANTI JOIN ON keys AND (condition OR condition IS NULL): a single equality of that form is executed
+             by Spark as its null-aware hash join
+single       the right side grouped by its keys with a count, which is checked after a LEFT JOIN; if the condition
+             is more than equalities, the matches of each left row are counted after the join
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HINTS = {
     "merge": "MERGE",
     "nested_loop": "SHUFFLE_REPLICATE_NL",
 }
-"""Strategies of a hint, `<strategy> <left or right>`, and how Spark calls them."""
+"""Strategies of a hint, `<strategy> <left or right>`, and Spark's names for them."""
 
 _KINDS = {
     "inner": {"kind": "INNER"},
@@ -38,7 +38,7 @@ _KINDS = {
     "anti": {"side": "LEFT", "kind": "ANTI"},
     "null_anti": {"side": "LEFT", "kind": "ANTI"},
 }
-_ONE_ROW = "a subquery that stands for one value has more than one row"
+_ONE_ROW = "a subquery used as a value has more than one row"
 
 
 def joined(node: Join, left: Block, right: Block, hint: str | None, aliases: Aliases) -> Block:
@@ -53,8 +53,11 @@ def joined(node: Join, left: Block, right: Block, hint: str | None, aliases: Ali
 
 
 def _without_repeated(node: Join, left: Block, right: Block, aliases: Aliases) -> Block:
-    """The right side without columns that the left side has too: an expression with a subquery that stands in a
-    statement twice brings the subquery's columns twice, with the same values."""
+    """The right side without columns that the left side has too.
+
+    An expression with a subquery that occurs twice in a statement brings the subquery's columns twice, with equal
+    values.
+    """
     known = {of.id for of in left.columns}
     kept = tuple(of for of in right.columns if of.id not in known)
     if len(kept) == len(right.columns):
@@ -66,7 +69,7 @@ def _without_repeated(node: Join, left: Block, right: Block, aliases: Aliases) -
 
 
 def _shown(node: Join, left: Block, right: Block) -> tuple[Column, ...]:
-    """What comes out of a join of these sides."""
+    """The output columns of a join of these sides."""
     return left.columns if node.kind in ("semi", "anti", "null_anti") else left.columns + right.columns
 
 
@@ -89,8 +92,11 @@ def _joined(
 
 
 def _left_side(kind: str, left: Block, hint: str | None, aliases: Aliases) -> Block:
-    """The left side, such that a join can be added to it: filters of its own must not come behind an outer join that
-    makes rows of NULLs for it, and a hint needs one alias for all of it."""
+    """The left side in a form to which a join can be added.
+
+    Its filters must not be evaluated after an outer join that fills its columns with NULLs, and a hint needs one alias
+    for all of it.
+    """
     if not left.is_open:
         return aliases.nested(left)
     filtered = left.where and kind in ("right", "full")
@@ -99,7 +105,7 @@ def _left_side(kind: str, left: Block, hint: str | None, aliases: Aliases) -> Bl
 
 
 def _null_aware(condition: Expr | None) -> Tree:
-    """The condition, true also where it is NULL; parts that are never NULL stay by themselves, as keys of a join."""
+    """The condition, true also if it is NULL; parts that are never NULL are kept separate, as keys of a join."""
     parts = conjuncts(condition)
     sure = [expressions.write(part) for part in parts if not part.nullable]
     doubtful = [expressions.write(part) for part in parts if part.nullable]
@@ -129,7 +135,7 @@ def _single(node: Join, left: Block, right: Block, hint: str | None, aliases: Al
 
 
 def _right_keys(node: Join) -> list[Expr] | None:
-    """What the right side gives to the equalities that the condition consists of; None where it is more than these."""
+    """The right side's expressions in the equalities of the condition; None if it has other parts."""
     left = {of.id for of in node.left.columns}
     right = {of.id for of in node.right.columns}
     keys: list[Expr] = []
@@ -146,7 +152,7 @@ def _right_keys(node: Join) -> list[Expr] | None:
 
 
 def _counted_behind(node: Join, left: Block, right: Block, hint: str | None, aliases: Aliases) -> Block:
-    """Left rows get a number, by which their partners are counted."""
+    """Numbers the left rows and counts the matches of each."""
     row, partners = aliases.next(), aliases.next()
     numbered = aliases.opened(left).selecting(
         [*(column(of) for of in left.columns), exp.alias_(call("monotonically_increasing_id"), row)]
@@ -161,12 +167,12 @@ def _counted_behind(node: Join, left: Block, right: Block, hint: str | None, ali
 
 
 def _at_most_one(count: Tree) -> Tree:
-    """TRUE, or an error; TRUE also for NULL, which stands for no partner."""
+    """TRUE, or an error; TRUE also for NULL, which means no match."""
     return call("if", infix(exp.GT, count, number(1)), error(_ONE_ROW, "BOOLEAN"), exp.true())
 
 
 def one_row(columns: Sequence[Column], source: Block, aliases: Aliases) -> Block:
-    """Exactly one row: that of the source, or NULLs; an error where it has two."""
+    """Exactly one row: that of the source, or NULLs; an error if it has more than one."""
     rows = aliases.next()
     items = [named(call("first", column(of)), of.id) for of in source.columns]
     counted = aliases.opened(source).selecting([*items, exp.alias_(call("count", exp.Star()), rows)])

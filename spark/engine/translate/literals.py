@@ -1,4 +1,4 @@
-"""Constants as Spark SQL, each with its type said out loud."""
+"""Constants as Spark SQL, each with an explicit type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def constant(value: Any, type_: DataType) -> Tree:
     if type_.kind is Kind.INT:
         return cast(number(value), type_) if value == -(2**31) else number(value)
     if type_.is_integer:
-        # The smallest BIGINT without its sign is none.
+        # The smallest BIGINT cannot be written with a sign: its digits alone are out of range.
         return cast(string(str(value)) if value == -(2**63) else number(value), type_)
     if type_.is_float:
         return cast(string(_float_text(float(value))), type_)
@@ -38,7 +38,7 @@ def constant(value: Any, type_: DataType) -> Tree:
         return call("unhex", string(value.hex()))
     if type_.is_decimal:
         most = 10 ** (type_.precision or 0) - 1
-        value = max(-most, min(most, value))  # a comparison's constant may be beyond its type (`coercion.comparand`)
+        value = max(-most, min(most, value))  # a comparison's constant may exceed its type (`coercion.comparand`)
         return cast(string(format(type_.to_python(value), "f")), type_)
     python = type_.to_python(value)
     return cast(string(python.isoformat(" ") if type_.kind is Kind.TIMESTAMP else python.isoformat()), type_)
@@ -53,7 +53,7 @@ def _float_text(value: float) -> str:
 
 
 def interval(value: Interval) -> Tree:
-    """An INTERVAL as the struct that stands for it."""
+    """An INTERVAL as the struct that represents it."""
     months, days, microseconds = (number(part) for part in value)
     return call(
         "named_struct", string("months"), cast(months, "INT"), string("days"), cast(days, "INT"),

@@ -3,24 +3,24 @@ r"""Arithmetic and functions of numbers.
 Integers: Spark's own operators in ANSI mode, where overflow and division by zero are errors; both operands have the
 result's type already. `/` is `DIV`.
 
-DECIMALs: the result is cast to nyala's type. Spark computes in a type of its own, which must hold nyala's result to the
-last digit; with `spark.sql.decimalOperations.allowPrecisionLoss=false` it does for + - * %. Of a quotient, Spark's type
-has digits after the point by a rule (`_quotient_scale`); rounding there and once more to fewer digits would round
-twice. So the operands are cast first to precisions for which the rule gives just nyala's scale:
+DECIMALs: the result is cast to nyala's type. Spark computes in its own type, which must hold nyala's result to the last
+digit; with `spark.sql.decimalOperations.allowPrecisionLoss=false` it does for + - * %. For a quotient, Spark derives
+the scale by a rule (`_quotient_scale`); rounding to it and again to fewer digits would round twice. So the operands are
+first cast to precisions for which the rule gives exactly nyala's scale:
 
     DECIMAL(38,4) / DECIMAL(38,4) -> DECIMAL(38,16)      CAST(a AS DECIMAL(38,4)) / CAST(b AS DECIMAL(29,4))
 
-Where that leaves an operand few digits before the point, both are made whole numbers first, by leaving out the points
-of their texts: that changes the rule's outcome, and not the quotient. (Spark's type of a product with a power of ten
-has no room for it.)
+If that leaves an operand too few integer digits, both are made whole numbers first, by removing the points from their
+texts. That changes the rule's outcome, but not the quotient. (Spark's type of a product with a power of ten is too
+narrow for it.)
 
     DECIMAL(38,16) / DECIMAL(38,16) -> DECIMAL(38,16)    ... / CAST(b AS DECIMAL(17,16)): one digit before the point
                                                          a * 10^16 / b * 10^16 as DECIMAL(38,0) / DECIMAL(33,0)
 
-Where an operand is narrowed all the same, a value that does not fit is an error, never a wrong result.
+If an operand is narrowed all the same, a value that does not fit is an error, never a wrong result.
 
-Floats: Spark lets + - * / overflow to Infinity, where nyala raises an error. A whole tree of such operators gets one
-look at its result, and at its leaves only where the result is not finite.
+Floats: in Spark, + - * / overflow to Infinity, while nyala raises an error. For a whole tree of such operators the
+result is checked once, and the leaves only if the result is not finite.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _INFIX: Mapping[str, type[exp.Binary]] = {
 
 
 def _arithmetic(expr: Call, args: list[Tree]) -> Tree:
-    """add, sub, mul, mod, div of numbers; dates have theirs."""
+    """add, sub, mul, mod, div of numbers; those of dates are in `dates`."""
     from . import dates
 
     if not expr.type.is_numeric or not all(arg.type.is_numeric for arg in expr.args):
@@ -84,7 +84,7 @@ def _arithmetic(expr: Call, args: list[Tree]) -> Tree:
 
 
 def quotient(left: Tree, left_type: DataType, right: Tree, right_type: DataType, result: DataType) -> Tree:
-    """left / right as nyala rounds it: once, at the result's scale."""
+    """left / right with nyala's rounding: once, at the result's scale."""
     assert result.scale is not None
     found = operand_types(left_type, right_type, result.scale)
     if found is None:
@@ -94,7 +94,7 @@ def quotient(left: Tree, left_type: DataType, right: Tree, right_type: DataType,
 
 
 def _operand(operand: Tree, type_: DataType, shift: int) -> Tree:
-    """An operand in its type, times 10 to the power of `shift`."""
+    """An operand in its type, multiplied by 10 to the power of `shift`."""
     if not shift:
         return cast(operand, type_)
     assert type_.precision is not None
@@ -113,7 +113,7 @@ def _quotient_scale(left: DataType, right: DataType) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The types of a quotient's operands; with a `shift` both are whole numbers, 10 to its power as large."""
+    """The types of a quotient's operands; with a `shift`, both are whole numbers, multiplied by 10 to its power."""
 
     left: DataType
     right: DataType
@@ -122,8 +122,10 @@ class Operands:
 
 @lru_cache(maxsize=1024)
 def operand_types(left: DataType, right: DataType, scale: int) -> Operands | None:
-    """The operands whose quotient has just `scale` digits after the point in Spark; those that narrow an operand least,
-    and keep their scales where nothing is lost by that."""
+    """The operand types whose quotient has exactly `scale` digits after the point in Spark.
+
+    Those that narrow an operand least are chosen; scales are kept if nothing is lost by that.
+    """
     assert left.scale is not None and right.scale is not None
     best, least = None, (math.inf, math.inf)
     for shift in (0, max(left.scale, right.scale)):
@@ -137,7 +139,7 @@ def operand_types(left: DataType, right: DataType, scale: int) -> Operands | Non
 
 
 def _operands(left: int, right: int, shift: int, scale: int) -> Iterator[Operands]:
-    """All precisions of operands of these scales whose quotient has `scale`."""
+    """All precisions of operands with these scales whose quotient has `scale`."""
     one, other = (0, 0) if shift else (left, right)
     for p in range(MAX_PRECISION, max(one, shift, 1) - 1, -1):
         for q in range(MAX_PRECISION, max(other, shift, 1) - 1, -1):
@@ -146,7 +148,7 @@ def _operands(left: int, right: int, shift: int, scale: int) -> Iterator[Operand
 
 
 def _lost(type_: DataType, narrowed: DataType, shift: int) -> int:
-    """How many digits before the point an operand loses."""
+    """The number of integer digits that an operand loses."""
     assert type_.precision and narrowed.precision and type_.scale is not None and narrowed.scale is not None
     return max(0, (type_.precision - type_.scale) - (narrowed.precision - narrowed.scale - shift))
 
@@ -173,7 +175,7 @@ def guard(expr: Call, write: Callable[[Expr], Tree]) -> Tree | None:
 
 
 def checked(tree: Tree, inputs: list[Tree], type_: DataType) -> Tree:
-    """The float, with an error where it is infinite or NaN though the inputs are finite."""
+    """The float, or an error if it is infinite or NaN although the inputs are finite."""
     overflow = [infix(exp.GTE, call("abs", again(tree)), _infinity())]
     overflow += [less(call("abs", again(one)), _infinity()) for one in inputs]
     return call("if", both(*overflow), error(f"the result is out of range for {type_}", type_), tree)
@@ -197,7 +199,7 @@ def _infinity() -> Tree:
 
 
 def _digits(expr: Call) -> int:
-    """The constant number of digits of round and trunc; 0 where none is said."""
+    """The constant number of digits of round and trunc; by default 0."""
     if len(expr.args) < 2:
         return 0
     digits = expr.args[1]
@@ -207,7 +209,7 @@ def _digits(expr: Call) -> int:
 
 
 def _scaled(tree: Tree, digits: int, whole: Callable[[Tree], Tree]) -> Tree:
-    """A function to whole numbers applied to so many digits after the point of a DOUBLE."""
+    """A function to whole numbers, applied at `digits` digits after the point of a DOUBLE."""
     if digits == 0:
         return whole(tree)
     factor = cast(string(f"1e{abs(digits)}"), DOUBLE)
@@ -223,7 +225,7 @@ def _as_double(expr: Expr, tree: Tree) -> Tree:
 
 
 def _whole(name: str) -> Writer:
-    """floor and ceil, which give BIGINTs of floats in Spark."""
+    """floor and ceil, which return BIGINTs for floats in Spark."""
 
     def write(expr: Call, args: list[Tree]) -> Tree:
         if not expr.type.is_float:
@@ -234,7 +236,7 @@ def _whole(name: str) -> Writer:
 
 
 def _within_integers(tree: Tree, whole: Callable[[Tree], Tree]) -> Tree:
-    """A float whose fraction is cut by way of BIGINT; from 2**53 on there is none."""
+    """A float whose fraction is removed through BIGINT; from 2**53 on there is none."""
     few = less(call("abs", again(tree)), cast(string("9007199254740992"), DOUBLE))
     return call("if", few, cast(whole(tree), DOUBLE), again(tree))
 
@@ -261,7 +263,7 @@ def _cut(tree: Tree) -> Tree:
 
 
 def _whole_quotient(expr: Call, args: list[Tree]) -> Tree:
-    """What the remainder leaves divides without one."""
+    """whole_quotient: the dividend without its remainder, divided exactly."""
     left, right = args
     rest = infix(exp.Sub, left, infix(exp.Mod, again(left), again(right)))
     return cast(infix(exp.Div, rest, right), expr.type)
@@ -273,7 +275,7 @@ def _whole_quotient(expr: Call, args: list[Tree]) -> Tree:
 def _double(
     name: str, refused: Callable[[Tree], Tree] | None = None, what: str = "", overflows: bool = False
 ) -> Writer:
-    """A function of a DOUBLE, with an error where it does not exist and where it overflows."""
+    """A function of a DOUBLE, with an error if it is undefined or overflows."""
 
     def write(expr: Call, args: list[Tree]) -> Tree:
         found = call(name, again(args[0]))
@@ -281,7 +283,7 @@ def _double(
             found = checked(found, [args[0]], expr.type)
         if refused is None:
             return found
-        return call("if", refused(args[0]), error(f"{what} does not exist", expr.type), found)
+        return call("if", refused(args[0]), error(f"{what} is not defined", expr.type), found)
 
     return write
 
@@ -311,7 +313,7 @@ _ANGLE = (_is_infinite, "an angle function of infinity")
 
 
 def _log(expr: Call, args: list[Tree]) -> Tree:
-    """To a base: of two natural logarithms."""
+    """log to a base: the quotient of two natural logarithms."""
     base, of = (_double("ln", *_LOG)(expr, [arg]) for arg in args)
     return checked(infix(exp.Div, of, base), args, expr.type)
 
@@ -323,7 +325,7 @@ def _power(expr: Call, args: list[Tree]) -> Tree:
         both(less(again(base), number(0)), infix(exp.NEQ, again(exponent), call("rint", again(exponent)))),
     )
     found = checked(call("power", again(base), again(exponent)), [base, exponent], expr.type)
-    return call("if", bad, error("such a power does not exist", expr.type), found)
+    return call("if", bad, error("such a power is not defined", expr.type), found)
 
 
 def _width_bucket(expr: Call, args: list[Tree]) -> Tree:
@@ -351,7 +353,7 @@ def _width_bucket(expr: Call, args: list[Tree]) -> Tree:
 
 
 def _shift(name: str) -> Writer:
-    """Within the width of the type; the distance is taken modulo the width."""
+    """A shift within the width of the type; the distance is taken modulo the width."""
 
     def write(expr: Call, args: list[Tree]) -> Tree:
         bits = 8 * expr.type.dtype.itemsize
@@ -368,7 +370,7 @@ def _shift(name: str) -> Writer:
 
 
 _EXACT_DIGITS = 34
-"""Spark's unary minus and abs() round DECIMALs to so many digits (`scala.math.BigDecimal.unary_-`)."""
+"""Precision to which Spark's unary minus and abs() round DECIMALs (`scala.math.BigDecimal.unary_-`)."""
 
 
 def _is_rounded(expr: Call) -> bool:
@@ -396,7 +398,7 @@ def _signed(digits: Tree, other: Tree, type_: DataType) -> Tree:
 
 
 def _factorial(expr: Call, args: list[Tree]) -> Tree:
-    """Up to 33!, looked up: Spark's own ends at 20!."""
+    """factorial, by table up to 33!: Spark's own ends at 20!."""
     known = call("array", *(string(str(math.factorial(n))) for n in range(34)))
     wrong = either(less(again(args[0]), number(0)), infix(exp.GT, again(args[0]), number(33)))
     place = cast(infix(exp.Add, again(args[0]), number(1)), "INT")

@@ -1,4 +1,4 @@
-"""Comparisons, truths, LIKE and ||."""
+"""Translates comparisons, boolean operators, LIKE and ||."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def _is(value: bool) -> Callable[[Call, list[Tree]], Tree]:
 
 
 def _saturated(expr: Call, args: list[Tree]) -> Tree:
-    """The number at the other side's scale. Spark has no room for more than 38 digits, so what is too large for it is
-    the first or last value."""
+    """A number converted to the other side's scale for comparison.
+
+    Spark has at most 38 digits, so a larger number becomes the first or last value.
+    """
     digits = "9" * ((expr.type.precision or 0) - (expr.type.scale or 0)) + "." + "9" * (expr.type.scale or 0)
     # Both as texts: Spark's unary minus rounds to 34 digits.
     beyond = exp.Case(
@@ -52,7 +54,7 @@ def _saturated(expr: Call, args: list[Tree]) -> Tree:
 
 
 def plain_pattern(pattern: str) -> str:
-    r"""A LIKE pattern with a backslash only where it changes something, as Spark refuses any other.
+    r"""A LIKE pattern with a backslash only where it is significant, as Spark rejects any other.
 
     >>> plain_pattern(r"50\%\a_")
     '50\\%a_'

@@ -1,7 +1,7 @@
-r"""Regular expressions, as Java's `Pattern` reads them.
+r"""Translates regular expressions to Java's `Pattern`.
 
-nyala reads PostgreSQL's expressions and writes them anew for RE2 (`sql.functions.regular_expressions`); that text, in
-which nearly every sign is escaped, is written once more:
+nyala parses PostgreSQL's expressions and rewrites them for RE2 (`sql.functions.regular_expressions`); that text, in
+which nearly every special character is escaped, is rewritten once more:
 
     RE2                         Java
     (?s:...)  (?im:...)         (?ds:...)  (?diu:...)      only \n ends a line; case of all scripts
@@ -10,8 +10,8 @@ which nearly every sign is escaped, is written once more:
     [:xdigit:]                  \p{XDigit}
     (?P<g1>...)                 (...)
 
-Patterns must be constant. What is different in the two and cannot be written away is refused: switches within the
-pattern, classes of scripts, matches of the empty text where there may be several, optional groups whose text is wanted.
+Patterns must be constant. Differences that cannot be translated are rejected: switches within the pattern, classes of
+scripts, matches of the empty text if there may be several, optional groups whose text is used.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _constant(expr: Call, place: int, default: str = "") -> str:
 
 
 def _only(expr: Call, place: int, value: int) -> None:
-    """Refuse an argument that is there and is not its default."""
+    """Rejects an argument that is given and is not its default."""
     if place < len(expr.args):
         arg = expr.args[place]
         if not (isinstance(arg, Literal) and arg.value == value):
@@ -102,18 +102,18 @@ def _is_null(expr: Call) -> bool:
 
 
 def _written(write: Writer) -> Writer:
-    """NULL where a constant argument is."""
+    """Wraps a writer: NULL if a constant argument is NULL."""
     return lambda expr, args: null(expr.type) if _is_null(expr) else write(expr, args)
 
 
 def _never_empty(expr: Call, regex: Regex) -> None:
-    """RE2 and Java count matches of nothing beside others differently."""
+    """Rejects patterns with empty matches: RE2 and Java count those next to other matches differently."""
     if pc.match_substring_regex(pa.array([""]), regex.plain)[0].as_py():
         raise not_supported(f"{expr.function}() with a pattern that may match nothing")
 
 
 def _sure_groups(expr: Call, regex: Regex) -> None:
-    """Spark gives '' for a group that took no part, and nyala NULL."""
+    """Rejects optional groups: Spark returns '' for a group that did not participate, and nyala NULL."""
     if re.search(r"[|*]|\{0|\)\?|(?<!\()\?", regex.plain):
         raise not_supported(f"{expr.function}() of a group that may take no part in a match")
 
@@ -138,14 +138,14 @@ def _replace(expr: Call, args: list[Tree]) -> Tree:
     if "g" in flags:
         _never_empty(expr, regex)
         return call("regexp_replace", args[0], string(pattern), string(_replacement(_constant(expr, 2), regex, 0)))
-    # All that stands before the first match belongs to the one match of the whole.
+    # The text before the first match is part of the single match of the whole.
     whole = rf"(?s:\A(.*?))({pattern})"
     new = "$1" + _replacement(_constant(expr, 2), regex, 2)
     return call("regexp_replace", args[0], string(whole), string(new))
 
 
 def _replacement(text: str, regex: Regex, shift: int) -> str:
-    r"""`\1` and `\&` as Java writes them, groups counted on by `shift`; any other backslash is one."""
+    r"""`\1` and `\&` in Java's syntax, with group numbers increased by `shift`; any other backslash is literal."""
     out: list[str] = []
     chars = iter(text)
     for char in chars:
@@ -153,7 +153,7 @@ def _replacement(text: str, regex: Regex, shift: int) -> str:
         if following and following in "0123456789&":
             group = 0 if following == "&" else int(following)
             if group <= regex.groups:
-                # Digits behind a number would be taken for a part of it; a name stops.
+                # Digits after a group number would be parsed as part of it; a group name ends unambiguously.
                 out.append(f"${group + shift}" if shift == 0 or group else f"${shift}")
                 out.append("\0")
         else:
@@ -177,7 +177,7 @@ def _substr(expr: Call, args: list[Tree]) -> Tree:
 
 
 def _capture(expr: Call, args: list[Tree]) -> Tree:
-    """The first group of the first match, or all of it where there is no group."""
+    """The first group of the first match, or the whole match if there is no group."""
     regex = parse(_constant(expr, 1))
     return _nth(expr, args[0], regex, 1, 1 if regex.groups else 0)
 
@@ -215,7 +215,7 @@ def _instr(expr: Call, args: list[Tree]) -> Tree:
     for place, default in ((2, 1), (3, 1), (4, 0), (6, 0)):
         _only(expr, place, default)
     pattern = java_pattern(parse(_constant(expr, 1), _constant(expr, 5)).plain)
-    # What stands before the first match, and whether there is one.
+    # The text before the first match, and whether there is a match.
     before = call("regexp_extract", again(args[0]), string(rf"(?s:\A(.*?))(?:{pattern})"), number(1))
     found = call("regexp_like", args[0], string(pattern))
     place = plus(call("char_length", before), number(1))

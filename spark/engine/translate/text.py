@@ -1,7 +1,7 @@
-"""Functions of texts.
+"""Translates functions of texts.
 
-Positions and lengths are BIGINTs in nyala and INTs in Spark; constants are written as they are. Where Spark reads a
-position or a length below 1 otherwise (it counts from the end), the place is worked out before.
+Positions and lengths are BIGINTs in nyala and INTs in Spark; constants are written as they are. Spark counts positions
+and lengths below 1 from the end; for these the position is computed explicitly.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _MOST: Final = 2**31 - 1
 
 
 def plain(name: str) -> Writer:
-    """A function that Spark has under this name, with the same arguments."""
+    """A function that has the same name and arguments in Spark."""
     return lambda expr, args: call(name, *args)
 
 
 def integer(expr: Expr, tree: Tree) -> Tree:
-    """A BIGINT as Spark's INT, cut to its range, which no text's length leaves."""
+    """A BIGINT as Spark's INT, limited to its range, which no text's length exceeds."""
     if isinstance(expr, Literal) and expr.value is not None:
         return number(max(-_MOST, min(_MOST, int(expr.value))))
     return cast(limited(tree, -_MOST, _MOST), "INT")
 
 
 def limited(tree: Tree, low: int, high: int) -> Tree:
-    """The number, or the bound that it passes; NULL for NULL."""
+    """The number limited to a range; NULL for NULL."""
     inner = call("if", infix(exp.GT, again(tree), number(high)), number(high), again(tree))
     return call("if", less(tree, number(low)), number(low), inner)
 
 
 def _integers_behind(name: str, first: int = 1) -> Writer:
-    """The same function, whose arguments from `first` on are INTs where they are integers."""
+    """The same function, whose integer arguments from `first` on are cast to INT."""
 
     def write(expr: Call, args: list[Tree]) -> Tree:
         parts = [
@@ -81,7 +81,7 @@ def _substring(expr: Call, args: list[Tree]) -> Tree:
     if length is None:
         return call("substring", args[0], first)
     size = integer(length, args[2])
-    # What lies before the text counts, and is not there.
+    # Characters before the start of the text are counted, but do not exist.
     rest = call("if", less(again(begin), number(1)), minus(plus(cast(again(size), "BIGINT"), begin), number(1)),
                 cast(again(size), "BIGINT"))  # fmt: skip
     taken = call("substring", args[0], first, cast(limited(rest, 0, _MOST), "INT"))
@@ -136,7 +136,7 @@ def _trim(position: str) -> Writer:
 
 
 def _chr(expr: Call, args: list[Tree]) -> Tree:
-    """Spark's chr() ends at 255."""
+    """chr(), which Spark limits to 255."""
     code = args[0]
     wrong = either(
         less(again(code), number(1)),

@@ -1,18 +1,18 @@
-r"""A logical plan as Spark SQL.
+r"""Translates a logical plan to Spark SQL.
 
-Every node becomes a SELECT over its inputs; neighbours share one where that says the same (`block.py`). A column of the
-plan is named by its number:
+Every node becomes a SELECT over its inputs; adjacent nodes share one if that is equivalent (`block.py`). A column of
+the plan is named by its number:
 
     Project c7 = c1 + c2                 SELECT c1 + c2 AS c7
       Filter c3 > 0                      FROM orders_1 AS t1
         Scan -> relation "orders_1"      WHERE c3 > 0
 
-Leaves are relations that Spark knows (temporary views), which the caller names: a scan always, or any subtree. Shared
-subplans are common table expressions before the whole.
+Leaves are relations registered with Spark (temporary views), which the caller names: a scan always, or any subtree.
+Shared subplans are common table expressions of the statement.
 
-The text says nyala's semantics out loud where Spark's differ: types by CAST, NULLs by NULLS FIRST and LAST. What cannot
-be said raises `NotSupportedError`. It counts on a session with `SETTINGS`; without the one about decimals it raises an
-error rather than round otherwise.
+The text states nyala's semantics explicitly where Spark's differ: types by CAST, NULLs by NULLS FIRST and LAST.
+Constructs that cannot be expressed raise `NotSupportedError`. The text requires a session with `SETTINGS`; without the
+setting about decimals it raises an error instead of rounding differently.
 """
 
 from __future__ import annotations
@@ -76,18 +76,19 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
-"""What a session must be told while it reads a translation; Spark's defaults, but for the decimals and the zone."""
+"""Settings that a session needs while it analyses a translation; Spark's defaults, except for decimals and the time
+zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A plan's text.
+    """The text of a plan.
 
     Attributes
     ----------
     text : one query of Spark SQL, without a semicolon
-    columns : the names of the plan's columns, in order; a column that stands twice in the plan comes once, and its name
-        stands twice here
+    columns : the names of the plan's columns, in order; a column that occurs twice in the plan is selected once, and
+        its name occurs twice here
     tables : the relations that it reads
     """
 
@@ -98,9 +99,9 @@ class Translation:
 
 @contextmanager
 def settings(spark: SparkSession) -> Iterator[None]:
-    """`SETTINGS` in a session, within which `spark.sql(translation.text)` is to be called; what was there comes back.
+    """Applies `SETTINGS` to a session while `spark.sql(translation.text)` is called, and restores the previous ones.
 
-    A query keeps the settings under which it was read, so that it may run afterwards.
+    A query keeps the settings under which it was analysed, so that it may run afterwards.
     """
     before = {name: spark.conf.get(name, None) for name in SETTINGS}
     for name, value in SETTINGS.items():
@@ -120,24 +121,24 @@ def translate(
     relation_of: Callable[[Node], RelationRef | None],
     hints: Callable[[Join], str | None] = lambda join: None,
 ) -> Translation:
-    """Write a logical plan as Spark SQL.
+    """Writes a logical plan as Spark SQL.
 
     Parameters
     ----------
     root : Node
         The plan after all rules, with values in place of its parameters.
     relation_of : callable
-        The relation that has the rows of a node, None where the node is to be written out. Asked from the top: nodes
-        below one that has a relation are not looked at.
+        Returns the relation for a node, or None if the node is to be translated. Called from the top: nodes below a
+        relation are not visited.
     hints : callable, optional
-        For a join, None or `"<strategy> <side>"`: broadcast, shuffle_hash, merge or nested_loop; left or right.
+        For a join, returns None or `"<strategy> <side>"`: broadcast, shuffle_hash, merge or nested_loop; left or right.
 
     Raises
     ------
     NotSupportedError
-        Spark SQL cannot say a part of the plan with nyala's meaning; the message names it.
+        If Spark SQL cannot express a part of the plan with nyala's semantics; the message names it.
     InternalError
-        A scan has no relation.
+        If a scan has no relation.
     """
     writer = _Writer(relation_of, hints)
     query = writer.whole(root)
@@ -146,7 +147,7 @@ def translate(
 
 
 class _Writer:
-    """Writes one plan: its nodes, the shared subplans before it, the relations that it reads."""
+    """Writes one plan: its nodes, its shared subplans, its relations."""
 
     def __init__(self, relation_of: Callable[[Node], RelationRef | None], hints: Callable[[Join], str | None]):
         self.tables: dict[RelationRef, None] = {}
@@ -260,7 +261,7 @@ class _Writer:
         return Block(node.output, finished=kind(this=left, expression=right, distinct=not node.all))
 
     def _renamed(self, node: Node, output: Sequence[Column]) -> exp.Query:
-        """The node's columns by position under other numbers."""
+        """The node's columns by position, under other numbers."""
         block = self._aliases.opened(self.block(node))
         return block.selecting([named(column(of), new.id) for of, new in zip(node.columns, output)])
 
@@ -277,14 +278,17 @@ class _Writer:
 
 
 def _is_exact_arithmetic(query: exp.Query) -> bool:
-    """Does it compute with DECIMALs?"""
+    """True if the query computes with DECIMALs."""
     casts = query.find_all(exp.Cast)
     return any(one.to.is_type("decimal") and isinstance(one.this, exp.Binary) for one in casts)
 
 
 def _with_exact_decimals(query: exp.Query) -> exp.Query:
-    """The query with a condition that Spark finds to be TRUE when it plans, or to be an error: a session that rounds
-    sums and products of DECIMALs by itself gives them other types."""
+    """Adds a condition that fails in a session with the wrong setting for DECIMALs.
+
+    Spark evaluates it to TRUE or to an error during planning: a session that rounds sums and products of DECIMALs gives
+    them other types.
+    """
     wide = f"CAST(0 AS DECIMAL({MAX_PRECISION}, 16))"
     message = "this session's spark.sql.decimalOperations.allowPrecisionLoss must be false while it reads the query"
     exact = equal(call("typeof", exp.maybe_parse(f"{wide} + {wide}", dialect=DIALECT)), string("decimal(38,16)"))

@@ -1,8 +1,7 @@
-"""Small makers of sqlglot nodes.
+"""Constructors of sqlglot nodes.
 
-Names of functions and types go through sqlglot as they are (`Anonymous`), so that no rule of its own for another
-dialect's function changes what was meant. A node stands in one place of a tree only: who writes an argument twice
-copies it (`again`).
+Names of functions and types pass through sqlglot unchanged (`Anonymous`), so that none of its rules for another dialect
+applies. A node may have one parent only: an argument that is used twice is copied (`again`).
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _NAMES = {
 
 
 def not_supported(what: str) -> NotSupportedError:
-    """The error for something that Spark SQL cannot say as nyala means it."""
-    return NotSupportedError(f"{what} cannot be run by Spark with nyala's meaning; SET engine = nyala runs it")
+    """The error for a construct that Spark SQL cannot express with nyala's semantics."""
+    return NotSupportedError(f"{what} cannot be executed by Spark with nyala's semantics; use SET engine = nyala")
 
 
 def spark_type(type_: DataType) -> str:
-    """A type as Spark SQL names it.
+    """A type in Spark SQL.
 
     >>> from nyala.model.types import DECIMAL
     >>> spark_type(DECIMAL(15, 2))
@@ -70,7 +69,7 @@ def column(of: Column) -> Tree:
 
 
 def named(tree: Tree, number: int) -> Tree:
-    """`tree AS c<number>`; a column of that name as it is."""
+    """`tree AS c<number>`; a column that already has that name is returned as it is."""
     name = column_name(number)
     if isinstance(tree, exp.Column) and tree.name == name:
         return tree
@@ -82,7 +81,7 @@ def call(name: str, *args: Tree) -> Tree:
 
 
 def again(tree: Tree) -> Tree:
-    """A copy, for a second place."""
+    """A copy, for a second use."""
     copied: Tree = tree.copy()
     return copied
 
@@ -115,7 +114,7 @@ _ATOMS = (exp.Column, exp.Literal, exp.Func, exp.Cast, exp.Case, exp.Paren, exp.
 
 
 def closed(tree: Tree) -> Tree:
-    """The tree in brackets, where an operator beside it could take a part of it."""
+    """The tree in parentheses, if an adjacent operator could bind a part of it."""
     loose = isinstance(tree, exp.Binary | exp.Connector | exp.Unary) and not isinstance(tree, exp.Paren)
     return tree if isinstance(tree, _ATOMS) and not loose else exp.Paren(this=tree)
 
@@ -136,7 +135,7 @@ def either(*conditions: Tree) -> Tree:
 
 
 def _chained(kind: type[exp.Binary], conditions: tuple[Tree, ...]) -> Tree:
-    """As a balanced tree: a condition with hundreds of parts is no deep one."""
+    """A balanced tree, so that hundreds of conditions are not nested deeply."""
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2
@@ -181,12 +180,12 @@ def case(*branches: tuple[Tree, Tree], default: Tree | None = None) -> Tree:
 
 
 def error(message: str, type_: DataType | str) -> Tree:
-    """What raises an error when it is computed, in place of a value of the type."""
+    """An expression of the type that raises an error when it is evaluated."""
     return cast(call("raise_error", string(message)), type_)
 
 
 def text(tree: Tree) -> str:
-    """The tree as Spark SQL; `StatementTooComplex` where it is nested too deeply to be written."""
+    """The tree as Spark SQL; raises `StatementTooComplex` if it is nested too deeply."""
     try:
         written: str = tree.sql(DIALECT)
     except RecursionError:

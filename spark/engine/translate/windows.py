@@ -1,7 +1,7 @@
-"""Windows, orders and counts of rows.
+"""Translates windows, orders and row limits.
 
-frames in GROUPS    Spark has none: a RANGE over the numbers of the groups of peers, which dense_rank() gives
-EXCLUDE             refused
+frames in GROUPS    Spark has none: a RANGE over the numbers of the peer groups, from dense_rank()
+EXCLUDE             rejected
 RANGE with offsets  over one key; the offset is a constant of the key's type, or Spark's interval
 FILTER              a CASE around the argument
 """
@@ -96,7 +96,7 @@ def _keys(of: WindowCall) -> list[exp.Ordered]:
 
 
 def _any_order() -> exp.Ordered:
-    """Spark wants an order where nyala takes any: all rows are peers."""
+    """A constant order: Spark requires one where nyala does not, and all rows are then peers."""
     return exp.Ordered(this=exp.null(), desc=False, nulls_first=True)
 
 
@@ -149,7 +149,7 @@ def _frame(of: WindowCall) -> exp.WindowSpec | None:
     if frame.exclude:
         raise not_supported(f"a frame with EXCLUDE {frame.exclude.upper()}")
     if frame.unit == "range" and not _keys(of):
-        # All rows are peers, and Spark takes no RANGE without an order.
+        # All rows are peers, and Spark does not accept RANGE without an order.
         return None
     start, start_side = _bound(of, frame.start, of.start)
     end, end_side = _bound(of, frame.end, of.end)
@@ -172,14 +172,14 @@ def _bound(of: WindowCall, bound: str, offset: Expr | None) -> tuple[Any, str | 
 
 
 def _range_key(of: WindowCall) -> Tree:
-    """The key, of the type in which offsets are counted."""
+    """The key, in the type of the offsets."""
     assert of.range_key is not None
     key, original = of.range_key, of.order[0].expr
     return expressions.write(original if original.type == DATE and _whole_days(of) else key)
 
 
 def _whole_days(of: WindowCall) -> bool:
-    """Are all offsets of a key of dates numbers of days?"""
+    """True if all offsets of a key of dates are numbers of days."""
     offsets = [each for each in (of.start, of.end) if isinstance(each, Literal)]
     return all(_days(each) is not None for each in offsets)
 
@@ -211,7 +211,8 @@ def _range_offset(of: WindowCall, offset: Literal) -> Tree:
 
 
 def order_keys(order: Sequence[OrderItem]) -> list[exp.Ordered]:
-    """ORDER BY's keys, the place of NULLs said; constants, which would be places of columns, left out."""
+    """The keys of ORDER BY with an explicit position of NULLs; constants, which Spark would read as positions, are
+    left out."""
     for item in order:
         if item.expr.type.kind is Kind.INTERVAL:
             raise not_supported("an order by intervals")
@@ -223,7 +224,7 @@ def order_keys(order: Sequence[OrderItem]) -> list[exp.Ordered]:
 
 
 def constant_count(expr: Expr | None, what: str) -> int | None:
-    """The value of LIMIT or OFFSET, None for NULL and for none."""
+    """The value of LIMIT or OFFSET; None for NULL and if there is none."""
     if expr is None:
         return None
     if not isinstance(expr, Literal):
@@ -234,7 +235,7 @@ def constant_count(expr: Expr | None, what: str) -> int | None:
 
 
 def top_rows(node: TopRows, source: Block, aliases: Aliases) -> Block:
-    """The first rows of each group, by their numbers."""
+    """The first rows of each group, selected by row_number."""
     most, skipped = constant_count(node.limit, "LIMIT"), constant_count(node.offset, "OFFSET") or 0
     place, rank = aliases.next(), aliases.next()
     items: list[Tree] = [column(of) for of in node.columns]
@@ -258,7 +259,7 @@ def _place(node: TopRows, function: str) -> Tree:
 
 
 def series(node: Series, source: Block, aliases: Aliases) -> Block:
-    """Each row once for every value of a series; Spark's sequence() refuses bounds the wrong way round."""
+    """Each row once for every value of a series; Spark's sequence() rejects bounds in the wrong order."""
     type_ = node.column.type
     if not (type_.is_integer or type_.kind in (Kind.DATE, Kind.TIMESTAMP)):
         raise not_supported(f"generate_series() of {type_}")
@@ -280,7 +281,7 @@ def series(node: Series, source: Block, aliases: Aliases) -> Block:
 
 
 def _interval_step(step: Expr) -> tuple[Tree, Tree, Tree]:
-    """The step as Spark's interval, whether it goes ahead, whether it is none."""
+    """The step as Spark's interval, a condition that it is positive, and one that it is zero."""
     if not isinstance(step, Literal) or step.value is None:
         raise not_supported("generate_series() with an interval that is not constant")
     signs = {part > 0 for part in step.value if part}

@@ -1,13 +1,13 @@
-"""Which backups make a table as it was at a moment: chains, and what they cover.
+"""Chains of backups: selects those that restore a table as of a time, and the times that they cover.
 
     000001 full          000002 incremental      000003 full         000004 incremental
         t1 ─────────────────── t2                    t3 ─────────────────── t4
         └── any moment between ┘      not covered     └── any moment between ┘
 
-A chain is a full backup and incremental ones, each of which goes on from the one before. The backup that *covers* a
-moment is the first one at or after it: its definitions hold, since what happened up to it was read with them, and
-reading the past of a store shows today's columns too. Its tablets hold as well: rows of a tablet that is not there any
-more went with their range partition, of which no change tells.
+A chain is a full backup and incremental ones, each of which continues the previous one. The backup that *covers* a
+timestamp is the first one at or after it. Its definitions apply, because changes up to it were read with them, and a
+read of an earlier snapshot returns the current columns too. Its tablets also apply: rows of a tablet that no longer
+exists were dropped with their range partition, which no change records.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from .manifest import Backup, Kind, SavedFile, SavedTable
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A full backup and those that go on from it, in order; any moment from the first snapshot to the last is
-    covered."""
+    """A full backup and those that continue it, in order; it covers any time from the first snapshot to the last."""
 
     backups: tuple[Backup, ...]
 
@@ -41,7 +40,7 @@ class Chain:
         return self.backups[-1].snapshot
 
     def until(self, moment: Timestamp) -> Chain:
-        """The chain up to the backup that covers a moment."""
+        """The chain up to the backup that covers a timestamp."""
         place = next(place for place, backup in enumerate(self.backups) if backup.snapshot >= moment)
         return Chain(self.backups[: place + 1])
 
@@ -57,19 +56,19 @@ class FileOfChain:
 
 @dataclass(frozen=True, slots=True)
 class TableChain:
-    """What makes one table: the definition that it gets, and for each tablet its files, rows before changes."""
+    """The input of one restored table: its definition, and the files of each tablet, rows before changes."""
 
     definition: Table
     tablets: tuple[tuple[FileOfChain, ...], ...]
 
     @property
     def files(self) -> list[FileOfChain]:
-        """All of them."""
+        """The files of all tablets."""
         return [file for files in self.tablets for file in files]
 
 
 def chains(backups: Sequence[Backup]) -> list[Chain]:
-    """The chains among backups, which are in order; incremental ones whose parent is not there are left out."""
+    """The chains among backups, which are in order; incremental ones whose parent is missing are left out."""
     found: list[list[Backup]] = []
     for backup in backups:
         if backup.parent is None:
@@ -86,9 +85,9 @@ def _goes_on(parent: Backup, backup: Backup) -> bool:
 
 
 def chain_at(backups: Sequence[Backup], moment: Moment | None) -> tuple[Chain, Timestamp]:
-    """The chain that makes tables as they were at a moment (None: at the last backup), and the moment in hybrid time.
+    """The chain that restores tables as of a time (None: the last backup), and the timestamp in hybrid time.
 
-    Raises `DataError` where no chain covers it, naming what is covered; `OperationalError` where there is no backup.
+    Raises `DataError` with the covered times if no chain covers it; `OperationalError` if there is no backup.
     """
     known = chains(backups)
     if not known:
@@ -102,9 +101,10 @@ def chain_at(backups: Sequence[Backup], moment: Moment | None) -> tuple[Chain, T
 
 
 def _hybrid(moment: Moment, backups: Sequence[Backup]) -> Timestamp:
-    """A moment in hybrid time: of a text or datetime the end of its microsecond, or the snapshot that lies in it."""
+    """A timestamp in hybrid time: for a text or datetime, the end of its microsecond, or the snapshot that lies in
+    it."""
     if isinstance(moment, bool):
-        raise InterfaceError(f"{moment!r} is no point in time")
+        raise InterfaceError(f"{moment!r} is not a point in time")
     if isinstance(moment, int):
         return Timestamp(moment)
     microseconds = TIMESTAMP.to_physical(moment)
@@ -118,10 +118,10 @@ def _hybrid(moment: Moment, backups: Sequence[Backup]) -> Timestamp:
 def table_chains(
     chain: Chain, at: Timestamp, destination: Path, names: Sequence[str] | None = None
 ) -> list[TableChain]:
-    """What makes each table of a chain, or those named, by name.
+    """The input of each table of a chain, or of the named ones, by name.
 
-    Raises `UnknownTable` where a name is none of them, `DataError` for a table (named, or any where `names` is None)
-    that was dropped before the backup that covers the moment was made: whether it was there at the moment is not known.
+    Raises `UnknownTable` for an unknown name, and `DataError` for a table (named, or any if `names` is None) that was
+    dropped before the covering backup was made: its existence at that time is not known.
     """
     covering = chain.backups[-1]
     wanted = [table for table in covering.tables if names is None or table.definition.name in names]
@@ -143,7 +143,7 @@ def table_chains(
 
 
 def _lost(chain: Chain, at: Timestamp) -> list[str]:
-    """Names of the tables of which the covering backup knows nothing, though the one before it does."""
+    """Names of the tables that the covering backup lacks, although the one before it has them."""
     if len(chain.backups) < 2 or at == chain.last:
         return []
     before, covering = chain.backups[-2:]

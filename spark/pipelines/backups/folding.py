@@ -1,11 +1,11 @@
-"""A tablet's rows at a moment, made of what backups saved of it: a merge by key in which the last row wins.
+"""Restores a tablet's rows as of a time from its backups: a merge by key in which the last row wins.
 
     rows at t1, by key     a1    c1       e1       k1
     changes up to t        a: update      e: delete     z: insert       (the last one of each key)
                            ─────────────────────────────────────────
     rows at t              a2    c1                k1   z1
 
-Rows are read a batch at a time, in key order; what is kept in memory besides are the changes.
+Rows are read a batch at a time, in key order; only the changes are kept in memory.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ....model.schema import ColumnSchema, Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 
 _HYBRID_TIME = pa.decimal128(20)
-"""Holds every hybrid timestamp: of tables of changes, BIGINT and DECIMAL, see `model.change_columns`."""
+"""Holds every hybrid timestamp: in tables of changes, BIGINT and DECIMAL, see `model.change_columns`."""
 
 
 def fold(
     definition: Table, rows: Iterable[pa.RecordBatch], changes: Sequence[pa.Table], at: Timestamp
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a tablet at a moment.
+    """The rows of a tablet as of a time.
 
     Parameters
     ----------
     definition : Table
-        What they are to be: all batches have its columns (`conformed`).
+        The target definition: all batches have its columns (`conformed`).
     rows : iterable of pa.RecordBatch
         An earlier state, ascending by primary key.
     changes : sequence of pa.Table
-        What happened since, in the order of time; with the columns `_change` and `_changed_at` behind the table's.
+        The changes since, in the order of time; with the columns `_change` and `_changed_at` after the table's.
     at : Timestamp
-        Later changes are passed over.
+        Later changes are ignored.
 
     Yields
     ------
@@ -61,7 +61,7 @@ def fold(
 
 
 def _latest(definition: Table, changes: Sequence[pa.Table], at: Timestamp) -> pa.Table:
-    """The last change of each key up to a moment, by key; without `_changed_at`."""
+    """The last change of each key up to a time, by key; without `_changed_at`."""
     schema = definition.schema.arrow.append(pa.field(CHANGE_COLUMN, pa.string()))
     moment = pa.scalar(int(at), _HYBRID_TIME)
     parts = [
@@ -73,7 +73,7 @@ def _latest(definition: Table, changes: Sequence[pa.Table], at: Timestamp) -> pa
 
 
 def _merged(definition: Table, batch: pa.RecordBatch, changed: pa.Table) -> pa.RecordBatch:
-    """Rows and changes of the same span of keys, by key; a change comes in the place of the row."""
+    """Rows and changes of the same span of keys, by key; a change replaces the row."""
     if not changed.num_rows:
         return batch
     unchanged = pa.nulls(batch.num_rows, pa.string())
@@ -83,7 +83,7 @@ def _merged(definition: Table, batch: pa.RecordBatch, changed: pa.Table) -> pa.R
 
 
 def _last_of_each_key(definition: Table, rows: pa.Table) -> pa.Array:
-    """The numbers of the rows behind which their key does not come again, in key order."""
+    """The positions of the last row of each key, in key order."""
     keys = Keys.from_rows(definition.schema, rows)
     order = keys.order()  # equal keys stay in row order
     ordered = keys.take(order).encoded()
@@ -106,10 +106,10 @@ def _existing(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def conformed(batch: pa.RecordBatch, saved: Table, wanted: Table, extra: Sequence[str] = ()) -> pa.RecordBatch:
-    """What was saved under one definition of a table, in the columns of a later one.
+    """Converts rows saved under one definition of a table to the columns of a later one.
 
-    Columns are known by their permanent ids: renamed ones are found, dropped ones left out, and those that were added
-    since show what the table shows in rows that were written before. `extra` columns are taken as they are.
+    Columns are matched by their permanent ids: renamed ones are found, dropped ones left out, and columns added since
+    have the value that the table returns for older rows. `extra` columns are kept unchanged.
     """
     names = {column.id: column.name for column in saved.schema.columns}
     arrays = [

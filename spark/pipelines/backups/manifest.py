@@ -1,4 +1,4 @@
-"""What a backup says of itself: `manifest.json`, written last and at once, so that where it is the backup is whole.
+"""The manifest of a backup: `manifest.json`, written last and atomically, so that a backup with a manifest is complete.
 
     {"sha256": "...",                   of the backup below, as JSON without spaces and with sorted keys
      "backup": {"format": 1, "number": 2, "id": "...", "parent": "...",     the backup whose changes these follow
@@ -9,7 +9,7 @@
                 "views": [["name", "SELECT ...", ["column"]]]}}
 
 Definitions are plain data as in a store's catalog, with the permanent ids of table and columns; bytes in them are
-written as {"$bytes": "00ff"}. `statement` is there for people.
+written as {"$bytes": "00ff"}. `statement` is for readers only.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class SavedTable:
     statement : str
         Its CREATE TABLE.
     tablets : tuple of str
-        The ids of its tablets. What earlier backups saved of others is gone: a range partition was dropped.
+        The ids of its tablets. Rows that earlier backups saved of other tablets were dropped with a range partition.
     base : Timestamp, optional
-        The moment of its files of rows; None where it goes on from what the parent has of it.
+        The snapshot of its files of rows; None if it continues the parent.
     files : tuple of SavedFile
     """
 
@@ -74,27 +74,27 @@ class SavedTable:
 
     @property
     def rows(self) -> int:
-        """How many rows its files have, changes included."""
+        """The number of rows in its files, changes included."""
         return sum(file.rows for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup: full, or with a `parent` that it goes on from.
+    """A backup: full, or incremental with a `parent` that it continues.
 
     Attributes
     ----------
     number : int
-        Its place in the directory, from 1; the name of its folder.
+        Its position in the directory, from 1; the name of its folder.
     id : str
-        Its own, by which others name it as their parent.
+        Its id, by which others refer to it as their parent.
     parent : str, optional
     since : Timestamp, optional
-        The parent's snapshot: what happened later is here.
+        The parent's snapshot: this backup has the later changes.
     snapshot : Timestamp
-        The one moment of all its tables.
+        The snapshot timestamp of all its tables.
     finished : str
-        When it was written, UTC.
+        The time at which it was written, UTC.
     source : str
         The store that was saved: a directory, or a cluster's masters.
     store_id : str
@@ -102,7 +102,7 @@ class Backup:
     nyala : str
         The version that wrote it.
     all_tables : bool
-        Nobody named any: those that come later belong to it too.
+        True if no tables were named: tables created later are included too.
     tables : tuple of SavedTable
         By name.
     views : tuple of View
@@ -128,25 +128,25 @@ class Backup:
 
     @property
     def files(self) -> Iterable[SavedFile]:
-        """Of all tables."""
+        """The files of all tables."""
         return (file for table in self.tables for file in table.files)
 
     @property
     def bytes(self) -> int:
-        """What its files take on disk."""
+        """The size of its files on disk."""
         return sum(file.bytes for file in self.files)
 
     @property
     def rows(self) -> int:
-        """How many rows its files have, changes included."""
+        """The number of rows in its files, changes included."""
         return sum(file.rows for file in self.files)
 
     def table_by_id(self, table_id: str) -> SavedTable | None:
-        """What it has of a table."""
+        """Its data for a table; None if it has none."""
         return next((table for table in self.tables if table.definition.id == table_id), None)
 
     def folder(self, destination: Path) -> Path:
-        """Where it lies."""
+        """The path of its folder."""
         return destination / folder_name(self.number)
 
 
@@ -174,7 +174,7 @@ def to_plain(backup: Backup, snapshot_time: str) -> dict[str, Any]:
 
 
 def from_plain(data: Mapping[str, Any]) -> Backup:
-    """The backup of `to_plain`."""
+    """The inverse of `to_plain`."""
     return Backup(
         **{name: data[name] for name in _PLAIN},
         tables=tuple(_table_from_plain(table) for table in data["tables"]),
@@ -221,7 +221,7 @@ def _digest(plain: Any) -> str:
 
 
 def write(folder: Path, backup: Backup, snapshot_time: str) -> None:
-    """Leave the manifest in the backup's folder, durably: with it the backup is there, whole."""
+    """Writes the manifest to the backup's folder, durably: with it the backup is complete."""
     plain = to_plain(backup, snapshot_time)
     text = json.dumps({"sha256": _digest(plain), "backup": plain}, indent=1, default=_bytes_to_plain)
     write_durably(folder / NAME, text.encode() + b"\n")
@@ -230,28 +230,27 @@ def write(folder: Path, backup: Backup, snapshot_time: str) -> None:
 def read(folder: Path) -> Backup:
     """The backup of a folder.
 
-    Raises `CorruptionError` where the manifest is not what was written, `UnsupportedFormat` where a later nyala wrote
-    it.
+    Raises `CorruptionError` if the manifest was altered, `UnsupportedFormat` if a later nyala wrote it.
     """
     path = folder / NAME
     try:
         data = json.loads(path.read_bytes())
         plain, told = data["backup"], data["sha256"]
         if _digest(plain) != told:
-            raise CorruptionError("its checksum is not that of its content", str(path), "manifest")
+            raise CorruptionError("its checksum does not match its content", str(path), "manifest")
         if plain["format"] != FORMAT:
             raise UnsupportedFormat(f"{path} has format {plain['format']}; this nyala reads {FORMAT}")
         return from_plain(json.loads(json.dumps(plain), object_hook=_bytes_from_plain))
     except OSError as error:
         raise disk_error(f"cannot read {path}", error) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptionError(f"it is no manifest: {type(error).__name__}: {error}", str(path), "manifest") from error
+        raise CorruptionError(f"not a manifest: {type(error).__name__}: {error}", str(path), "manifest") from error
 
 
 def read_all(destination: Path) -> list[Backup]:
-    """The backups of a directory, in order; folders without a manifest, of backups that failed, are passed over.
+    """The backups of a directory, in order; folders without a manifest, of failed backups, are skipped.
 
-    Raises `OperationalError` where there is no such directory, and as `read` does.
+    Raises `OperationalError` if there is no such directory, and as `read` does.
     """
     if not destination.is_dir():
         raise OperationalError(f"there is no directory {destination}")
@@ -264,7 +263,7 @@ def backup_folders(destination: Path) -> list[Path]:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """A file that is there with all of its bytes, whatever fails, or not at all."""
+    """Writes a file atomically and durably: after a failure it is complete or absent."""
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("wb") as file:
         file.write(data)
@@ -275,7 +274,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
+    """Makes the directory's entries durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

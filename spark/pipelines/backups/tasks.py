@@ -1,7 +1,7 @@
-"""What the workers do for backups: write a tablet's rows or changes into a file, and make a tablet of such files.
+"""The workers' tasks for backups: write a tablet's rows or changes to a file, and restore a tablet from such files.
 
-All of it may be done twice: a file gets a name of its own each time, and only the manifest says which one counts;
-restored rows are upserted.
+All of it may be repeated: each attempt writes a file with a unique name, and the manifest names the valid one; restored
+rows are upserted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHANGE_NAMES = (CHANGE_COLUMN, CHANGED_AT_COLUMN)
 
 @dataclass(frozen=True, slots=True)
 class SaveTask:
-    """Save a tablet: its rows at a time, or (`since`) what happened after that and up to the time.
+    """Saves a tablet: its rows as of a time, or its changes after `since` up to that time.
 
     `folder` is the backup's, `directory` the table's below it.
     """
@@ -55,7 +55,7 @@ class SaveTask:
 
 @dataclass(frozen=True, slots=True)
 class RestoreTask:
-    """Make a tablet's rows at a time of its files, and write them into the table `target`."""
+    """Restores a tablet's rows as of a time from its files, and writes them into the table `target`."""
 
     url: str
     target: Table
@@ -68,7 +68,7 @@ class RestoreTask:
 
 
 def save(task: SaveTask) -> SavedFile | None:
-    """Write the task's file, durably; None where there was nothing to write."""
+    """Writes the task's file durably; returns None if there was nothing to write."""
     columns: tuple[ColumnSchema, ...] = task.table.schema.columns
     changes = None
     if task.since is not None:
@@ -133,13 +133,13 @@ def digest(path: Path) -> str:
 
 
 def damage(task: tuple[str, SavedFile]) -> str | None:
-    """What is wrong with a file (its place and what was saved), None where nothing is."""
+    """The fault of a file (its path and its manifest entry); None if it has none."""
     path, saved = Path(task[0]), task[1]
     try:
         size = path.stat().st_size
         if size != saved.bytes:
-            return f"{path}: {size:,} bytes, and {saved.bytes:,} were written"
-        return None if digest(path) == saved.sha256 else f"{path}: its checksum is not that of what was written"
+            return f"{path}: {size:,} bytes instead of the {saved.bytes:,} that were written"
+        return None if digest(path) == saved.sha256 else f"{path}: its checksum differs from that of the written file"
     except FileNotFoundError:
         return f"{path} is missing"
     except OSError as error:
@@ -150,7 +150,7 @@ def damage(task: tuple[str, SavedFile]) -> str | None:
 
 
 def restore(task: RestoreTask) -> int:
-    """Write the rows of one tablet; how many there are."""
+    """Writes the rows of one tablet; returns the number of rows."""
     rows = 0
     connection = workers.connection(task.url)
     for batch in tablet_rows(task.definition, task.files, task.at):
@@ -167,7 +167,7 @@ def _upsert(connection: Connection, table: Table, rows: pa.RecordBatch) -> None:
 
 
 def tablet_rows(definition: Table, files: tuple[FileOfChain, ...], at: Timestamp) -> Iterator[pa.RecordBatch]:
-    """The rows of a tablet at a moment, ascending by primary key; see `folding.fold`."""
+    """The rows of a tablet as of a time, ascending by primary key; see `folding.fold`."""
     rows = (batch for each in files if each.file.kind == "rows" for batch in _read(each, definition))
     changes = [
         pa.Table.from_batches(_read(each, definition, CHANGE_NAMES)) for each in files if each.file.kind == "changes"

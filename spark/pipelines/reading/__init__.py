@@ -1,4 +1,4 @@
-"""Files as rows of texts, read so that nothing is lost: Spark lists the files and runs the tasks, and nyala reads them.
+"""Reads files as rows of texts without loss: Spark lists the files and runs the tasks, and nyala reads them.
 
     listing     the files of a path or pattern, with the values of their partition directories
     raw_files   a file's bytes: decompressed, decoded, cut at record boundaries
@@ -8,6 +8,6 @@
     footers     the schemas of all Parquet files
     inference   types of texts, for tables that are made from a source
 
-Spark's own readers of CSV and JSON replace what they cannot decode, split texts at line breaks, take the first of two
+Spark's own readers of CSV and JSON replace undecodable bytes, split texts at line breaks, keep the first of two equal
 keys and the first of two objects, and round numbers. So CSV has the dialect of nyala's COPY here, and JSON is RFC 8259.
 """

@@ -21,11 +21,11 @@ BATCH_ROWS: Final = 1 << 15
 def csv_rows(span: Span, columns: Sequence[str], dialect: Dialect) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """Batches of a span's records, with the texts of those that have more or fewer fields than the file has columns.
 
-    Raises `DataError` if they are not as many as the first pass has counted.
+    Raises `DataError` if their number differs from that of the first pass.
     """
     bad: list[str] = []
     rows = malformed = 0
-    # Names of a file may not be unique for pyarrow; places are.
+    # Names of a file may not be unique, and pyarrow requires unique names; positions are.
     places = [f"{place}" for place in range(len(columns))]
     for batch in _batches(span, places, dialect, bad):
         found, bad[:] = list(bad), []
@@ -38,7 +38,7 @@ def csv_rows(span: Span, columns: Sequence[str], dialect: Dialect) -> Iterator[t
         yield nothing, list(bad)
     if rows + malformed != span.records:
         raise DataError(
-            f"{path_of(span.uri)}: {rows + malformed:,} records were read behind line {span.line}, where "
+            f"{path_of(span.uri)}: {rows + malformed:,} records were read after line {span.line}, where "
             f"{span.records:,} are; has the file been changed meanwhile?"
         )
 

@@ -1,13 +1,13 @@
-"""First pass over CSV: the header and the records of each file, found in its bytes.
+"""First pass over CSV: finds the header and the records of each file in its bytes.
 
     id,note⏎        header
-    1,"first⏎       a record, whose line break stands in quotes
+    1,"first⏎       a record with a line break inside quotes
     2,second"⏎
     3,c⏎            a record
 
-`executor.files.csv_text` reads the text, as it does for `COPY`: it finds where records end, and refuses what would have
-to be guessed at. An empty line is a record of a file of one column, and none of any other. Large files are cut at
-record boundaries, so several tasks read one.
+`executor.files.csv_text` parses the text, as it does for `COPY`: it finds the ends of records, and rejects ambiguous
+input. An empty line is a record in a file of one column, and not in any other. Large files are split at record
+boundaries, so several tasks read one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .listing import LISTING_OPTIONS, path_of
 from .raw_files import BOM, UTF8_ADVICE, Span, can_seek, chunks, python_encoding
 
 SPAN_BYTES: Final = 64 << 20
-"""About what a task reads of a file."""
+"""Approximate number of bytes of a file that a task reads."""
 BLOCK_BYTES: Final = 4 << 20
 _OPTIONS: Final = ("header", "sep", "quote", "escape", "nullValue", "encoding", "multiLine")
 _LF, _CR = 10, 13
@@ -34,9 +34,9 @@ _ALIASES: Final = {"delimiter": "sep", "charset": "encoding", "multiline": "mult
 
 
 def dialect_of(options: Mapping[str, str], sep: str) -> Dialect:
-    """The dialect that options name; `sep` is the separator where they do not.
+    """The dialect defined by options; `sep` is the separator if they have none.
 
-    Raises `InterfaceError` for an option that is not known, or a value that would lose something.
+    Raises `InterfaceError` for an unknown option, or a value that would lose data.
     """
     found: dict[str, str] = {}
     for name, value in options.items():
@@ -45,7 +45,7 @@ def dialect_of(options: Mapping[str, str], sep: str) -> Dialect:
             continue
         if key not in _OPTIONS:
             raise InterfaceError(
-                f"--option {name}: CSV is read with {', '.join(_OPTIONS)}; files of another dialect are a DataFrame of "
+                f"--option {name}: CSV is read with {', '.join(_OPTIONS)}; another dialect needs a DataFrame of "
                 "your own for ingest()"
             )
         found[key] = value
@@ -79,10 +79,10 @@ class ScannedCsv:
 
 
 def scan_csv(uri: str, dialect: Dialect) -> ScannedCsv:
-    """Find header and records of a file.
+    """Finds the header and the records of a file.
 
-    Raises `DataError` naming the line of a quote or line end that does not belong where it is, of bytes that are not of
-    the encoding, or of two columns of one name.
+    Raises `DataError` with the line of a misplaced quote or line end, of bytes that are not in the encoding, or of two
+    columns of one name.
     """
     scan = _Scan(uri, dialect)
     for block in csv_blocks(uri, dialect, scan.skip_mark(chunks(uri, dialect.encoding))):
@@ -91,13 +91,13 @@ def scan_csv(uri: str, dialect: Dialect) -> ScannedCsv:
 
 
 def csv_blocks(uri: str, dialect: Dialect, pieces: Iterator[bytes], line: int = 1) -> Iterator[Block]:
-    """The rows of a text that begins with a row, which stands on `line` of its file, in checked blocks."""
+    """The rows of a text that begins at a record on `line` of its file, in checked blocks."""
     text = CsvText(path_of(uri), Pieces(pieces), dialect, line, BLOCK_BYTES, UTF8_ADVICE)
     return text.blocks()
 
 
 class _Scan:
-    """The state of a scan: where it is in the content, and what it has found."""
+    """The state of a scan: its position in the content, and the records found so far."""
 
     def __init__(self, uri: str, dialect: Dialect):
         self.uri = uri
@@ -118,7 +118,7 @@ class _Scan:
         yield from pieces
 
     def take(self, block: Block) -> None:
-        """Take in some whole records."""
+        """Adds some whole records."""
         begin, line = 0, block.first_line
         if not self._columns:
             begin, line = self._take_header(block)
@@ -127,7 +127,7 @@ class _Scan:
         self._at += block.size
 
     def _take_header(self, block: Block) -> tuple[int, int]:
-        """Read the first record; returns where the records behind it begin, in bytes of the file, and their line."""
+        """Reads the first record; returns the position after it, in bytes of the file, and its line."""
         filled = np.flatnonzero((block.data != _LF) & (block.data != _CR))
         start = int(filled[0]) if len(filled) else block.size
         rest = Block(block.data[start:], block.first_line + start // max(1, len(block.line_end)))
@@ -141,7 +141,7 @@ class _Scan:
         for name in self._columns:
             if self._columns.count(name) > 1:
                 raise DataError(
-                    f"{path_of(self.uri)}, line {rest.first_line}: column {name} is there twice; read the file with "
+                    f"{path_of(self.uri)}, line {rest.first_line}: there are two columns {name}; read the file with "
                     "--option header=false"
                 )
         return block.end_of_row(start), behind.first_line
@@ -155,5 +155,5 @@ class _Scan:
             self._spans.append(Span(self.uri, start, stop, records, line))
 
     def result(self) -> ScannedCsv:
-        """What was found."""
+        """The header and the spans of records."""
         return ScannedCsv(self.uri, self._columns, tuple(span for span in self._spans if span.records))

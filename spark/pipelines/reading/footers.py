@@ -1,4 +1,5 @@
-"""The columns of Parquet files as their footers tell them: all files, not the one that Spark looks at first."""
+"""Reads the columns of Parquet files from their footers: those of all files, not only of the one that Spark reads
+first."""
 
 from __future__ import annotations
 
@@ -15,19 +16,19 @@ from .raw_files import opened
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A file: the type of each of its leaf columns, in Parquet's words."""
+    """A file: the Parquet type of each of its leaf columns."""
 
     uri: str
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_footer(uri: str) -> Footer:
-    """Read a file's footer; `DataError` if it has none."""
+    """Reads a file's footer; raises `DataError` if it has none."""
     try:
         with opened(uri) as file:
             schema = pq.read_metadata(file).schema
     except pa.ArrowException as error:
-        raise DataError(f"{path_of(uri)} is no whole Parquet file: {str(error).partition('.')[0]}") from error
+        raise DataError(f"{path_of(uri)} is not a complete Parquet file: {str(error).partition('.')[0]}") from error
     return Footer(uri, {column.path: _type(column) for column in map(schema.column, range(len(schema.names)))})
 
 
@@ -39,7 +40,7 @@ def _type(column: pq.ColumnSchema) -> str:
 
 
 def check_alike(footers: Iterable[Footer]) -> None:
-    """Raise `DataError` naming two files in which a column has different types."""
+    """Raises `DataError` naming two files in which a column has different types."""
     first: dict[str, tuple[str, str, str]] = {}
     for footer in footers:
         for path, type_ in footer.columns.items():
@@ -47,5 +48,5 @@ def check_alike(footers: Iterable[Footer]) -> None:
             if type_ != other:
                 raise DataError(
                     f"{path_of(footer.uri)}: column {path} is {type_}, and in {path_of(uri)} column {name} is {other}; "
-                    "read these files apart"
+                    "read these files separately"
                 )

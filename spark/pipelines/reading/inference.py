@@ -1,12 +1,11 @@
-"""Types of columns of texts, for tables that are made from CSV or JSON: a type is chosen only if it keeps all that the
-texts say.
+"""Infers types of text columns, for tables created from CSV or JSON: a type is chosen only if it preserves the texts.
 
-    007, +49 30 1234        STRING      leading zeros and signs are part of them
-    12, -5                  INT, BIGINT, DECIMAL(38,0)
-    1.5, 1e-3               DOUBLE      if it has all of their digits, else DECIMAL
-    2020-01-01              DATE
-    2020-01-01T10:00:00Z    TIMESTAMP   up to microseconds
-    "", and nothing at all  STRING
+007, +49 30 1234        STRING      leading zeros and signs are part of them
+12, -5                  INT, BIGINT, DECIMAL(38,0)
+1.5, 1e-3               DOUBLE      if it has all of their digits, else DECIMAL
+2020-01-01              DATE
+2020-01-01T10:00:00Z    TIMESTAMP   up to microseconds
+"", and nothing at all  STRING
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ _TIME: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9]{2}:?[0-9]{2})?)?$"
 )
 _DOUBLE_DIGITS: Final = 15
-"""Any decimal number with so many digits is told apart from its neighbours by a DOUBLE."""
+"""Number of digits up to which a DOUBLE distinguishes all decimal numbers."""
 _MOST_DIGITS: Final = 38
 KINDS: Final = frozenset(("integer", "number", "boolean", "text"))
-"""Of CSV, whose texts may mean any of these."""
+"""The possible kinds of CSV values."""
 
 
 def infer(frame: DataFrame, kinds: Mapping[str, Collection[str]]) -> StructType:
-    """The types of a frame's columns of texts.
+    """Infers the types of a frame's text columns.
 
     Parameters
     ----------
     frame : DataFrame
     kinds : mapping of str to collection of str
-        The columns, with what their values may be: `json_rows.ScannedJson.columns`, or `KINDS` for CSV.
+        The columns, with the possible kinds of their values: `json_rows.ScannedJson.columns`, or `KINDS` for CSV.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType

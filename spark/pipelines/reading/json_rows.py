@@ -2,11 +2,11 @@
 
     {"a": 1, "b": 1.10}     a = '1', b = '1.10'     numbers keep their digits
     {"a": "x", "c": [1]}    a = 'x', c = '[1]'      nested values keep their text
-    {"a": 1, "a": 2}        malformed               a key that stands there twice, at any depth
-    {"a": 1} {"a": 2}       malformed               as is everything else that is no object
+    {"a": 1, "a": 2}        malformed               a repeated key, at any depth
+    {"a": 1} {"a": 2}       malformed               as is everything else that is not an object
 
-The first pass (`scan_json`) finds the keys of all objects and what their values are; the second (`json_rows`) makes the
-batches. Lines are decoded in C as far as their top level; values stay bytes until whole columns are made of them.
+The first pass (`scan_json`) finds the keys of all objects and the kinds of their values; the second (`json_rows`) makes
+the batches. Lines are decoded in C down to their top level; values stay bytes until whole columns are made of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ Object: TypeAlias = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ScannedJson:
     """A file: the keys of its objects in the order of their first appearance, with the kinds of their values, and its
-    spans. Kinds are `integer`, `number`, `text`, `boolean`, `nested`."""
+    spans.
+
+    Kinds are `integer`, `number`, `text`, `boolean`, `nested`.
+    """
 
     uri: str
     columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class ScannedJson:
 
 
 def is_multi_line(options: Mapping[str, str]) -> bool:
-    """The option `multiLine`; `InterfaceError` for options that are not known."""
+    """The option `multiLine`; raises `InterfaceError` for unknown options."""
     multi_line = False
     for name, value in options.items():
         key = name.lower()
@@ -59,7 +62,7 @@ def is_multi_line(options: Mapping[str, str]) -> bool:
             continue
         if key != "multiline":
             raise InterfaceError(
-                f"--option {name}={value}: JSON is in UTF-8, and multiLine is its one option; other files are a "
+                f"--option {name}={value}: JSON is in UTF-8, and multiLine is its only option; other files need a "
                 "DataFrame of your own for ingest()"
             )
         if value.lower() not in ("true", "false"):
@@ -72,7 +75,7 @@ def is_multi_line(options: Mapping[str, str]) -> bool:
 
 
 def scan_json(uri: str, multi_line: bool, needs_kinds: bool) -> ScannedJson:
-    """Find the keys of all objects of a file; what is no object has none, and becomes a malformed row."""
+    """Finds the keys of all objects of a file; any other record has none, and becomes a malformed row."""
     kinds: dict[str, set[str]] = {}
     spans: list[Span] = []
     at, line = 0, 1
@@ -118,7 +121,7 @@ def _pieces(uri: str, span: Span | None, multi_line: bool) -> Iterator[bytes]:
 
 
 def objects(text: bytes, multi_line: bool) -> tuple[list[Object], list[bytes]]:
-    """The objects of a text that consists of whole lines, or is a whole file, and the texts of what is none."""
+    """The objects of a text of whole lines or of a whole file, and the texts of all other records."""
     text = text.removeprefix(BOM)
     if not multi_line and (found := _all_good(text)) is not None:
         return found, []
@@ -134,7 +137,7 @@ def objects(text: bytes, multi_line: bool) -> tuple[list[Object], list[bytes]]:
 
 
 def _all_good(text: bytes) -> list[Object] | None:
-    """The objects of lines that all hold one without repeated keys; None if some do not, or might not."""
+    """The objects of lines that all contain one without repeated keys; None if some do not, or may not."""
     try:
         text.decode()
         found: list[Object] = [*_OBJECT.decode_lines(text)]
@@ -144,14 +147,14 @@ def _all_good(text: bytes) -> list[Object] | None:
 
 
 def _colons(text: bytes) -> int:
-    """How many keys the objects of a text have, at all depths: as many as there are colons outside texts."""
+    """The number of keys of the objects of a text, at all depths, counted by the colons outside texts."""
     return _STRINGS.sub(b"", text).count(b":")
 
 
 def _records(text: bytes, multi_line: bool) -> Iterator[bytes]:
-    """The texts that are to be objects."""
+    """The texts of the records, which should be objects."""
     if not multi_line:
-        # RFC 8259 knows these blanks alone.
+        # RFC 8259 allows only these blanks.
         lines = (line.strip(b" \t\r") for line in text.split(b"\n"))
         yield from filter(None, lines)
         return
@@ -168,7 +171,7 @@ def _records(text: bytes, multi_line: bool) -> Iterator[bytes]:
 
 
 def object_of(text: bytes) -> Object | None:
-    """The values of an object by key, as bytes of JSON; None for what is no object, or has a key twice.
+    """The values of an object by key, as bytes of JSON; None for anything else, and for an object with a repeated key.
 
     >>> {key: bytes(value) for key, value in object_of(b'{"a": 1.10, "b": [1]}').items()}
     {'a': b'1.10', 'b': b'[1]'}
@@ -211,7 +214,7 @@ def _encoded(value: Any) -> bytes:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("repeated key")
     return found
 
 
@@ -219,7 +222,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_rows(span: Span, columns: Sequence[str], multi_line: bool) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
-    """Batches of a span's objects, with the texts of what is no object."""
+    """Batches of a span's objects, with the texts of all other records."""
     for text in _pieces(span.uri, span, multi_line):
         rows, bad = objects(text, multi_line)
         texts = [one.decode("utf-8", "backslashreplace") for one in bad]
@@ -239,7 +242,7 @@ def _column(rows: Sequence[Object], name: str) -> pa.Array:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Values in JSON as texts: a text without its quotes and escapes, null as NULL, all others as they are written."""
+    """JSON values as texts: a text without its quotes and escapes, null as NULL, all others unchanged."""
     texts = values.cast(pa.string())
     texts = pc.if_else(pc.equal(texts, "null"), None, texts)
     quoted = pc.fill_null(pc.starts_with(texts, '"'), False)

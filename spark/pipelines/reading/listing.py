@@ -1,4 +1,4 @@
-"""The files of a source: Spark resolves paths, patterns and partition directories, and reads no contents for that."""
+"""Lists the files of a source: Spark resolves paths, patterns and partition directories, without reading contents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LISTING_OPTIONS: Final = ("basepath", "modifiedafter", "modifiedbefore", "pathglobfilter", "recursivefilelookup")
-"""Options of Spark's readers that choose files, in lower case."""
+"""Options of Spark's readers that select files, in lower case."""
 SUFFIXES: Final = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
     ".ndjson": "json",
@@ -24,7 +24,7 @@ _OF_LISTING: Final = ("path", "modificationTime", "length", "content")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file: its URI, its bytes, and what the names of its partition directories say, texts or None."""
+    """A file: its URI, its bytes, and the values from its partition directories, texts or None."""
 
     uri: str
     length: int
@@ -32,20 +32,20 @@ class SourceFile:
 
     @property
     def name(self) -> str:
-        """The path for people; of a local file without `file:`."""
+        """The path for display; for a local file without `file:`."""
         return path_of(self.uri)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Files by URI, and the columns that their directories give."""
+    """Files by URI, and the columns of their partition directories."""
 
     files: tuple[SourceFile, ...]
     partition_columns: tuple[str, ...] = ()
 
 
 def path_of(uri: str) -> str:
-    """The path of a local file; another URI as it is. Hadoop writes its URIs without escapes.
+    """The path of a local file; another URI unchanged. Hadoop writes its URIs without escapes.
 
     >>> path_of("file:/in/a b.csv")
     '/in/a b.csv'
@@ -54,7 +54,7 @@ def path_of(uri: str) -> str:
 
 
 def format_of_name(name: str | Path) -> str | None:
-    """The format that the end of a name tells.
+    """The format by the suffix of a name.
 
     >>> format_of_name("in/*.csv.gz")
     'csv'
@@ -64,14 +64,14 @@ def format_of_name(name: str | Path) -> str | None:
 
 
 def list_files(spark: SparkSession, source: str, format: str, options: Mapping[str, str]) -> Listing:
-    """The files that a path or pattern names.
+    """The files matching a path or pattern.
 
     Raises
     ------
     OperationalError
-        There is none.
+        If there are none.
     InterfaceError
-        A directory below the source would be passed over, or a file has another format than the others.
+        If a directory below the source would be skipped, or a file has another format than the others.
     """
     chosen = {name: value for name, value in options.items() if name.lower() in LISTING_OPTIONS}
     found = spark.read.format("binaryFile").options(**chosen).load(source).drop("modificationTime", "content")
@@ -82,7 +82,7 @@ def list_files(spark: SparkSession, source: str, format: str, options: Mapping[s
     ]
     if not files:
         raise OperationalError(
-            f"{source}: there is nothing to read (names that begin with _ or . are passed over, as Spark does)"
+            f"{source}: there is nothing to read (names that begin with _ or . are skipped, as in Spark)"
         )
     files.sort(key=lambda file: file.uri)
     _check_formats(files, format)
@@ -96,13 +96,14 @@ def _check_formats(files: Sequence[SourceFile], format: str) -> None:
         told = format_of_name(file.name)
         if told not in (None, format):
             raise InterfaceError(
-                f"{file.name}: this is no {format} file by its name, and it is among those of the source; name the "
+                f"{file.name}: by its name this is not a {format} file, although the source includes it; name the "
                 "files by a pattern"
             )
 
 
 def _check_folders(place: Path) -> None:
-    """Spark reads the files of a directory and of partition directories, and passes over all other directories."""
+    """Raises `InterfaceError` for directories that Spark would skip: all except the source and partition
+    directories."""
     if not place.is_dir():
         return
     folders = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith((".", "_")))

@@ -1,7 +1,6 @@
-"""The bytes of a source's files as the scans and tasks read them: decompressed, in UTF-8, in pieces.
+"""Reads the bytes of a source's files for scans and tasks: decompressed, in UTF-8, in pieces.
 
-A file that is not compressed and in UTF-8 may be read from a record boundary on; any other one is read from its
-beginning.
+An uncompressed file in UTF-8 may be read from any record boundary; any other file is read from its beginning.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .listing import path_of
 
 CHUNK_BYTES: Final = 8 << 20
 BOM: Final = codecs.BOM_UTF8
-UTF8_ADVICE: Final = "; say what the file is in with --option encoding=..., such as ISO-8859-1 or windows-1252"
+UTF8_ADVICE: Final = "; set the file's encoding with --option encoding=..., such as ISO-8859-1 or windows-1252"
 _UTF8: Final = "utf-8"
 
 
@@ -35,7 +34,7 @@ _UTF8: Final = "utf-8"
 class Span:
     """A part of a file that begins and ends at record boundaries: bytes of its decoded content; `stop` None is its end.
 
-    `records` is how many the first pass has counted, `line` the number of the first line, from 1.
+    `records` is their number according to the first pass, `line` the number of the first line, from 1.
     """
 
     uri: str
@@ -59,7 +58,7 @@ def python_encoding(name: str | None) -> str:
 
 
 def can_seek(uri: str, encoding: str) -> bool:
-    """True if bytes of the file are bytes of its content."""
+    """True if byte positions of the file are byte positions of its content."""
     return encoding == _UTF8 and _suffix(uri) not in (*_DECOMPRESSORS, *_REFUSED)
 
 
@@ -125,9 +124,9 @@ _REFUSED: Final = (".lz4", ".snappy")
 
 
 def chunks(uri: str, encoding: str, span: Span | None = None) -> Iterator[bytes]:
-    """The content in UTF-8, piece by piece, with its byte order mark; of `span` alone where it is given.
+    """The content in UTF-8, in pieces, with its byte order mark; only that of `span` if it is given.
 
-    Raises `DataError` naming the line of bytes that are not of the encoding. UTF-8 is not checked here.
+    Raises `DataError` with the line of bytes that are not in the encoding. UTF-8 is not checked here.
     """
     with opened(uri) as stream:
         pieces = _pieces(stream)

@@ -251,7 +251,7 @@ def test_damage_is_found_before_anything_is_made(without_spark, store, tmp_path)
     first = manifest.read_all(saved)[0]
     assert restore(None, saved, place, at=first.snapshot, renamed={"t": "old"}).tables == {"old": 2}
     shutil.rmtree(saved / "000001")
-    assert "goes on from one that is not there" in verify(None, saved)[1][0]
+    assert "continues one that does not exist" in verify(None, saved)[1][0]
     with pytest.raises(OperationalError, match="no full backup"):
         restore(None, saved, place, renamed={"t": "older"})
     with pytest.raises(OperationalError, match="--full"):

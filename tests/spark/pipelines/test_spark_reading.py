@@ -92,7 +92,7 @@ def test_records_with_other_numbers_of_fields_are_malformed_and_whole(tmp_path: 
         (b'a,b\n1,"x"y\n', r"line 2: text behind the quote that closes a field"),
         (b"a,b\n1,x\r\n2,y\n", r"line 2: a carriage return outside of quotes"),
         (b"a,b\n1,x\n2,\xe9\n", r"line 3: byte 0xE9 is no UTF-8 text; .*encoding"),
-        (b"a,a\n1,2\n", r"line 1: column a is there twice"),
+        (b"a,a\n1,2\n", r"line 1: there are two columns a"),
     ],
 )
 def test_csv_that_would_lose_something_is_an_error_with_its_line(tmp_path: Path, content: bytes, message: str) -> None:
@@ -249,5 +249,5 @@ def test_a_column_that_differs_between_files_is_named_with_both_types(tmp_path: 
     with pytest.raises(DataError, match=r"c\.parquet: column id is BYTE_ARRAY String"):
         check_alike(footers[::2])
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"d\.parquet is no whole Parquet file"):
+    with pytest.raises(DataError, match=r"d\.parquet is not a complete Parquet file"):
         read_footer(f"file:{tmp_path}/d.parquet")

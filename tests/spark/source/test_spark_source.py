@@ -269,7 +269,7 @@ def test_a_table_in_spark_s_catalog_needs_its_options_again(spark, cluster, conn
     """Spark 4.3 keeps none of them; where it does one day, this test says so."""
     spark.sql(f"CREATE TABLE kept USING nyala OPTIONS (url '{cluster.url}', dbtable 'wide', columns 'k')")
     try:
-        with pytest.raises(AnalysisException, match=r"option url is missing.*Spark 4.3 forgets the options"):
+        with pytest.raises(AnalysisException, match=r"option url is missing.*Spark 4.3 loses the options"):
             spark.sql("SELECT sum(k) FROM kept").collect()
         again = f"WITH (url = '{cluster.url}', dbtable = 'wide', columns = 'k', where = 'k < 10')"
         assert spark.sql(f"SELECT sum(k) FROM kept {again}").collect() == [(45,)]
@@ -283,7 +283,7 @@ def test_a_declared_schema_prunes_and_is_checked(spark, cluster, connection):
     assert [row.k for row in reader.schema("s STRING, k INT").load().collect()] == [7]
     for wrong, said in [
         ("k BIGINT", "column k is INT; .* BIGINT"),
-        ("kk INT", "the relation has none; the relation has b, d18"),
+        ("kk INT", "which the relation does not have; the relation has b, d18"),
     ]:
         with pytest.raises(Exception, match=said):
             reader.schema(wrong).load().collect()
@@ -295,7 +295,7 @@ def test_a_declared_schema_prunes_and_is_checked(spark, cluster, connection):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "option dbtable is missing: which table"),
+        ({}, "option dbtable is missing: name the table"),
         ({"dbtable": "wid"}, "table wid does not exist; did you mean wide"),
         ({"dbtable": "wide", "query": "SELECT 1 AS one"}, "exclude each other"),
         ({"dbtable": "wide", "columns": "k,ss"}, "column ss does not exist in table wide"),

@@ -288,7 +288,7 @@ def test_what_the_store_has_forgotten_is_an_error(connection, monkeypatch):
         yield
 
     monkeypatch.setattr(connection.store, "scan", forgotten)
-    with pytest.raises(HistoryGone, match=r"since noon; what happened before .* startingTimestamp=earliest"):
+    with pytest.raises(HistoryGone, match=r"since noon; earlier changes .* startingTimestamp=earliest"):
         list(read(connection, part, None, 100))
 
 

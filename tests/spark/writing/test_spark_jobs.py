@@ -133,7 +133,7 @@ def test_a_lease_that_somebody_has_taken_over_is_lost(connection: Connection) ->
         assert renewed is not None
         assert (renewed.published, renewed.few) == (3, b"rows")
         taken = jobs.change(renewed, replace(renewed, owner=owner_name()))
-        with pytest.raises(OperationalError, match="somebody else"):
+        with pytest.raises(OperationalError, match="another process"):
             lease.finish(State.PUBLISHED)
         with pytest.raises(OperationalError):
             lease.check()
