@@ -1,4 +1,4 @@
-"""A comparison as a picture: a group of bars per query and one for the geometric mean, on a logarithmic scale.
+"""Draws a comparison: a group of bars per query and one for the geometric mean, on a logarithmic scale.
 
 Drawn by matplotlib, an optional extra, without a display.
 """
@@ -15,14 +15,14 @@ from .run import geometric_mean
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with any kind of colour blindness tell apart.
+# Okabe and Ito's colours, which are distinguishable with any kind of colour blindness.
 _COLOURS: Final = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 _GROUP_WIDTH: Final = 0.84
-"""Of the bars of one query, where the next one's begin at 1."""
+"""Width of the bars of one query; the next query's begin at 1."""
 
 
 _CHARACTER: Final = 0.078
-"""Inches that a character of a legend takes, generously; measured with the default font."""
+"""Inches of a character in a legend, an upper estimate; measured with the default font."""
 _MARKS: Final = 1.4
 """Inches of the legend's marks and gaps, for two columns."""
 _LINE: Final = 0.22
@@ -30,14 +30,14 @@ _LINE: Final = 0.22
 
 
 def missing() -> str | None:
-    """How to install what draws; None where it is there."""
+    """The installation advice for matplotlib; None if it is installed."""
     if find_spec("matplotlib") is not None:
         return None
     return "no chart, because matplotlib is not installed; try: pip install 'nyala[tpch]', or pip install matplotlib"
 
 
 def draw(report: Report, path: Path) -> None:
-    """Write the chart as PNG; matplotlib must be there."""
+    """Writes the chart as PNG; requires matplotlib."""
     figure_of(report).savefig(path, format="png", dpi=150)
 
 
@@ -74,12 +74,12 @@ def figure_of(report: Report) -> Figure:
 
 
 def _legend_columns(labels: list[str], wide: float) -> int:
-    """The number of columns that a legend has room for in a picture of `wide` inches."""
+    """The number of columns that fit into a legend of a picture of `wide` inches."""
     return 2 if 2 * max(map(len, labels)) * _CHARACTER + _MARKS <= wide else 1
 
 
 def _bars(report: Report, name: str) -> tuple[list[int], list[float]]:
-    """Places and heights in milliseconds of one engine's bars; none where its answer is wrong, the mean comes last."""
+    """Positions and heights in milliseconds of one engine's bars, without wrong answers; the mean comes last."""
     outcomes = [result.outcomes[name] for result in report.results]
     places = [place for place, outcome in enumerate(outcomes) if not outcome.trouble]
     heights = [1000 * outcomes[place].median for place in places]

@@ -1,8 +1,8 @@
-"""Are the answers right? Against the TPC's answer sets at scale factor 1, against DuckDB at any other.
+"""Checks answers: against the TPC's answer sets at scale factor 1, against DuckDB at any other.
 
-Both ask the same of a result: as many rows; the ORDER BY columns agreeing row by row; and within each run of rows that
-the ORDER BY leaves tied the same rows in some order (those cut by a LIMIT within a tie excepted: any of them is right).
-They differ in how numbers are compared: see `OFFICIAL` and `PEER`.
+Both check the same properties of a result: the number of rows; the ORDER BY columns, row by row; and within each run of
+rows that the ORDER BY leaves tied, the same rows in any order. (Rows cut by a LIMIT within a tie are exempt: any of
+them is right.) They differ in the comparison of numbers: see `OFFICIAL` and `PEER`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .queries import Query
 
 Row: TypeAlias = tuple[Any, ...]
 Same: TypeAlias = Callable[[Any, Any], bool]
-"""May `ours` stand for `theirs`?"""
+"""True if `ours` is an acceptable value for `theirs`."""
 
 HALF_A_CENT = decimal.Decimal("0.005")
 Q17_TOLERANCE = decimal.Decimal("0.035")
@@ -29,7 +29,7 @@ Q17_TOLERANCE = decimal.Decimal("0.035")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a result is wrong, in one sentence."""
+    """The first difference of a result, in one sentence."""
 
     query: int
     text: str
@@ -39,9 +39,9 @@ class Difference:
 
 
 def official(query: Query, ours: pa.Table) -> Difference | None:
-    """Compare with the TPC's answer at scale factor 1; None where it agrees.
+    """Compares with the TPC's answer at scale factor 1; None if it agrees.
 
-    Counts and keys must be equal. Numbers with decimals are printed there with two: ours may be half a cent away.
+    Counts and keys must be equal. Decimal numbers are printed there with two digits: nyala's may differ by half a cent.
     """
     theirs = read_answer(query.answer)
     tolerance = Q17_TOLERANCE if query.number == 17 else HALF_A_CENT
@@ -65,10 +65,10 @@ def _same_as_printed(ours: Any, printed: str, tolerance: decimal.Decimal) -> boo
 
 
 def compare(query: Query, ours: pa.Table, theirs: pa.Table, *, cut: bool = False) -> Difference | None:
-    """Compare with another engine's result on the same data; None where it agrees.
+    """Compares with another engine's result on the same data; None if it agrees.
 
     Numbers may differ by a relative 1e-9 (floats add up in another order), or by half a unit in the last decimal place
-    where one side rounds to it; with `cut`, by a whole unit, for engines that cut averages instead of rounding them.
+    if one side rounds to it. With `cut`, they may differ by a whole unit, for engines that truncate averages.
     """
     if ours.num_columns != theirs.num_columns:
         return Difference(query.number, f"{ours.num_columns} columns instead of {theirs.num_columns}")
@@ -112,7 +112,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _difference(query: Query, ours: list[Row], theirs: list[Row], same: Same) -> Difference | None:
-    """The first difference between two results, None where there is none."""
+    """The first difference between two results; None if there is none."""
     if len(ours) != len(theirs):
         return Difference(query.number, f"{len(ours)} rows instead of {len(theirs)}")
     for number, (a, b) in enumerate(zip(ours, theirs), 1):
@@ -133,10 +133,10 @@ def _difference(query: Query, ours: list[Row], theirs: list[Row], same: Same) ->
 
 
 def _unmatched(ours: Sequence[Row], theirs: Sequence[Row], same: Same) -> tuple[int, Row] | None:
-    """The first of `theirs`, with its place, that no row of `ours` equals; each of ours serves once."""
+    """The first of `theirs`, with its position, that no row of `ours` equals; each of ours is matched once."""
     left = list(range(len(ours)))
     for place, row in enumerate(theirs):
-        # Ties are short, and most rows stand at the same place on both sides: this is linear in practice.
+        # Ties are short, and most rows are at the same position on both sides: this is linear in practice.
         for candidate in left:
             if all(map(same, ours[candidate], row)):
                 left.remove(candidate)

@@ -41,7 +41,7 @@ def load_command(arguments: argparse.Namespace) -> int:
 
 
 def run_command(arguments: argparse.Namespace) -> int:
-    """`nyala tpch run`: 1 where an answer is wrong."""
+    """`nyala tpch run`: returns 1 if an answer is wrong."""
     loaded = manifest.read(arguments.directory)
     queries = select(arguments.queries)
     console = Console()
@@ -59,7 +59,8 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def compare_command(arguments: argparse.Namespace) -> int:
-    """`nyala tpch compare`: loads first where `--sf` is given and nothing is loaded yet; 1 where an answer is wrong."""
+    """`nyala tpch compare`: loads first if `--sf` is given and nothing is loaded yet; returns 1 if an answer is
+    wrong."""
     console = Console()
     peers, queries = parse(arguments.peers), select(arguments.queries)
     directory = _compared(arguments, console)
@@ -86,7 +87,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace, console: Console) -> Path:
-    """The loaded directory: the one that is named, or one named after the scale factor. Loads it if need be."""
+    """The loaded directory: the named one, or one named after the scale factor. Loads it if necessary."""
     if arguments.directory is None and arguments.sf is None:
         raise InterfaceError("give a directory that `nyala tpch load` filled, or --sf N to load one")
     directory: Path = arguments.directory or Path(f"tpch-sf{arguments.sf:g}")
@@ -103,7 +104,7 @@ def _compared(arguments: argparse.Namespace, console: Console) -> Path:
 
 
 def _write_output(output: str, report: compare.Report, console: Console) -> None:
-    """The JSON file and the chart, in the folder or with the prefix that `--output` gives."""
+    """Writes the JSON file and the chart, into the folder or with the prefix of `--output`."""
     numbers, picture = compare_report.output_files(output, report.manifest.scale_factor)
     numbers.parent.mkdir(parents=True, exist_ok=True)
     _write_json(numbers, compare_report.summary(report))
@@ -119,7 +120,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 class _status:
-    """Says on a terminal what is being done."""
+    """Shows the current step on a terminal."""
 
     def __init__(self, console: Console):
         self._status = console.status("starting")

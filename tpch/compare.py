@@ -1,12 +1,12 @@
-"""Us and the peers in one run: the same queries on the same data in turn, with the same number of threads.
+"""Runs nyala and its peers together: the same queries on the same data in turn, with the same number of threads.
 
     for each query:   nyala  peer  peer ...  |  nyala  peer  peer ...  |  nyala  peer  peer ...  | ...
                       first run, answers held    warm runs, in turn, so that whatever else the machine
                       against each other         does hits all alike
 
-The median of the warm runs is the measure. The best run is reported beside it, because on a machine with other work to
-do it says more; and the first run, which finds neither plan nor compiled code, though perhaps the files in the system's
-cache. An answer that is wrong has no time, nor has a query that an engine cannot run.
+The measure is the median of the warm runs. The best run is reported too, because it is more significant on a machine
+with other work. So is the first run, which finds neither plan nor compiled code, although the files may be in the
+system's cache. A wrong answer has no time, nor has a query that an engine cannot run.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .run import Times, geometric_mean, timed
 
 US: Final = Store.name
 MEASURES: Final = ("median", "best", "cold")
-"""The times of an `Outcome` by which engines are compared."""
+"""The times of an `Outcome` for comparing engines."""
 
 
 @dataclass(slots=True)
 class Outcome(Times):
-    """One engine and one query: seconds of the first and of the warm runs, or what is wrong.
+    """One engine and one query: seconds of the first and of the warm runs, or the fault.
 
-    `wrong` says how the answer differs, `failed` how the query ended; either way the runs stop there.
+    `wrong` describes the difference of the answer, `failed` the error of the query; either ends the runs.
     """
 
     cold: float = 0.0
@@ -51,13 +51,13 @@ class Outcome(Times):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One query on every engine, by the engines' names; ours is `US`."""
+    """One query on every engine, by the engines' names; nyala is `US`."""
 
     number: int
     outcomes: dict[str, Outcome]
 
     def ratio(self, peer: str, measure: str = "median") -> float | None:
-        """Our time over the peer's: below 1 we are faster. None where one of the two has none."""
+        """nyala's time over the peer's: below 1, nyala is faster. None if one of the two has none."""
         ours, theirs = self.outcomes[US], self.outcomes[peer]
         if ours.trouble or theirs.trouble:
             return None
@@ -66,7 +66,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole run. `versions` has the engines that ran, ours first; `skipped` says why others did not."""
+    """A whole run. `versions` has the engines that ran, nyala first; `skipped` has the reasons why others did not."""
 
     manifest: Manifest
     threads: int
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def troubles(self) -> list[str]:
-        """A sentence for each answer that is wrong and each query that failed."""
+        """A sentence for each wrong answer and each failed query."""
         return [
             f"{name}, Q{result.number}: {outcome.trouble}"
             for result in self.results
@@ -90,12 +90,12 @@ class Report:
         ]
 
     def ratios(self, peer: str, measure: str = "median") -> list[float]:
-        """One per query for which both of us have a time."""
+        """The ratios of the queries for which both engines have a time."""
         found = (result.ratio(peer, measure) for result in self.results)
         return [ratio for ratio in found if ratio is not None]
 
     def mean_ratio(self, peer: str, measure: str = "median") -> float | None:
-        """The geometric mean of `ratios`; None where there are none."""
+        """The geometric mean of `ratios`; None if there are none."""
         ratios = self.ratios(peer, measure)
         return geometric_mean(ratios) if ratios else None
 
@@ -111,29 +111,29 @@ def compare(
     progress: Callable[[str], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Run each query on every engine, once cold and `runs` times warm.
+    """Runs each query on every engine, once cold and `runs` times warm.
 
-    Answers are held against the TPC's at scale factor 1, and those of the peers against ours at any other.
+    Answers are compared with the TPC's at scale factor 1; at any other, those of the peers with nyala's.
 
     Parameters
     ----------
     ours : Peer
         Named `US`, open and with as many threads as the peers get.
     manifest : Manifest
-        Of the database behind `ours`; the peers read the files it came from.
+        That of the database behind `ours`; the peers read the files it was loaded from.
     queries : iterable of Query
     peers : sequence of Peer
-        Those that are not installed, or do not start, are left out; `Report.skipped` says why.
+        Peers that are not installed, or do not start, are skipped; `Report.skipped` has the reasons.
     threads, runs : int
     progress : callable
-        Told what happens now, in a few words.
+        Called with a short description of each step.
     say : callable
-        Told which peers are left out, before anything is measured.
+        Called with the skipped peers, before the measurement.
 
     Raises
     ------
     OperationalError
-        No peer is left.
+        If no peer is left.
     """
     with ExitStack() as stack:
         stack.enter_context(_arrow_threads(threads))
@@ -159,20 +159,20 @@ def compare(
 
 
 def _open(peer: Peer, data: Path, threads: int, stack: ExitStack) -> str | None:
-    """Prepare a peer until the stack ends; why it cannot be had, if so."""
+    """Prepares a peer until the stack ends; returns the reason if it is not available."""
     missing = peer.missing()
     if missing is not None:
         return missing
     try:
         stack.enter_context(opened(peer, data, threads))
-    except Exception as error:  # an engine that does not start may say so with any exception of its own
+    except Exception as error:  # an engine may fail to start with any exception
         return f"it does not start: {_first_line(error)}"
     return None
 
 
 @contextmanager
 def _arrow_threads(threads: int) -> Iterator[None]:
-    """Arrow's own pool of threads, which kernels on whole tables use, is as large as everything else."""
+    """Sets the size of Arrow's own thread pool, which kernels on whole tables use, to the same number of threads."""
     before = pa.cpu_count()
     pa.set_cpu_count(threads)
     try:
@@ -201,10 +201,10 @@ def _measure(query: Query, engines: Sequence[Peer], runs: int, official: bool) -
 
 
 def _attempt(engine: Peer, query: Query, outcome: Outcome) -> tuple[float, pa.Table | None]:
-    """Seconds and answer of one run; where it fails, the outcome says so."""
+    """Seconds and answer of one run; a failure is recorded in the outcome."""
     try:
         return timed(lambda: engine.run(query.text))
-    except Exception as error:  # any engine's any error: the others' times are worth having all the same
+    except Exception as error:  # any error of an engine: the others are still measured
         outcome.failed = _first_line(error)
         return 0.0, None
 
@@ -215,7 +215,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _differences(query: Query, answers: dict[str, pa.Table], official: bool) -> dict[str, check.Difference]:
-    """Whose answer is wrong: by the TPC's answer, or of the peers' by ours."""
+    """The wrong answers by engine: according to the TPC's answer, or for the peers according to nyala's."""
     found = {}
     for name, answer in answers.items():
         if official:

@@ -1,4 +1,4 @@
-"""What a comparison leaves: a table on the console, a JSON file with everything, a chart."""
+"""Reports a comparison: a table on the console, a JSON file with everything, a chart."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .run import geometric_mean
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the table of times in milliseconds and of ratios, the means, and what is wrong."""
+    """Prints the table of times in milliseconds and of ratios, the means, and the faults."""
     table = _table(report)
-    if not console.is_terminal:  # a file has no width; a table that is folded into one is lost
+    if not console.is_terminal:  # a file has no width; a folded table is unreadable
         unbounded = console.options.update(width=10_000)
         console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
     console.print(table)
     for peer in report.peers:
         means = [report.mean_ratio(peer, measure) for measure in MEASURES]
         if any(mean is None for mean in means):
-            _say(console, f"{US} and {peer} have no query in common that both answered rightly")
+            _say(console, f"{US} and {peer} have no query in common that both answered correctly")
             continue
         median, best, cold = means
         count = len(report.ratios(peer))
@@ -89,7 +89,7 @@ def _mean_time(report: Report, name: str) -> str:
 
 
 def summary(report: Report) -> dict[str, Any]:
-    """The comparison as plain data, times in seconds; null where there is no ratio."""
+    """The comparison as plain data, times in seconds; null if there is no ratio."""
     return {
         "benchmark": "tpch compare",
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -132,7 +132,7 @@ def _outcome_summary(outcome: Outcome) -> dict[str, Any]:
 
 
 def output_files(output: str, scale_factor: float) -> tuple[Path, Path]:
-    """The JSON file and the chart of `--output`: in a folder, which is there or ends in a slash, or with a prefix.
+    """The JSON file and the chart of `--output`: in a folder, which exists or ends in a slash, or with a prefix.
 
     >>> [path.as_posix() for path in output_files("results/monday", 0.1)]
     ['results/monday.json', 'results/monday.png']

@@ -1,9 +1,9 @@
-"""dbgen's raw files into typed tables, by Spark: `nyala spark tpch-etl`.
+"""Loads dbgen's raw files into typed tables with Spark: `nyala spark tpch-etl`.
 
 lineitem.tbl, or lineitem.tbl.1 ...     1|155190|7706|1|17|21168.23|0.04|...|egular courts above the|
-      │  spark.pipelines.ingest: fields as texts, cast to the table's types, bad rows to their file
-      ▼
-lineitem, as `nyala tpch load` makes it, its rows counted and held against what the scale factor promises
+    │  spark.pipelines.ingest: fields as texts, cast to the table's types, bad rows to their file
+    ▼
+lineitem, as `nyala tpch load` creates it, its row count checked against the scale factor
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LINEITEMS: Final = {0.01: 60_175, 0.1: 600_572, 1: 6_001_215, 10: 59_986_052, 30: 179_998_372, 100: 600_037_902}
-"""Rows of lineitem by scale factor, as dbgen makes them."""
+"""Rows of lineitem by scale factor, as dbgen generates them."""
 _MOST_ITEMS: Final = 7
-"""Of an order."""
+"""Lines per order."""
 
 
 @dataclass(frozen=True, slots=True)
 class EtlResult:
-    """What came of it: each table's ingest, the scale factor that the row counts tell, seconds."""
+    """The result: each table's ingest, the scale factor by the row counts, seconds."""
 
     tables: Mapping[str, IngestResult]
     scale_factor: float
@@ -48,7 +48,7 @@ class EtlResult:
 
 
 def etl_pipeline(arguments: argparse.Namespace) -> Pipeline:
-    """What `nyala spark tpch-etl` does."""
+    """The pipeline of `nyala spark tpch-etl`."""
 
     def work(spark: SparkSession, report: Handler) -> Outcome:
         result = etl(
@@ -80,31 +80,32 @@ def etl(
     max_rejects: int | None = None,
     progress: Handler | None = None,
 ) -> EtlResult:
-    """Read TPC-H's raw files into its eight tables.
+    """Loads TPC-H's raw files into its eight tables.
 
     Parameters
     ----------
     raw : Path
         The directory of the files, whole or split.
     target : str or Path
-        The store: the URL of a cluster or a directory, which is made if it is not there.
+        The store: the URL of a cluster or a directory, which is created if it does not exist.
     scale_factor : float, optional
-        What the files are to be; by default as many as their customers say.
+        The expected scale factor; by default derived from the number of customers.
     buckets : int
         Tablets per large table.
     replace : bool
-        Drop tables of an earlier load instead of refusing.
+        Drops tables of an earlier load instead of raising an error.
     rejects : Path, optional
-        For bad rows; each table's own, with its name before the suffix. Without it, one is an error.
+        The file for bad rows; each table has its own, with its name before the suffix. Without it, a bad row is an
+        error.
 
     Raises
     ------
     OperationalError
-        A table has no file.
+        If a table has no file.
     ProgrammingError
-        A table is there already.
+        If a table already exists.
     DataError
-        Rows are bad, or the files hold more or fewer than the scale factor promises.
+        If rows are bad, or the number of rows differs from that of the scale factor.
     """
     started = time.monotonic()
     if buckets < 1:
@@ -131,7 +132,7 @@ def etl(
                 target,
                 spec.name,
                 format="csv",
-                # A quotation mark is a letter like any other there.
+                # A quotation mark is an ordinary character in these files.
                 options={"sep": "|", "header": "false", "quote": "", "escape": ""},
                 mapping={name: f"_c{place}" for place, name in enumerate(columns)},
                 skip=[f"_c{len(columns)}"] if _ends_with_separator(files[spec.name][0]) else [],
@@ -153,10 +154,10 @@ def _named(target: str | Path) -> manifest.Target:
 
 
 def raw_files(raw: Path, table: str) -> list[Path]:
-    """A table's files; `OperationalError` where there is none."""
+    """A table's files; raises `OperationalError` if there are none."""
     found = sorted(raw.glob(f"{table}.tbl*"))
     if not found:
-        raise OperationalError(f"there is no {table}.tbl in {raw}; dbgen makes it")
+        raise OperationalError(f"there is no {table}.tbl in {raw}; dbgen creates it")
     return found
 
 
@@ -175,7 +176,7 @@ def _ends_with_separator(file: Path) -> bool:
 
 
 def check_counts(rows: Mapping[str, int], scale_factor: float) -> None:
-    """Raise `DataError` where the files hold other numbers of rows than the scale factor promises."""
+    """Raises `DataError` if the numbers of rows differ from those of the scale factor."""
     for spec in TABLES:
         expected = spec.expected_rows(scale_factor)
         if expected is None:

@@ -1,7 +1,7 @@
-"""The data: `tpchgen-cli` writes the eight tables as Parquet files, once per scale factor.
+"""Generates the data: `tpchgen-cli` writes the eight tables as Parquet files, once per scale factor.
 
-Files are kept and found again: each gets its name only when all eight are written. Files from elsewhere serve as well,
-if their row counts fit the scale factor.
+Files are kept and reused: they are renamed to their final names only when all eight are written. Other files are used
+as well, if their row counts match the scale factor.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ GENERATOR = "tpchgen-cli"
 
 
 def default_data_directory(database: Path | str, scale_factor: float) -> Path:
-    """Where the Parquet files go unless the user says otherwise: beside the database, or, where that is a URL, in the
-    working directory."""
+    """The default directory of the Parquet files: next to the database or, for a URL, in the working directory."""
     beside = Path.cwd() if isinstance(database, str) else database.resolve().parent
     return beside / f"tpch-parquet-sf{scale_factor:g}"
 
 
 def find_generator() -> Path:
-    """The generator's program: beside the running Python, or on the PATH; `OperationalError` says how to install it."""
+    """The generator's program: next to the running Python, or on the PATH; `OperationalError` has the installation
+    advice."""
     beside = Path(sys.executable).parent / GENERATOR
     if beside.exists():
         return beside
@@ -48,10 +48,10 @@ def parquet_file(directory: Path, table: str) -> Path:
 
 
 def generate(scale_factor: float, directory: Path, say: Callable[[str], None] = lambda _: None) -> Path:
-    """Make sure that `directory` holds the Parquet files of a scale factor; the directory.
+    """Ensures that `directory` holds the Parquet files of a scale factor; returns the directory.
 
-    Files that are there already are checked and used. Raises `DataError` where they belong to another scale factor,
-    `OperationalError` where the generator is missing or fails.
+    Existing files are checked and used. Raises `DataError` if they belong to another scale factor, `OperationalError`
+    if the generator is missing or fails.
     """
     if scale_factor <= 0:
         raise DataError(f"scale factor {scale_factor:g}: a number above 0 is needed")
@@ -93,12 +93,12 @@ def row_counts(directory: Path) -> dict[str, int]:
         try:
             counts[spec.name] = pq.read_metadata(path).num_rows
         except (OSError, pa.ArrowInvalid) as error:
-            raise DataError(f"{path} is no readable Parquet file: {error}") from error
+            raise DataError(f"{path} is not a readable Parquet file: {error}") from error
     return counts
 
 
 def check_scale(scale_factor: float, directory: Path) -> None:
-    """Raise `DataError` unless the files have as many rows as the scale factor asks for."""
+    """Raises `DataError` unless the files have the number of rows of the scale factor."""
     counts = row_counts(directory)
     for spec in TABLES:
         expected = spec.expected_rows(scale_factor)

@@ -1,4 +1,4 @@
-"""Loading: create the tables, stream the Parquet files through the bulk loader, leave the manifest."""
+"""Loads the data: creates the tables, streams the Parquet files through the bulk loader, writes the manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .schema import TABLES, TableSpec
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load did. Times in seconds without the generation of the files, memory in bytes (the process's peak)."""
+    """The result of a load. Times in seconds without the generation of the files, memory in bytes (the process's
+    peak)."""
 
     rows: dict[str, int]
     seconds: dict[str, float]
@@ -47,22 +48,22 @@ def load(
     console: Console | None = None,
     **options: Any,
 ) -> LoadReport:
-    """Load TPC-H into a directory.
+    """Loads TPC-H into a directory.
 
     Parameters
     ----------
     database : Path or str
-        A directory, made if it is not there, or the URL of a cluster.
+        A directory, created if it does not exist, or the URL of a cluster.
     scale_factor : float
     buckets : int
         Tablets per large table.
     data : Path, optional
-        Where the Parquet files are or shall be; by default beside the database (of a cluster: in the working
-        directory).
+        The directory of the Parquet files, existing or to be created; by default next to the database (for a cluster:
+        in the working directory).
     replace : bool
-        Drop tables of an earlier load instead of refusing.
+        Drops tables of an earlier load instead of raising an error.
     console : rich Console, optional
-        Progress goes there; None: nowhere.
+        The output for progress; None: no output.
     **options
         As `nyala.connect` takes them.
     """
@@ -81,7 +82,7 @@ def load(
 
 
 def _make_room(connection: Connection, database: manifest.Target, replace: bool) -> None:
-    """Refuse or drop tables that are there already; the manifest goes first, for it vouches for all of them."""
+    """Rejects or drops existing tables; the manifest is removed first, because it certifies all of them."""
     there = {table.name for table in connection.store.tables()}
     present = [spec.name for spec in TABLES if spec.name in there]
     if present and not replace:
@@ -116,7 +117,7 @@ def _load_table(
 
 
 class LoadProgress:
-    """A bar for the whole load and the name of the table it is at."""
+    """A bar for the whole load, and the name of the current table."""
 
     def __init__(self, console: Console, total: int):
         self._progress = Progress(
@@ -134,13 +135,13 @@ class LoadProgress:
         self._expected = 0
 
     def start(self, table: str, expected: int) -> None:
-        """The next table begins."""
+        """Starts the next table."""
         self._before += self._expected
         self._expected = expected
         self._progress.update(self._task, description=f"{table:<8}", completed=self._before)
 
     def update(self, rows: int) -> None:
-        """So many rows of this table are read."""
+        """Updates the number of rows read from this table."""
         self._progress.update(self._task, completed=self._before + rows)
 
     def __enter__(self) -> LoadProgress:

@@ -1,4 +1,4 @@
-"""What a measurement was made on: without it, a time says nothing."""
+"""Describes the machine of a measurement, without which a time has no meaning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def describe() -> dict[str, Any]:
-    """The machine, its system and how busy it is: `load` is the number of running processes in the last minute."""
+    """The machine, its system and its load: `load` is the number of running processes in the last minute."""
     return {
         "processor": _processor(),
         "processors": os.cpu_count(),
@@ -21,7 +21,7 @@ def describe() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name where Linux tells it, else its architecture."""
+    """The processor's name if Linux reports it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,5 +1,7 @@
-"""What a loaded database says of itself, written last, so that it marks a whole load: `tpch.json` in its directory, or,
-in a cluster, the table tpch_manifest."""
+"""The manifest of a loaded database, written last, so that it marks a complete load.
+
+It is `tpch.json` in its directory or, in a cluster, the table tpch_manifest.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Target = Path | str
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`data` is the directory of the Parquet files the rows came from; `rows` are counts per table."""
+    """The manifest. `data` is the directory of the Parquet files that were loaded; `rows` are counts per table."""
 
     scale_factor: float
     buckets: int
@@ -30,7 +32,7 @@ class Manifest:
     """The version that loaded it."""
 
     def write(self, database: Target, connection: Connection) -> None:
-        """Leave it with the database, whole or not at all."""
+        """Writes it to the database, atomically."""
         text = json.dumps(asdict(self), indent=2)
         if is_cluster(database):
             connection.execute(f"CREATE TABLE {TABLE} (name STRING PRIMARY KEY, content STRING NOT NULL)")
@@ -42,7 +44,7 @@ class Manifest:
 
 
 def remove(database: Target, connection: Connection) -> None:
-    """Take it away before the tables are changed that it vouches for."""
+    """Removes it before the tables change that it certifies."""
     if is_cluster(database):
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
     else:
@@ -50,7 +52,7 @@ def remove(database: Target, connection: Connection) -> None:
 
 
 def read(database: Target) -> Manifest:
-    """The manifest of a loaded database; `OperationalError` says how to load where there is none."""
+    """The manifest of a loaded database; raises `OperationalError` with the load command if there is none."""
     text = _read_table(str(database)) if is_cluster(database) else _read_file(Path(database))
     if text is None:
         where = f"table {TABLE}" if is_cluster(database) else NAME
@@ -61,7 +63,7 @@ def read(database: Target) -> Manifest:
         return Manifest(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise OperationalError(
-            f"{NAME} of {database} is not what nyala wrote: {error}; load the tables again"
+            f"{NAME} of {database} was not written by nyala: {error}; load the tables again"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The 22 queries, with the validation parameters of the specification, and what their results are ordered by."""
+"""The 22 queries, with the validation parameters of the specification, and the sort columns of their results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 from ..errors import InterfaceError
 
 _PACKED: Final = frozenset({16})
-"""The queries whose answers are compressed: 18,314 padded rows, 1.5 MB, are 70 kB so."""
+"""The queries whose answers are compressed: 18,314 padded rows, 1.5 MB, take 70 kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """One query.
 
-    `order` are the 0-based output columns of its ORDER BY, most significant first: rows that agree in them may come in
-    any order. `limit` is how many rows it gives at most; which of the rows tied at that limit come out is free, too.
+    `order` are the 0-based output columns of its ORDER BY, most significant first: rows that are equal in them may come
+    in any order. `limit` is the maximum number of rows; any of the rows tied at that limit may be returned.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Running the queries: one cold run, then warm ones; the times of the warm ones count."""
+"""Runs the queries: one cold run, then warm ones, whose times count."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .queries import Query
 
 
 class Times:
-    """The first run and the warm ones, in seconds. Warm runs count where there are any."""
+    """The first run and the warm ones, in seconds. Warm runs count if there are any."""
 
     __slots__ = ()
     cold: float
@@ -41,7 +41,7 @@ class Times:
 
 @dataclass(slots=True)
 class QueryReport(Times):
-    """One query's times in seconds; `wrong` says what its check found, None where it was right or not asked."""
+    """One query's times in seconds; `wrong` is the result of its check, None if it was right or not checked."""
 
     number: int
     cold: float
@@ -72,7 +72,7 @@ def run(
     checker: Checker | None = None,
     progress: Callable[[Query], None] = lambda _: None,
 ) -> list[QueryReport]:
-    """Run each query once cold and `runs` times warm; with `checker`, look at the cold run's result."""
+    """Runs each query once cold and `runs` times warm; with `checker`, checks the cold run's result."""
     reports = []
     for query in queries:
         progress(query)

@@ -1,4 +1,4 @@
-"""The eight tables of TPC-H in nyala's DDL: primary keys as the specification (revision 3, section 1.4) has them.
+"""The eight tables of TPC-H in nyala's DDL, with the primary keys of the specification (revision 3, section 1.4).
 
 `orders` and `lineitem` both hash the order key into the same number of buckets, and `partsupp` and `part` the part
 key, so each pair is co-partitioned: an order and its items lie in tablets of the same number. `supplier` has few rows
@@ -36,7 +36,7 @@ class TableSpec:
         return statement
 
     def expected_rows(self, scale_factor: float) -> int | None:
-        """How many rows the generator makes; None for lineitem, whose count it draws at random."""
+        """The number of rows of the generator; None for lineitem, whose number it draws at random."""
         if self.name == "lineitem":
             return None
         return round(self.rows * scale_factor) if self.scales else self.rows
@@ -176,7 +176,7 @@ LINEITEM: Final = TableSpec(
 )
 
 TABLES: Final = (REGION, NATION, SUPPLIER, CUSTOMER, PART, PARTSUPP, ORDERS, LINEITEM)
-"""In the order in which a foreign key would want them loaded; the large ones last."""
+"""Ordered so that referenced tables come first; the large ones last."""
 
 
 def table(name: str) -> TableSpec:

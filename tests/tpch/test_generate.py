@@ -33,7 +33,7 @@ def test_a_damaged_file_is_named(parquet_directory, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(parquet_directory, copy)
     (copy / "part.parquet").write_bytes(b"not parquet at all")
-    with pytest.raises(DataError, match=r"part\.parquet is no readable Parquet file"):
+    with pytest.raises(DataError, match=r"part\.parquet is not a readable Parquet file"):
         row_counts(copy)
 
 

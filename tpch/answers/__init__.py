@@ -1,1 +1,1 @@
-"""The official answers at scale factor 1, as README.md beside them says; `tpch.queries` reads them."""
+"""The official answers at scale factor 1, described in README.md in this folder; `tpch.queries` reads them."""

@@ -1,14 +1,14 @@
-"""The engines that `nyala tpch compare` runs beside nyala, each a small class behind the protocol `Peer`.
+"""The engines that `nyala tpch compare` runs, each a small class that implements the protocol `Peer`.
 
     duckdb-parquet      DuckDB reading the Parquet files
     duckdb              DuckDB's own tables, in memory
     pyarrow-parquet     nyala's own executor reading the Parquet files, without the store
     datafusion-parquet  DataFusion reading the Parquet files
-    spark-parquet       Spark reading the Parquet files, in a JVM beside this process
+    spark-parquet       Spark reading the Parquet files, in a JVM child process
     spark-nyala         Spark over the store's tablets (`engine="spark"`), in the same JVM
 
-Every peer's package is an optional extra: `Peer.missing` tells what to install. A new peer is a class, and a line in
-`PEERS`.
+Every peer's package is an optional extra: `Peer.missing` returns the installation advice. A new peer is a class, and a
+line in `PEERS`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ PEERS: Final[dict[str, Callable[[], Peer]]] = {
     "spark-parquet": Spark,
     "spark-nyala": SparkOverStore,
 }
-"""Makers of peers by name. Making one starts nothing."""
+"""Constructors of peers by name. Construction starts nothing."""
 
 DEFAULT: Final = "duckdb-parquet,duckdb,pyarrow-parquet"
-"""Those that are asked for unless the user says otherwise."""
+"""The default peers."""
 
 
 def parse(text: str) -> list[Peer]:

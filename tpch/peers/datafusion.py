@@ -13,7 +13,7 @@ from .peer import missing_module
 
 
 class DataFusion:
-    """DataFusion as it comes, with as many partitions per operator as there are threads."""
+    """DataFusion with its defaults, and as many partitions per operator as there are threads."""
 
     name = "datafusion-parquet"
 

@@ -1,4 +1,4 @@
-"""DuckDB, on the Parquet files or on tables of its own."""
+"""DuckDB, on the Parquet files or on its own tables."""
 
 from __future__ import annotations
 

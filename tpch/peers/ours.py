@@ -1,7 +1,7 @@
 """nyala twice: the store that is compared, and the same executor without it, on the Parquet files.
 
-The second is the comparison of the Kudu paper (its Table 1): one engine above two storages. What differs between the
-two is the store's doing: encodings, lazy materialisation, predicates on codes, keys in order.
+The second is the comparison of the Kudu paper (its Table 1): one engine above two storages. The difference between the
+two is due to the store: encodings, lazy materialisation, predicates on codes, keys in order.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Store:
         return None
 
     def prepare(self, data: Path, threads: int) -> None:
-        """Nothing to do; the connection has its threads already."""
+        """Does nothing; the connection has its threads already."""
 
     def run(self, text: str) -> pa.Table:
         return self._connection.execute(text).arrow()
 
     def close(self) -> None:
-        """The caller closes its connection."""
+        """Does nothing; the caller closes its connection."""
 
 
 class StorelessNyala:
-    """Views over `read_parquet` in a store of nothing else. pyarrow reads the files."""
+    """Views over `read_parquet` in an otherwise empty store. pyarrow reads the files."""
 
     name = "pyarrow-parquet"
 
@@ -61,7 +61,7 @@ class StorelessNyala:
             self._connection.execute(f"CREATE VIEW {spec.name} AS SELECT * FROM read_parquet({source})")
 
     def run(self, text: str) -> pa.Table:
-        assert self._connection is not None, "prepare comes first"
+        assert self._connection is not None, "prepare must be called first"
         return self._connection.execute(text).arrow()
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""What a peer is: an engine that answers the 22 queries over the Parquet files, or over tables that it made of them."""
+"""The protocol of a peer: an engine that executes the 22 queries over the Parquet files, or over tables loaded from
+them."""
 
 from __future__ import annotations
 
@@ -14,41 +15,41 @@ from ...errors import InterfaceError, OperationalError, did_you_mean
 
 
 class Peer(Protocol):
-    """One engine. Its life: `missing`, `prepare`, `run` as often as wanted, `close`."""
+    """One engine. Its life: `missing`, `prepare`, any number of `run`, `close`."""
 
     @property
     def name(self) -> str:
-        """As `--peers` and the reports have it."""
+        """The name in `--peers` and the reports."""
         ...
 
     @property
     def version(self) -> str:
-        """Of the engine, once prepared."""
+        """The engine's version, once prepared."""
         ...
 
     def missing(self) -> str | None:
-        """What is not installed and how to install it; None where the peer can be prepared. Starts nothing."""
+        """The installation advice for a missing package; None if the peer can be prepared. Starts nothing."""
         ...
 
     def prepare(self, data: Path, threads: int) -> None:
-        """Make the eight tables known, from the Parquet files in the directory `data`.
+        """Defines the eight tables, from the Parquet files in the directory `data`.
 
         No query of this peer uses more than `threads` threads.
         """
         ...
 
     def run(self, text: str) -> pa.Table:
-        """Run a query of TPC-H, in the words of `queries.Query.text`; its whole result."""
+        """Runs a query of TPC-H, the text of `queries.Query.text`; returns its whole result."""
         ...
 
     def close(self) -> None:
-        """Give back what `prepare` took; does nothing the second time, nor before `prepare`."""
+        """Releases the resources of `prepare`; does nothing the second time, nor before `prepare`."""
         ...
 
 
 def names_among(text: str, known: Iterable[str], what: str) -> list[str]:
-    """The names of a list such as "nyala,duckdb", each once; `InterfaceError` for one that is not among the known ones,
-    or where there is none.
+    """The names of a list such as "nyala,duckdb", without repetitions; raises `InterfaceError` for an unknown name, and
+    if there is none.
 
     >>> names_among("duckdb, nyala,duckdb", ["nyala", "duckdb", "sqlite"], "engine")
     ['duckdb', 'nyala']
@@ -68,7 +69,7 @@ P = TypeVar("P", bound=Peer)
 
 @contextmanager
 def opened(peer: P, data: Path, threads: int) -> Iterator[P]:
-    """A prepared peer, closed at the end. Raises `OperationalError` where it is not installed."""
+    """A prepared peer, closed at the end. Raises `OperationalError` if it is not installed."""
     missing = peer.missing()
     if missing is not None:
         raise OperationalError(missing)
@@ -80,7 +81,7 @@ def opened(peer: P, data: Path, threads: int) -> Iterator[P]:
 
 
 def missing_module(module: str, what: str, extra: str) -> str | None:
-    """What `Peer.missing` says of an engine that is the Python package `module`."""
+    """The result of `Peer.missing` for an engine that is the Python package `module`."""
     if find_spec(module) is not None:
         return None
     return f"{what} is not installed; try: pip install 'nyala[{extra}]', or pip install {module}"

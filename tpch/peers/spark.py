@@ -1,8 +1,8 @@
-"""Spark twice, in one JVM beside this process: on the Parquet files, and over the tablets of the compared store.
+"""Spark twice, in one JVM child process: on the Parquet files, and over the tablets of the compared store.
 
-On the files, sqlglot writes the queries in Spark's SQL, which only the first run pays for; over the store, nyala plans
-them (`engine="spark"`). Either way results come back as Arrow. The session is `nyala.spark.session`: a quarter of the
-machine's memory, as many threads and shuffle partitions as are asked for, no user interface; all else is Spark's
+On the files, sqlglot translates the queries to Spark's SQL, a cost of the first run only; over the store, nyala plans
+them (`engine="spark"`). Results are returned as Arrow in both cases. The session is `nyala.spark.session`: a quarter of
+the machine's memory, the requested number of threads and shuffle partitions, no user interface; all else is Spark's
 default.
 """
 
@@ -26,7 +26,7 @@ from .peer import missing_module
 
 
 class _OneSession:
-    """The session that both share; the last one that gives it back stops it."""
+    """The session that both share; it is stopped when both have released it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ _shared = _OneSession()
 
 
 class _OnSpark:
-    """What both need: PySpark, Java, the session."""
+    """The common requirements: PySpark, Java, the session."""
 
     def __init__(self) -> None:
         self._session: Any = None
@@ -70,7 +70,7 @@ class _OnSpark:
 
 
 class Spark(_OnSpark):
-    """Spark on the Parquet files. The first run of the first query pays for a JVM that has compiled nothing yet."""
+    """Spark on the Parquet files. The first run of the first query includes the warm-up of the JVM."""
 
     name = "spark-parquet"
 
@@ -89,12 +89,12 @@ class Spark(_OnSpark):
 
 
 class SparkOverStore(_OnSpark):
-    """Spark over the tables that `nyala tpch load` filled, through a connection of its own.
+    """Spark over the tables that `nyala tpch load` filled, through its own connection.
 
     Attributes
     ----------
     database : Path or str, optional
-        Where they are; the caller says so before `prepare`.
+        The store; the caller sets it before `prepare`.
     """
 
     name = "spark-nyala"
@@ -110,12 +110,12 @@ class SparkOverStore(_OnSpark):
 
     def prepare(self, data: Path, threads: int) -> None:
         if self.database is None:
-            raise InterfaceError("spark-nyala reads a loaded store, and nobody has said which")
+            raise InterfaceError("spark-nyala reads a loaded store, and none is named")
         self._session = _shared.take(threads)
         self._connection = connect(self.database, threads=threads, engine="spark")
 
     def run(self, text: str) -> pa.Table:
-        assert self._connection is not None, "prepare comes first"
+        assert self._connection is not None, "prepare must be called first"
         return self._connection.execute(text).arrow()
 
     def close(self) -> None:
