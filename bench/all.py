@@ -1,13 +1,13 @@
 """`nyala bench all`: every benchmark, one after the other, and the report.
 
     OUT/
-      NAME.json, NAME.log   of each benchmark: what it found, what it printed
-      index.html            the report, a page that needs nothing else
+      NAME.json, NAME.log   result and output of each benchmark
+      index.html            the report, a self-contained page
       benchmarks.md         the same as Markdown
-      work/                 the data while it runs; see `report.runner`
+      work/                 the data during the run; see `report.runner`
 
-A run that was interrupted goes on where it stopped: what is done is not done again. The report has everything that is
-in OUT, whatever of it was run this time.
+A run that was interrupted continues: finished benchmarks are not repeated. The report has everything that is in OUT,
+also results of earlier runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUICK_SCALE_FACTOR = 0.01
 
 
 def all_command(arguments: argparse.Namespace, suite: Sequence[Benchmark] = SUITE) -> int:
-    """Run what is asked for and write the report; 1 where a benchmark failed."""
+    """Runs the selected benchmarks and writes the report; returns 1 if a benchmark failed."""
     chosen = choose(suite, arguments.only, arguments.skip)
     out = arguments.out.resolve()
     work = (arguments.work_dir or out / "work").resolve()
@@ -48,7 +48,7 @@ def all_command(arguments: argparse.Namespace, suite: Sequence[Benchmark] = SUIT
         for number, benchmark in enumerate(chosen, 1):
             print(f"[{number}/{len(chosen)}] {benchmark.name}", flush=True)
             failed += runner.run(benchmark, arguments.again).status == "failed"
-            write_report(out, suite)  # after each, for a look while the others run
+            write_report(out, suite)  # after each, to be readable during the others
     report = write_report(out, suite)
     if not arguments.keep:
         runner.remove_data()
@@ -62,7 +62,7 @@ def _say(text: str) -> None:
 
 
 def choose(suite: Sequence[Benchmark], only: str | None, skip: str | None) -> list[Benchmark]:
-    """The benchmarks that --only and --skip leave, in the suite's order.
+    """The benchmarks selected by --only and --skip, in the suite's order.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _names(text: str | None, known: Sequence[str]) -> set[str]:
 
 
 def write_report(out: Path, suite: Sequence[Benchmark]) -> Report:
-    """Both pages, of every result in the directory."""
+    """Writes both pages, with every result in the directory."""
     entries, left_out = [], []
     for benchmark in suite:
         record = records.read(out / f"{benchmark.name}.json")
@@ -101,7 +101,7 @@ def write_report(out: Path, suite: Sequence[Benchmark]) -> Report:
 
 
 def _postgresql() -> str | None:
-    """The version of the server that there is."""
+    """The version of the installed server; None if there is none."""
     try:
         return postgres.PostgresServer.version().removeprefix("PostgreSQL ")
     except (OperationalError, OSError, subprocess.CalledProcessError):
@@ -110,7 +110,7 @@ def _postgresql() -> str | None:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM is as good as Ctrl-C meanwhile, so that the benchmark under way ends with us."""
+    """Handles SIGTERM like Ctrl-C within the block, so that the running benchmark ends with this process."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Arrow data as every engine takes it."""
+"""Arrow data in the types that every engine accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
 def without_string_views(rows: _Rows) -> _Rows:
-    """The same rows with texts of Arrow's usual type: of string views, as Parquet files may be read, Arrow itself takes
-    no rows and writes no CSV."""
+    """The same rows with string views replaced by Arrow's usual text type.
+
+    Parquet files may be read as string views, from which Arrow itself can neither take rows nor write CSV.
+    """
     fields = [field.with_type(pa.string()) if pa.types.is_string_view(field.type) else field for field in rows.schema]
     return rows.cast(pa.schema(fields))

@@ -1,10 +1,10 @@
-"""A cluster of three tablet servers on this machine, every row on all of them, beside the embedded store in the same
+"""Compares a cluster of three tablet servers on this machine, each with every row, with the embedded store in the same
 run.
 
-| step | what is timed |
+| step | measurement |
 |---|---|
 | ingest | rows of a session in batches, from `CLIENTS` threads; acknowledged when a majority has them in its log |
-| insert, update | single rows by `CLIENTS` threads, each a statement of its own |
+| insert, update | single rows by `CLIENTS` threads, each a separate statement |
 | look up | single rows by their key, by `CLIENTS` threads |
 | leader killed | from SIGKILL of the leader of a table's only tablet to the next acknowledged write |
 
@@ -41,7 +41,7 @@ BATCH_ROWS: Final = 10_000
 INGESTED: Final = 400_000
 SINGLE: Final = 6_000
 TARGETS: Final = {"ingest": 60_000, "insert": 1_500, "update": 1_500, "look up": 3_000}
-"""Per second, at least, on a machine of two processors."""
+"""Minimum rates per second, on a machine of two processors."""
 RESUME_SECONDS: Final = 5.0
 _CREATE = """CREATE TABLE t (k BIGINT PRIMARY KEY, a INT NOT NULL, b DOUBLE NOT NULL, c STRING NOT NULL, d BIGINT)
              DISTRIBUTE BY HASH (k) INTO 3 BUCKETS"""
@@ -56,7 +56,7 @@ class Measured:
 
 
 def measure(*, runs: int, durability: Durability, work: Path | None) -> Measured:
-    """All steps on both sides, in turn, `runs` rounds each; the stores are made in `work` and removed."""
+    """Measures all steps on both sides, in turn, `runs` rounds each; the stores are created in `work` and removed."""
     found = Measured()
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         home = Path(directory)
@@ -149,7 +149,7 @@ def _statements(text: str, parameters: Callable[[], tuple[Any, ...]]) -> Work:
 
 
 def _seconds(open_: Open, work: Work) -> float:
-    """How long `CLIENTS` threads, each with a connection of its own, take for all of it."""
+    """The duration of all work for `CLIENTS` threads, each with its own connection."""
     errors: list[Exception] = []
 
     def run(own: Connection) -> None:
@@ -201,13 +201,13 @@ def _resume(cluster: MiniCluster, runs: int) -> Iterator[float]:
                         raise
             yield time.perf_counter() - began
             cluster.start(leader)
-            time.sleep(3.0)  # the server that came back catches up, and the next round finds a whole cluster
+            time.sleep(3.0)  # the restarted server catches up, so that the next round has a complete cluster
 
 
 def show(found: Measured, console: Console) -> None:
-    """Print medians, the ratio, and what is wanted."""
+    """Prints medians, ratios and targets."""
     table = TextTable(title=f"{CLIENTS} clients, 3 replicas; rows or statements per second", title_justify="left")
-    for name in ("", "cluster", "embedded", "cluster / embedded", "wanted"):
+    for name in ("", "cluster", "embedded", "cluster / embedded", "required"):
         table.add_column(name, justify="right" if name else "left")
     for step, wanted in TARGETS.items():
         ours, theirs = (statistics.median(found.rates[name][step]) for name in ("cluster", "embedded"))

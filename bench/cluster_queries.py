@@ -1,8 +1,8 @@
-"""Queries on a cluster of three servers beside the embedded store, on the same rows, in turn.
+"""Compares queries on a cluster of three servers with the embedded store, on the same rows, in turn.
 
-The cluster is made for the run, and loaded from the Parquet files of the embedded store; every tablet has three
-replicas. Before a query is timed, both sides run it some times: four processes that have just been started are not
-what a store is used as, and the first rounds of a query of some milliseconds are half as long again.
+The cluster is created for the run, and loaded from the Parquet files of the embedded store; every tablet has three
+replicas. Before a query is measured, both sides run it several times. Four processes that have just started are not
+representative, and the first rounds of a query of some milliseconds take half as long again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..driver.connection import Connection, connect
 from .servers import started_cluster
 
 WARM_UPS = 10
-"""Rounds of each query that are not timed."""
+"""Rounds of each query that are not measured."""
 MOST_RATIO = 2.0
-"""What a query on the cluster may cost, of what it costs embedded."""
+"""Maximum ratio of a query's time on the cluster to its time embedded."""
 
 
 @dataclass(slots=True)
 class QueryTimes:
-    """Seconds of one query, one number per round; whether both gave the same rows."""
+    """Seconds of one query, one number per round; True if both returned the same rows."""
 
     name: str
     cluster: list[float] = field(default_factory=list)
@@ -43,7 +43,7 @@ class QueryTimes:
 
 @dataclass(slots=True)
 class Compared:
-    """All queries, and how long the cluster took to load, in seconds, with how many rows."""
+    """All queries, and the duration of the cluster's load in seconds, with its number of rows."""
 
     load_seconds: float
     rows: int
@@ -64,7 +64,7 @@ def measure(
     threads: int,
     work: Path | None,
 ) -> Compared:
-    """Load the tables ((CREATE TABLE, Parquet file) by name) into a cluster, and run all queries on both sides."""
+    """Loads the tables ((CREATE TABLE, Parquet file) by name) into a cluster, and runs all queries on both sides."""
     with (
         tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory,
         started_cluster(Path(directory) / "cluster") as cluster,
@@ -98,7 +98,7 @@ def _rows(connection: Connection, text: str) -> Sequence[object]:
 
 
 def show(found: Compared, console: Console) -> None:
-    """Print medians and ratios."""
+    """Prints medians and ratios."""
     rate = found.rows / found.load_seconds
     console.print(f"loaded {found.rows:,} rows with 3 replicas in {found.load_seconds:.1f} s ({rate:,.0f} rows/s)")
     table = TextTable(title="milliseconds, medians", title_justify="left")
@@ -110,6 +110,4 @@ def show(found: Compared, console: Console) -> None:
         table.add_row(query.name, f"{ours:,.1f}", f"{theirs:,.1f}", f"{query.ratio:.2f}", told)
     console.print(table)
     worst = max(found.queries, key=lambda query: query.ratio)
-    console.print(
-        f"geometric mean {found.ratio:.2f}, worst {worst.name} {worst.ratio:.2f} (wanted: each at most {MOST_RATIO:g})"
-    )
+    console.print(f"geometric mean {found.ratio:.2f}, worst {worst.name} {worst.ratio:.2f} (limit {MOST_RATIO:g} each)")

@@ -1,16 +1,17 @@
-"""What a statement costs through PEP 249: prepared look-ups and changes of single rows, many rows of parameters,
-results as tuples, and the import; beside SQLite and DuckDB in the same run.
+"""Measures statements through PEP 249, against SQLite and DuckDB in the same run.
 
-All three have a table of `ROWS` rows, a whole number as its key, a text and a number beside it. Every statement is a
-transaction of its own, its text always the same, its values always new:
+The steps are prepared look-ups and changes of single rows, many rows of parameters, results as tuples, and the import.
+
+All three have a table of `ROWS` rows with a whole number as key, a text and a number. Every statement is a separate
+transaction with the same text and new values:
 
     nyala    durability "os"
-    sqlite   journal_mode WAL, synchronous NORMAL, which promises the same
-    duckdb   every commit is synced, which it cannot leave out
+    sqlite   journal_mode WAL, synchronous NORMAL, the same guarantee
+    duckdb   every commit is synced, which cannot be turned off
 
-Each round begins with what reads, after the writes of the round before were settled (COMPACT TABLE, or a checkpoint).
-The engines take turns, step by step. Rates are medians over the rounds; processor time, that of flushes in the
-background included, is measured too: on a machine that does other work, it tells more than the clock.
+Each round begins with the reads, after the writes of the previous round were settled (COMPACT TABLE, or a checkpoint).
+The engines alternate, step by step. Rates are medians over the rounds. Processor time, including flushes in the
+background, is measured too: on a machine with other work, it is more significant than the clock.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .points import Rate, timed
 
 ROWS: Final = 100_000
 FEW: Final = {"nyala": 20_000, "sqlite": 20_000, "duckdb": 500}
-"""Single rows per step and round; the slower engine gets fewer."""
+"""Single rows per step and round; fewer for the slower engine."""
 MANY: Final = {"nyala": ROWS, "sqlite": ROWS, "duckdb": 2_000}
 """Rows of `executemany` per round."""
 TARGETS: Final = {
@@ -46,9 +47,9 @@ TARGETS: Final = {
     "delete": 8_000,
     "executemany": 200_000,
 }
-"""The steps, and how many per second nyala is to do at least."""
+"""The steps, and nyala's minimum rate per second."""
 IMPORT_SECONDS: Final = 0.35
-"""What `import nyala` is to take at most."""
+"""Maximum seconds of `import nyala`."""
 IMPORTS: Final = {
     "nyala": "import nyala",
     "nyala, connected": "import nyala; nyala.connect()",
@@ -66,7 +67,7 @@ _STATEMENTS: Final = {
     "delete": "DELETE FROM t WHERE k = ?",
 }
 _STRIDE = 7919
-"""A prime, so that keys are met in no order."""
+"""A prime, so that keys are visited in a scattered order."""
 
 Row = tuple[Any, ...]
 
@@ -80,8 +81,10 @@ class Measured:
 
 
 def measure(*, runs: int, work: Path | None) -> Measured:
-    """All steps with all engines, `runs` rounds each; the databases are made in `work` (by default where the system
-    keeps temporary files) and removed."""
+    """Measures all steps with all engines, `runs` rounds each.
+
+    The databases are created in `work` (by default in the system's temporary directory) and removed.
+    """
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         engines = [_nyala(Path(directory)), _sqlite(Path(directory)), _duckdb(Path(directory))]
         try:
@@ -101,7 +104,7 @@ def measure(*, runs: int, work: Path | None) -> Measured:
 
 
 def show(found: Measured, console: Console) -> None:
-    """Print medians, ratios and targets."""
+    """Prints medians, ratios and targets."""
     table = TextTable(title="statements per second through PEP 249; rows, of fetchall and executemany")
     table.title_justify = "left"
     table.add_column("")
@@ -110,7 +113,7 @@ def show(found: Measured, console: Console) -> None:
         table.add_column("by CPU", justify="right", style="dim")
     for peer in list(found.rates)[1:]:
         table.add_column(f"/ {peer}", justify="right")
-    table.add_column("wanted", justify="right")
+    table.add_column("required", justify="right")
     for step, wanted in TARGETS.items():
         rates = [steps[step] for steps in found.rates.values()]
         cells = [text for rate in rates for text in (f"{rate.median:,.0f}", f"{rate.cpu_median:,.0f}")]
@@ -124,7 +127,7 @@ def show(found: Measured, console: Console) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """One of the three: what runs its statements, fetches rows, and ends it."""
+    """One of the three: functions to execute a statement, to fetch rows, and to close it."""
 
     name: str
     execute: Callable[[str, Row], Any]
@@ -134,12 +137,12 @@ class _Engine:
     close: Callable[[], None]
 
     def fill(self) -> None:
-        """Make the rows that there are from the start."""
+        """Inserts the initial rows."""
         self.execute(_CREATE, ())
         self.execute("INSERT INTO t " + _series(self.name), ())
 
     def measure(self, step: str, number: int, rate: Rate) -> None:
-        """Do one step of one round."""
+        """Measures one step of one round."""
         new = (number + 1) * 10_000_000
         if step == "executemany":
             rows = [(new * 10 + k, f"value {k}", k % 100) for k in range(MANY[self.name])]
@@ -216,7 +219,7 @@ def _duckdb(directory: Path) -> _Engine:
 
 
 def _import_seconds(code: str, runs: int) -> float:
-    """Processor time of a Python process that runs `code`, beyond that of one that does nothing: the median."""
+    """Processor time of a Python process that runs `code`, less that of an empty one: the median."""
     return statistics.median(max(0.0, _process_seconds(code) - _process_seconds("pass")) for _ in range(runs))
 
 

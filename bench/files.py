@@ -1,4 +1,4 @@
-"""Files of the benchmarks: what was measured, and how large a store is."""
+"""Files of the benchmarks: saves results, and measures the size of a store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def save_json(data: object, path: Path | None) -> None:
-    """Write what was measured to the file that `--json` names, where it names one."""
+    """Writes the result to the file of `--json`, if there is one."""
     if path is not None:
         path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
 def disk_bytes(target: Path) -> int:
-    """The bytes of a file, or of all files of a directory, which may come and go meanwhile."""
+    """The bytes of a file, or of all files of a directory, which may change concurrently."""
     if target.is_file():
         return target.stat().st_size
     total = 0

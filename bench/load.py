@@ -1,4 +1,4 @@
-"""Loading beside DuckDB's `CREATE TABLE AS` into a file."""
+"""Compares loading with DuckDB's `CREATE TABLE AS` into a file."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def compare(
     work: Path | None = None,
     arrow: bool = False,
 ) -> dict[str, list[Outcome]]:
-    """Load a Parquet file `runs` times with each engine in turn.
+    """Loads a Parquet file `runs` times with each engine in turn.
 
     Parameters
     ----------
     source : Path
         The Parquet file.
     table, create_table : str
-        The table's name and its DDL for nyala; DuckDB takes the file's columns as they are.
+        The table's name and its DDL for nyala; DuckDB takes the file's columns unchanged.
     work : Path, optional
-        Where the databases are made (and removed); the system's temporary directory by default.
+        The directory for the databases, which are removed; the system's temporary directory by default.
     arrow : bool
-        Load from an Arrow table in memory.
+        Loads from an Arrow table in memory.
     """
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
@@ -66,7 +66,7 @@ def _in_child(job: Job) -> Outcome:
 
 
 def show(outcomes: dict[str, Sequence[Outcome]], console: Console) -> None:
-    """Print medians and ratios."""
+    """Prints medians and ratios."""
     rows = outcomes["nyala"][0].rows
     table = Table(title=f"load of {rows:,} rows: medians", title_justify="left")
     for name, justify in (("", "left"), ("nyala", "right"), ("duckdb", "right"), ("ratio", "right")):

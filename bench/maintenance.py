@@ -1,12 +1,12 @@
-"""The maintenance policies under workloads of hours, in seconds: `nyala bench maintenance`.
+"""Simulates the maintenance policies under workloads of hours, in seconds: `nyala bench maintenance`.
 
     uniform      inserts with random keys: every flush covers all keys
     time series  ascending keys, the last minutes out of order; small flushes
-    trickle      the same, a few rows per second: tiny flushes that must not stay for ever (KUDU-1400)
+    trickle      the same, a few rows per second: tiny flushes that must be compacted eventually (KUDU-1400)
     zipfian      updates of 2 GB at rest, most of them to few rows
     mixed        random inserts, and updates of random rows
 
-After the load each runs on at rest: what is still above height 1 then stays so.
+After the load, each continues without writes: a height that is still above 1 then is permanent.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ REST_SECONDS = 1800
 SAMPLES = 4
 _NO_UPDATES = np.empty(0)
 _UPDATES = 200
-"""Keys drawn per step; each stands for many updates."""
+"""Keys drawn per step; each represents many updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`load` gives what comes in the next `STEP` seconds; `start` is how many rows are there before."""
+    """`load` returns the input of the next `STEP` seconds; `start` is the initial number of rows."""
 
     name: str
     load: Callable[[int, np.random.Generator], Load]
@@ -76,7 +76,7 @@ def simulate(
     rest: int = REST_SECONDS,
     samples: int = SAMPLES,
 ) -> list[Sample]:
-    """The tablet at evenly spread moments, the last one after a rest without writes."""
+    """Samples of the tablet at equal intervals, the last one after a rest without writes."""
     random = np.random.default_rng(1)
     tablet = ModelTablet(policy or CompactionPolicy())
     if workload.start:
@@ -92,7 +92,7 @@ def simulate(
 
 
 def show(results: Sequence[tuple[str, Sequence[Sample]]], console: Console) -> None:
-    """Print a table of samples."""
+    """Prints a table of samples."""
     table = TextTable("workload", title="Maintenance policies, simulated")
     for heading in ("hours", "GB", "rowsets", "height", "REDO files", "space x", "written x"):
         table.add_column(heading, justify="right")

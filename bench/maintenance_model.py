@@ -1,9 +1,9 @@
-"""A tablet as the maintenance policies see it, without a single row: what they choose, hour after hour.
+"""A tablet as the maintenance policies see it, without rows: simulates the operations that they choose over hours.
 
-Rowsets are intervals of keys with sizes, whose rows lie evenly in them; inserts and updates come as numbers per step of
-time. An operation takes as long as its bytes take to be read and written at `THROUGHPUT`, and meanwhile no other runs.
-What is measured is the policies' alone: `storage.maintenance.compaction_policy`, `storage.maintenance.delta_policy` and
-`storage.maintenance.maintenance_policy`.
+Rowsets are key intervals with sizes, whose rows are evenly distributed; inserts and updates are numbers per step of
+time. The duration of an operation is that of reading and writing its bytes at `THROUGHPUT`, and only one runs at a
+time. The measurement covers the policies only: `storage.maintenance.compaction_policy`,
+`storage.maintenance.delta_policy` and `storage.maintenance.maintenance_policy`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ..storage.maintenance.delta_policy import major_columns, major_score, minor
 from ..storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
 
 THROUGHPUT = 60e6
-"""Bytes per second that an operation reads and writes together."""
+"""Bytes per second that an operation reads and writes in total."""
 ROW_BYTES = 100
-"""Of a row on the disk, all `COLUMNS` together; in memory it takes three times as much."""
+"""Bytes of a row on disk, all `COLUMNS` together; three times as many in memory."""
 COLUMNS = 10
 DELTA_BYTES = 16
-"""Of an updated value in a REDO file; in memory it takes six times as much."""
+"""Bytes of an updated value in a REDO file; six times as many in memory."""
 MEMROWSET_BYTES = 128 << 20
 DELTAMEMSTORE_BYTES = 32 << 20
 STEP = 10
-"""Seconds that pass at once."""
+"""Seconds per step."""
 
 
 @dataclass(eq=False)
 class ModelRowSet:
-    """Rows whose keys lie evenly between `low` and `high`; REDO files as (bytes, values), older first."""
+    """Rows with keys evenly distributed between `low` and `high`; REDO files as (bytes, values), oldest first."""
 
     low: float
     high: float
@@ -54,16 +54,16 @@ class ModelRowSet:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What comes in `STEP` seconds.
+    """The input of `STEP` seconds.
 
     Parameters
     ----------
     inserts : float
         Rows.
     low, high : float
-        Their keys lie evenly in here.
+        The range of their keys, evenly distributed.
     updates : ndarray of float64, shape (n_updates,)
-        Keys that are updated, in one column; each stands for `weight` updates.
+        Keys that are updated, in one column; each represents `weight` updates.
     """
 
     inserts: float
@@ -75,7 +75,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The tablet at one moment; `write_amplification` is bytes written so far over bytes that came in."""
+    """The tablet at one time; `write_amplification` is bytes written so far over bytes of input."""
 
     seconds: int
     bytes: float
@@ -103,14 +103,14 @@ class ModelTablet:
         self._is_stale = True
 
     def bulk_load(self, rows: float, low: float, high: float) -> None:
-        """Full rowsets side by side."""
+        """Adds full, adjacent rowsets."""
         pieces = max(1, round(rows * ROW_BYTES / self.policy.target_bytes))
         edges = np.linspace(low, high, pieces + 1)
         self.rowsets += [ModelRowSet(a, float(np.nextafter(b, a)), rows / pieces) for a, b in pairwise(edges)]
         self._note(rows * ROW_BYTES, rows * ROW_BYTES)
 
     def pass_time(self, load: Load) -> None:
-        """Let `STEP` seconds pass."""
+        """Advances the time by `STEP` seconds."""
         self._insert(load)
         self._update(load)
         self.seconds += STEP
@@ -118,7 +118,7 @@ class ModelTablet:
             pass
 
     def sample(self) -> Sample:
-        """The state now."""
+        """The current state."""
         base = sum(r.rows for r in self.rowsets) * ROW_BYTES
         files = sum(len(r.redo) for r in self.rowsets)
         return Sample(
@@ -131,7 +131,7 @@ class ModelTablet:
             self._written / max(self._came_in, 1.0),
         )
 
-    # ---- what comes in -------------------------------------------------------------------------------------------
+    # ---- input ----------------------------------------------------------------------------------------------------
 
     def _note(self, came_in: float, written: float) -> None:
         self._came_in += came_in
@@ -265,7 +265,7 @@ _PERFORM = {
 
 
 def _quantiles(rowsets: list[ModelRowSet], pieces: int) -> list[float]:
-    """Keys that cut the rows of all rowsets into pieces of the same size, both ends included."""
+    """Keys that divide the rows of all rowsets into pieces of the same size, both ends included."""
     edges = np.unique([edge for rowset in rowsets for edge in (rowset.low, rowset.high)])
     below = np.zeros(len(edges))
     for rowset in rowsets:

@@ -1,9 +1,9 @@
-"""What a statement costs before it runs: cold, from its text; and prepared, when only the values are new.
+"""Measures the cost of a statement before execution: cold, from its text; and prepared, with new values only.
 
     cold       text ─ parse ─ bind ─ rules ─ choose ─► plan           each query of a list, in a warm process
     prepared   text + values ─ plan_cache ─► ready to execute         a look-up by key, and a query with a plan
 
-Times are the best of several rounds, by processor time, since the machine may do something else as well.
+Times are the best of several rounds, by processor time, because the machine may have other work.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..planner import plan_query
 from ..sql import bind, bound, parse
 
 CALLS: Final = 2000
-"""Per round, of what takes microseconds."""
+"""Number of repetitions per round of steps that take microseconds."""
 LOOK_UP: Final = "SELECT l_quantity, l_shipdate, l_shipmode FROM lineitem WHERE l_orderkey = ? AND l_linenumber = ?"
 PLANNED: Final = "SELECT sum(l_quantity) FROM lineitem WHERE l_orderkey = ? AND l_quantity < ?"
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """Seconds of one query's way to its plan."""
+    """Seconds of the steps from one query's text to its plan."""
 
     name: str
     parse: float
@@ -47,16 +47,16 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Seconds of one prepared statement until it could be executed."""
+    """Seconds of one prepared statement before execution."""
 
     name: str
     seconds: float
 
 
 def measure(directory: Path, queries: Mapping[str, str], *, runs: int) -> tuple[list[Planning], list[Overhead]]:
-    """Plan each query `runs` times against the statistics of a store that has TPC-H in it."""
+    """Plans each query `runs` times against the statistics of a store that has TPC-H in it."""
     if not directory.is_dir():
-        raise OperationalError(f"there is no store {directory}; `nyala tpch load` makes one")
+        raise OperationalError(f"there is no store {directory}; `nyala tpch load` creates one")
     with connect(directory) as connection:
         store = connection.store
         planned = [_planning(name, text, store, runs) for name, text in queries.items()]
@@ -78,7 +78,7 @@ def measure(directory: Path, queries: Mapping[str, str], *, runs: int) -> tuple[
 
 
 def show(planned: Sequence[Planning], overheads: Sequence[Overhead], console: Console) -> None:
-    """Print milliseconds per query, and microseconds per prepared statement."""
+    """Prints milliseconds per query, and microseconds per prepared statement."""
     table = TextTable(title="from text to plan: milliseconds", title_justify="left")
     table.add_column("")
     for column in ("parse", "bind", "plan", "together"):

@@ -1,14 +1,15 @@
-"""Single rows: inserts, updates, upserts, deletes and look-ups by primary key among the rows of lineitem, beside SQLite
-and DuckDB in the same run.
+"""Measures single rows against SQLite and DuckDB in the same run.
 
-All three have the whole of lineitem with its primary key, and each statement is a transaction of its own:
+The steps are inserts, updates, upserts, deletes and look-ups by primary key among the rows of lineitem.
+
+All three have the whole of lineitem with its primary key, and each statement is a separate transaction:
 
     nyala    `Database.write_row` and `read_row`, durability "os"
     sqlite   journal_mode WAL, synchronous NORMAL, prepared statements (no SQL text is parsed twice)
-    duckdb   prepared by its own cache of statements; every commit is synced, which it cannot leave out
+    duckdb   prepared by its own cache of statements; every commit is synced, which cannot be turned off
 
-Rates are medians over the rounds. Processor time is measured too: on a machine that does other work, it tells more than
-the clock.
+Rates are medians over the rounds. Processor time is measured too: on a machine with other work, it is more significant
+than the clock.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LOOKED_UP: Final = ("l_quantity", "l_shipdate", "l_shipmode")
 CHANGED: Final = ("l_quantity", "l_comment")
 STEPS: Final = ("look up", "update", "look up updated", "upsert", "insert", "delete")
 ROWS: Final = {"nyala": 20_000, "sqlite": 20_000, "duckdb": 500}
-"""Rows per step and round; the slower engine gets fewer."""
+"""Rows per step and round; fewer for the slower engine."""
 
 Row = tuple[Any, ...]
 
@@ -79,7 +80,7 @@ class Engine(Protocol):
 
 
 def measure(source: Path, create_table: str, *, runs: int, work: Path | None) -> dict[str, dict[str, Rate]]:
-    """All steps with all engines, `runs` rounds each: rates by engine and step.
+    """Measures all steps with all engines, `runs` rounds each; returns rates by engine and step.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def measure(source: Path, create_table: str, *, runs: int, work: Path | None) ->
     create_table : str
         Its DDL for nyala.
     work : Path, optional
-        Where the databases are made (and removed); the system's temporary directory by default.
+        The directory for the databases, which are removed; the system's temporary directory by default.
     """
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
@@ -116,7 +117,7 @@ def measure(source: Path, create_table: str, *, runs: int, work: Path | None) ->
 
 
 def show(found: dict[str, dict[str, Rate]], console: Console) -> None:
-    """Print medians and ratios."""
+    """Prints medians and ratios."""
     table = TextTable(title="single rows of lineitem per second: medians", title_justify="left")
     table.add_column("")
     for engine in found:
@@ -133,7 +134,7 @@ def show(found: dict[str, dict[str, Rate]], console: Console) -> None:
 
 
 def _sample(file: pq.ParquetFile, count: int) -> list[Row]:
-    """Rows from everywhere in the file, in random order."""
+    """Rows from the whole file, in random order."""
     rng = random.Random(1)
     groups = file.num_row_groups
     rows: list[Row] = []
@@ -165,7 +166,8 @@ def _round(engine: Engine, rates: dict[str, Rate], rows: Sequence[Row], names: S
 
 
 def timed(rate: Rate, call: Callable[..., Any], arguments: Iterable[Row], rows: int | None = None) -> None:
-    """Call once per tuple of arguments, and note the rate; a call is one row, or all calls are `rows` together."""
+    """Calls a function once per tuple of arguments, and records the rate; a call is one row, or all calls are `rows`
+    in total."""
     everything = list(arguments)
     rows = len(everything) if rows is None else rows
     started, cpu = time.perf_counter(), time.process_time()
@@ -205,7 +207,7 @@ class _Nyala:
 
 
 class _Sql:
-    """What SQLite and DuckDB have in common."""
+    """The common part of SQLite and DuckDB."""
 
     def __init__(self, execute: Callable[[str, Row], Any], names: Sequence[str]):
         self._execute = execute
@@ -235,12 +237,12 @@ class _Sql:
         self._execute(self._delete, key)
 
     def converted(self, row: Row) -> Row:
-        """Values as the engine takes them."""
+        """Values in the engine's types."""
         return row
 
 
 class _Sqlite(_Sql):
-    """Decimals become floats and dates texts: it has neither."""
+    """SQLite, with decimals as floats and dates as texts: it has neither."""
 
     def __init__(self, path: Path, file: pq.ParquetFile, names: Sequence[str]):
         self._connection = sqlite3.connect(path, isolation_level=None)

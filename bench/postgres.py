@@ -1,29 +1,28 @@
-"""A PostgreSQL server beside us: made in a directory of its own, started, and ended with the benchmark.
+"""A PostgreSQL server for benchmarks: created in its own directory, started, and stopped with the benchmark.
 
     with PostgresServer(home, "fsync") as server:
         connection = connect(server.dsn)
 
 The server's programs are those of the machine (Debian: `apt-get install postgresql`). It listens on a free port of
-127.0.0.1 only, without a Unix socket, so that it disturbs no other server; its one user has a password made for this
-run, as others on the machine reach loopback too.
+127.0.0.1 only, without a Unix socket, so that it does not affect other servers. Its one user has a password created for
+this run, because other users of the machine can reach loopback too.
 
 **Durability.** "fsync" is PostgreSQL's default: `fsync = on`, `synchronous_commit = on`. "os" is `fsync = off` with
-`synchronous_commit = on`: a commit writes its log to the operating system and does not wait for the disk, so it
-survives the end of all server processes. (`synchronous_commit = off` would not do: up to three `wal_writer_delay` of
-commits would be in shared memory only.) `full_page_writes` goes off with it, as the documentation advises: it guards
+`synchronous_commit = on`: a commit writes its log to the operating system without waiting for the disk, so it survives
+the end of all server processes. (`synchronous_commit = off` is not equivalent: up to three `wal_writer_delay` of
+commits would be in shared memory only.) `full_page_writes` is off with it, as the documentation advises: it protects
 against crashes of the system, which "os" does not promise to survive.
 
-**Settings.** What PostgreSQL's documentation tells everybody to set for their machine (`SETTINGS`), and room for the
-clients; the rest, autovacuum and JIT among it, is as it comes.
+**Settings.** Those that PostgreSQL's documentation advises to set for a machine (`SETTINGS`), and a connection limit
+for the clients; the rest, including autovacuum and JIT, has its defaults.
 
 **As root.** PostgreSQL refuses to run as root, so its programs run as the user `postgres`, or `nobody`. That user must
-reach the data directory. Where it cannot reach `home` (temporary directories are often their owner's alone), the
-directory lies beside, in the same file system where there is one, while the server runs; `home/data` is then a symbolic
-link, and `stop` moves the files home.
+have access to the data directory. If it has no access to `home` (temporary directories are often private), the
+directory lies elsewhere, on the same file system if possible, while the server runs. `home/data` is then a symbolic
+link, and `stop` moves the files to `home`.
 
-**Its end.** `stop` ends the server in good order. A harness that is killed takes its server along: a guard beside the
-server waits for the end of a pipe that the harness holds, and then stops the server and removes a data directory that
-is not in `home`.
+**Shutdown.** `stop` shuts the server down cleanly. If the harness is killed, a guard process stops the server: it waits
+for the end of a pipe that the harness holds, stops the server and removes a data directory outside `home`.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ Durability: TypeAlias = Literal["fsync", "os"]
 
 MISSING: Final = "there is no PostgreSQL server on this machine; try: apt-get install postgresql"
 START_SECONDS: Final = 60.0
-"""For the server to take connections."""
+"""Seconds for the server to accept connections."""
 STOP_SECONDS: Final = 120.0
-"""For the server to write what it holds and to end."""
+"""Seconds for the server to write its data and to end."""
 _USER: Final = "nyala"
 _INSTALLED: Final = Path("/usr/lib/postgresql")
-"""Where Debian keeps the servers of all versions: VERSION/bin, not in the PATH."""
+"""Debian's directory of the servers of all versions: VERSION/bin, not in the PATH."""
 _BUFFERS_AT_MOST: Final = 2 << 30
 _POLL_SECONDS: Final = 0.02
 _LOG_TAIL: Final = 12
@@ -70,7 +69,7 @@ _GUARD: Final = 'read -r _; "$0" stop --pgdata "$1" --mode fast; [ -z "$2" ] || 
 def binaries() -> Path:
     """The directory of the programs `initdb`, `postgres` and `pg_ctl`: of the PATH, of `pg_config`, or Debian's newest.
 
-    `OperationalError` where there is no server.
+    Raises `OperationalError` if there is no server.
     """
     in_path = shutil.which("initdb")
     candidates = [Path(in_path).resolve().parent] if in_path else []
@@ -86,7 +85,7 @@ def binaries() -> Path:
 
 
 def is_installed() -> bool:
-    """Whether this machine has a server."""
+    """True if this machine has a server."""
     try:
         binaries()
     except OperationalError:
@@ -95,7 +94,7 @@ def is_installed() -> bool:
 
 
 def connect(dsn: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection by psycopg 3 (`options` are its own); `OperationalError` where psycopg is not installed."""
+    """A connection by psycopg 3 (`options` are its own); raises `OperationalError` if psycopg is not installed."""
     try:
         import psycopg
     except ImportError as error:
@@ -105,19 +104,19 @@ def connect(dsn: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """Whom the server's programs run as."""
+    """The user account of the server's programs."""
 
     uid: int
     gid: int
 
     def options(self) -> dict[str, Any]:
-        """For `subprocess`."""
+        """Arguments for `subprocess`."""
         if os.geteuid() == self.uid:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def reaches(self, directory: Path) -> bool:
-        """Whether it may use what it owns in a directory: all directories on the way let it through."""
+        """True if it can use its files in a directory: all parent directories allow access."""
         if os.geteuid() == self.uid:
             return True
         return all(path.stat().st_mode & 0o001 for path in (directory, *directory.parents))
@@ -136,7 +135,7 @@ def _account() -> _Account:
 
 
 def _memory() -> int:
-    """Of this machine, in bytes."""
+    """The memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -149,8 +148,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "effective_cache_size": _megabytes(_memory() // 2),
     "maintenance_work_mem": "256MB",
     "work_mem": "64MB",
-    "random_page_cost": "1.1",  # no disk with heads
-    "max_wal_size": "8GB",  # no checkpoint but those of the clock
+    "random_page_cost": "1.1",  # not a rotating disk
+    "max_wal_size": "8GB",  # only timed checkpoints
     "max_connections": "200",
 }
 """Set for this machine, as the documentation advises (Resource Consumption, Planner Cost Constants, WAL)."""
@@ -167,9 +166,9 @@ class PostgresServer:
     Parameters
     ----------
     home : Path
-        Its directory, made where it is missing: `data` and `log` come into it.
+        Its directory, created if necessary, for `data` and `log`.
     durability : {"fsync", "os"}
-        When a commit returns: the disk has it, or the operating system.
+        A commit returns when the disk, or the operating system, has it.
     settings : mapping of str to str, optional
         Configuration parameters, on top of `SETTINGS`.
     """
@@ -185,7 +184,7 @@ class PostgresServer:
 
     @property
     def dsn(self) -> str:
-        """For `connect`, in this process or another, while the server runs."""
+        """The connection string for `connect`, in this process or another, while the server runs."""
         return (
             f"host=127.0.0.1 port={self._port} user={_USER} password={self._password} dbname=postgres"
             " connect_timeout=30 sslmode=disable gssencmode=disable"
@@ -193,19 +192,19 @@ class PostgresServer:
 
     @staticmethod
     def version() -> str:
-        """As "PostgreSQL 15.18"."""
+        """The version, such as "PostgreSQL 15.18"."""
         said = subprocess.run([binaries() / "postgres", "--version"], capture_output=True, text=True, check=True)
         return f"PostgreSQL {said.stdout.partition(')')[2].split()[0]}"
 
     @property
     def log(self) -> Path:
-        """What the server and its programs write."""
+        """The log of the server and its programs."""
         return self._home / "log"
 
     def start(self) -> None:
-        """Start the server, with the data of before where it has run; returns when it takes connections.
+        """Starts the server, with its existing data if it has run before; returns when it accepts connections.
 
-        `OperationalError` where there is no server, or where it does not start.
+        Raises `OperationalError` if there is no server, or if it does not start.
         """
         programs, account = binaries(), _account()
         self._home.mkdir(parents=True, exist_ok=True)
@@ -223,7 +222,7 @@ class PostgresServer:
             raise
 
     def stop(self) -> None:
-        """End the server and its connections, the data written; nothing happens where it does not run."""
+        """Stops the server and its connections, with the data written; does nothing if it is not running."""
         process, self._process = self._process, None
         guard, self._guard = self._guard, None
         try:
@@ -244,10 +243,10 @@ class PostgresServer:
     ) -> None:
         self.stop()
 
-    # ---- where the data are ----------------------------------------------------------------------------------------
+    # ---- data directory --------------------------------------------------------------------------------------------
 
     def _place(self, account: _Account) -> None:
-        """Make the data directory, or take it to where the account reaches it."""
+        """Creates the data directory, or moves it to a place that the account can access."""
         link = self._home / "data"
         if account.reaches(self._home.resolve()):
             self._data = link
@@ -272,7 +271,7 @@ class PostgresServer:
             self._data = link
 
     def _create(self, programs: Path, account: _Account) -> None:
-        """Make the database's files. Texts sort as their bytes do, as in all stores beside it."""
+        """Creates the database's files. Texts sort by their bytes, as in all other stores."""
         # `initdb` reads a file that its user can read.
         descriptor, password = tempfile.mkstemp(prefix="password-", dir=self._data.parent)
         try:
@@ -299,7 +298,7 @@ class PostgresServer:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **self._settings}
         command = [str(programs / "postgres"), "-D", str(self._data), "-p", str(self._port)]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        # Sessions of their own: Ctrl-C at the terminal ends the harness, and the harness the server.
+        # In separate sessions: Ctrl-C at the terminal ends the harness, and the harness stops the server.
         common: dict[str, Any] = {"cwd": "/", "start_new_session": True, **account.options()}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **common)
@@ -314,7 +313,7 @@ class PostgresServer:
             )
 
     def _becomes_ready(self, is_last: bool) -> bool:
-        """Wait until the server says that it is; False where it has ended, which may be another port's chance."""
+        """Waits until the server is ready; returns False if it has ended, in which case another port may work."""
         assert self._process is not None
         end = time.monotonic() + START_SECONDS
         while not self._is_ready():
@@ -328,7 +327,7 @@ class PostgresServer:
         return True
 
     def _is_ready(self) -> bool:
-        """By the server's own file: the first line is its process's id, the eighth its state."""
+        """True if the server is ready by its own file: the first line is its process id, the eighth its state."""
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -341,7 +340,7 @@ class PostgresServer:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """By a fast or an immediate shutdown, or by force: SIGINT, SIGQUIT, SIGKILL, whichever ends it."""
+    """Ends a process by a fast or an immediate shutdown, or by force: SIGINT, SIGQUIT, SIGKILL, in this order."""
     for number, seconds in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
         process.send_signal(number)
         try:
@@ -352,7 +351,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _beside(home: Path, account: _Account) -> Path:
-    """A directory that the account reaches: for temporary files if that is on the disk of `home`, else above `home`."""
+    """A directory that the account can access: for temporary files if that is on the disk of `home`, else above
+    `home`."""
     temporary = Path(tempfile.gettempdir()).resolve()
     if temporary.stat().st_dev == home.stat().st_dev and account.reaches(temporary):
         return temporary

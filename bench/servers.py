@@ -1,4 +1,4 @@
-"""The cluster that is measured: three tablet servers and a master on this machine."""
+"""The measured cluster: three tablet servers and a master on this machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ SERVERS: Final = 3
 
 
 def started_cluster(directory: Path, durability: str = "fsync") -> MiniCluster:
-    """A running one, made in a directory. Its servers have the options that `nyala tserver` has by default: those for
-    tests leave too little memory for the pages of a benchmark's tables."""
+    """Starts a cluster in a directory.
+
+    Its servers have the default options of `nyala tserver`: those for tests have too little memory for the pages of a
+    benchmark's tables.
+    """
     return MiniCluster(tservers=SERVERS, directory=directory, options={"durability": durability}, defaults={})

@@ -1,12 +1,12 @@
-"""Spark over nyala beside Spark on Parquet: reads of lineitem, and its way into a table; one session, in turn.
+"""Compares Spark over nyala with Spark on Parquet: reads and ingest of lineitem; one session, in turn.
 
-| step | nyala | beside it |
+| step | nyala | peer |
 |---|---|---|
-| filter | four columns under Q6's conditions, summed up by Spark | the same on the Parquet file |
-| numbers | seven numeric columns of all rows, summed up by Spark | the same on the Parquet file |
+| filter | four columns under Q6's conditions, summed by Spark | the same on the Parquet file |
+| numbers | seven numeric columns of all rows, summed by Spark | the same on the Parquet file |
 | ingest | the Parquet file into an empty table: `nyala spark ingest` | |
 
-The reads go by `nyala.spark.table` and by the data source (`spark.read.format("nyala")`).
+The reads use `nyala.spark.table` and the data source (`spark.read.format("nyala")`).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ READS: Final[Mapping[str, tuple[tuple[str, ...], str | None, float]]] = {
         3.0,
     ),
 }
-"""Columns, condition, and how many times the time of Parquet is wanted at most."""
+"""Columns, condition, and the target: the maximum ratio to the time on Parquet."""
 WANTED_INGEST: Final = 100_000
-"""Rows per second."""
+"""Target in rows per second."""
 
 
 @dataclass(slots=True)
 class Measured:
-    """Seconds of each step by who did it, and the rows of an ingest."""
+    """Seconds of each step by reader, and the rows of an ingest."""
 
     reads: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     ingest_rows: int = 0
@@ -65,16 +65,16 @@ class Measured:
 
 
 def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int, work: Path | None) -> Measured:
-    """Run all steps.
+    """Runs all steps.
 
     Parameters
     ----------
     store : Path
-        With lineitem in it.
+        A store with lineitem in it.
     parquet : Path
         The same rows.
     create : str
-        The CREATE TABLE of the table that is filled.
+        The CREATE TABLE of the target table of the ingest.
     """
     spark = session(threads)
     found = Measured()
@@ -111,7 +111,7 @@ def _source(spark: Any, store: Path, columns: tuple[str, ...], condition: str | 
 
 
 def _summed(frame: DataFrame) -> DataFrame:
-    """Every value is looked at."""
+    """An aggregate that reads every value."""
     from pyspark.sql import functions as F
 
     sums = [F.max(c) if c.endswith("date") else F.sum(c) for c in frame.columns]
@@ -129,9 +129,9 @@ def _ingest(spark: Any, parquet: Path, create: str, found: Measured, work: Path 
 
 
 def show(found: Measured, console: Console) -> None:
-    """Print medians and ratios."""
+    """Prints medians and ratios."""
     shown = TextTable(title="seconds, medians", title_justify="left")
-    for name in ("step", "parquet", "table()", "ratio", "format", "ratio ", "wanted"):
+    for name in ("step", "parquet", "table()", "ratio", "format", "ratio ", "required"):
         shown.add_column(name, justify="left" if name == "step" else "right")
     for name, times in found.reads.items():
         middle = {who: statistics.median(seconds) for who, seconds in times.items()}
@@ -140,4 +140,4 @@ def show(found: Measured, console: Console) -> None:
         shown.add_row(name, f"{base:.2f}", *ratios[0], *ratios[1], f"{READS[name][2]:g}")
     console.print(shown)
     rate = found.ingest_rows / statistics.median(found.ingest_seconds)
-    console.print(f"ingest: {found.ingest_rows:,} rows, {rate:,.0f} rows/s (wanted {WANTED_INGEST:,})")
+    console.print(f"ingest: {found.ingest_rows:,} rows, {rate:,.0f} rows/s (required {WANTED_INGEST:,})")

@@ -1,4 +1,4 @@
-"""The storage engine by itself: loads, scans and updates of lineitem, beside DuckDB and Parquet in the same run.
+"""Measures the storage engine alone: loads, scans and updates of lineitem, against DuckDB and Parquet in the same run.
 
     load      from one Arrow table in memory        DuckDB: CREATE TABLE AS into a file
     disk      afterwards                            Parquet with Snappy
@@ -55,7 +55,7 @@ BATCHES = 100
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One line of the report: `ours` and `theirs` in `unit`; `wanted` says what the ratio or the figure should be."""
+    """One line of the report: `ours` and `theirs` in `unit`; `wanted` is the target of the ratio or of the number."""
 
     name: str
     ours: float
@@ -71,7 +71,7 @@ class Measure:
 
 
 def measure(source: Path, create_table: str, *, runs: int, threads: int, work: Path | None) -> list[Measure]:
-    """Everything, from the Parquet file `source` of lineitem."""
+    """Measures everything, from the Parquet file `source` of lineitem."""
     found = _loads(source, create_table, runs, threads, work)
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         place = Path(directory)
@@ -132,7 +132,7 @@ def _scans(store: Database, parquet: Path, runs: int, threads: int) -> list[Meas
 def scan(
     store: Database, table: Table, columns: Sequence[str], predicates: Sequence[ColumnPredicate], threads: int, use: Any
 ) -> list[Any]:
-    """`use(batch)` of every batch of a scan, by so many threads."""
+    """Calls `use(batch)` for every batch of a scan, with `threads` threads."""
     tokens = store.scan_tokens(table, ScanSpec(tuple(columns), tuple(predicates), split_rows=MORSEL_ROWS))
     with ThreadPoolExecutor(threads) as pool:
         parts = pool.map(lambda token: [use(batch) for batch in store.scan(token)], tokens)
@@ -190,7 +190,7 @@ def _updates(store: Database, rows: pa.Table, runs: int, threads: int) -> list[M
 
 
 def _update(store: Database, table: Table, rows: pa.Table, chosen: Any, rng: np.random.Generator) -> float:
-    """Give the chosen rows other quantities and discounts, in batches; the seconds it took."""
+    """Assigns other quantities and discounts to the chosen rows, in batches; returns the duration in seconds."""
     keys = rows.select(["l_orderkey", "l_linenumber"])
     started = time.perf_counter()
     for start in range(0, len(chosen), BATCH_ROWS):
@@ -209,7 +209,7 @@ def _update(store: Database, table: Table, rows: pa.Table, chosen: Any, rng: np.
 
 
 def _batches(place: Path, source: Path, create_table: str, threads: int) -> list[Measure]:
-    """Insert lineitem's first million rows in batches of 10,000, the log on."""
+    """Inserts lineitem's first million rows in batches of 10,000, with the log."""
     with connect(str(place / "batches"), threads=threads) as connection:
         connection.execute(create_table)
     found = []
@@ -231,7 +231,7 @@ def _batches(place: Path, source: Path, create_table: str, threads: int) -> list
 
 
 def timed(work: Callable[[], object], runs: int) -> float:
-    """The median of some runs in milliseconds, after one that warms up."""
+    """The median of some runs in milliseconds, after a warm-up run."""
     work()
     seconds = []
     for _ in range(max(runs, 3)):
@@ -242,7 +242,7 @@ def timed(work: Callable[[], object], runs: int) -> float:
 
 
 def show(measures: Sequence[Measure], console: Console) -> None:
-    """Print all measures."""
+    """Prints all measures."""
     table = TextTable(title="the storage engine, lineitem", title_justify="left")
     for name, justify in (("", "left"), ("nyala", "right"), ("peer", "right"), ("", "left"), ("ratio", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]

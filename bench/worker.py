@@ -1,4 +1,4 @@
-"""One load in a process of its own, so that its peak memory is its own: `python -m nyala.bench.worker`.
+"""Runs one load in a separate process, to measure its own peak memory: `python -m nyala.bench.worker`.
 
 Reads a `Job` as JSON from standard input, prints an `Outcome` as JSON.
 """
@@ -23,7 +23,7 @@ from .files import disk_bytes
 class Job:
     """Load `source` (a Parquet file) into `table`, made by `create_table`, with `engine` nyala or duckdb.
 
-    With `arrow` the file is read into memory first, which is not timed: both engines load the same Arrow table.
+    With `arrow` the file is read into memory first, which is not measured: both engines load the same Arrow table.
     """
 
     engine: str
@@ -37,8 +37,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Seconds for the load alone, bytes of peak memory (for the whole process, or with `Job.arrow` beyond what it held
-    before), bytes on disk afterwards."""
+    """Seconds for the load alone, bytes of peak memory, bytes on disk afterwards.
+
+    The memory is that of the whole process, or with `Job.arrow` the increase from its start.
+    """
 
     seconds: float
     peak_memory: int
@@ -47,7 +49,7 @@ class Outcome:
 
 
 def run(job: Job) -> Outcome:
-    """Do the job in this process."""
+    """Executes the job in this process."""
     source: Any = pq.read_table(job.source) if job.arrow else job.source
     before = held_memory() if job.arrow else 0
     if job.arrow:

@@ -1,11 +1,12 @@
-"""All engines in one run: each loads the same Parquet file, alone; then each query goes to all of them in turn.
+"""Measures all engines in one run: each loads the same Parquet file, alone; then each query is run on all of them in
+turn.
 
     load     nyala | duckdb | ...                         each in a process that ends afterwards
     Q1       nyala  duckdb ...  nyala  duckdb ...  ...    `runs` times, so that whatever else the machine does hits all
     Q2       nyala  duckdb ...  nyala  duckdb ...  ...    alike
 
-The measure is the median of all runs, as in the paper, with the first among them. Every answer of every run is held
-against the first one that there was.
+The measure is the median of all runs, as in the paper, including the first. Every answer of every run is compared with
+the first one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def measure(
     work: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Measured:
-    """Load lineitem into each engine and run each query `runs` times.
+    """Loads lineitem into each engine and runs each query `runs` times.
 
     Parameters
     ----------
@@ -43,20 +44,20 @@ def measure(
     create_table : str
         Its DDL for nyala.
     engines : sequence of str, optional
-        Some of `NAMES`. One that cannot be started or loaded is left out, and `Measured.left_out` says why.
+        Some of `NAMES`. One that cannot be started or loaded is left out, and `Measured.left_out` has the reason.
     threads : int
-        That one query may use.
+        Maximum number of threads of one query.
     work : Path, optional
-        Where the databases are made (and removed); the system's temporary directory by default.
+        The directory for the databases, which are removed; the system's temporary directory by default.
     say : callable, optional
-        Is told what is being done.
+        Called with a description of each step.
 
     Raises
     ------
     InterfaceError
-        There is no engine of such a name.
+        If there is no engine of such a name.
     OperationalError
-        There is no such file.
+        If there is no such file.
     """
     for name in engines:
         engine_class(name)
@@ -105,7 +106,7 @@ def _loaded(name: str, job: Job, stack: ExitStack) -> tuple[Worker, Outcome]:
 
 
 def _measure_query(query: Query, workers: dict[str, Worker], found: Measured) -> None:
-    """`found.runs` rounds of the engines in turn; one whose answer is wrong or missing has no further run."""
+    """Runs `found.runs` rounds of the engines in turn; an engine with a wrong or missing answer is not run again."""
     timings = {name: Timing() for name in workers}
     expected: tuple[str, list[Row]] | None = None
     for _ in range(found.runs):

@@ -1,4 +1,4 @@
-"""What the parts of this benchmark hand each other."""
+"""Data shared by the parts of this benchmark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query. `averages` are the 0-based columns of its answer that engines round as they like."""
+    """One query. `averages` are the 0-based columns of its answer that engines may round differently."""
 
     name: str
     what: str
@@ -35,43 +35,48 @@ QUERIES: Final = (
     Query("Q4", "key look-up, no such key", f"SELECT count(*) FROM {TABLE} WHERE l_orderkey = 2000"),
     Query("Q4b", "key look-up", f"SELECT count(*) FROM {TABLE} WHERE l_orderkey = 2016"),
 )
-"""The paper's, and a look-up that finds something: TPC-H gives orders the first eight of every 32 keys, and 2000 is not
-one of them."""
+"""The paper's queries, and a look-up with a result.
+
+TPC-H uses the first eight of every 32 order keys, and 2000 is not one of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an engine is made with; picklable."""
+    """The parameters of an engine; picklable."""
 
     source: Path
     """The Parquet file of lineitem."""
     create_table: str
     """Its DDL for nyala; the others take columns and types from the file."""
     home: Path
-    """An empty directory for the engine's files, or those that it has loaded there."""
+    """A directory for the engine's files: empty, or with those that it has loaded."""
     threads: int
-    """That one query may use."""
+    """Maximum number of threads of one query."""
     server: str = ""
-    """How a server is reached, for an engine that has one."""
+    """The connection string of a server, for an engine that has one."""
 
 
 class Engine(Protocol):
     """A store under test, in one process and one thread: `open`, then `load` or queries, at the end `close`."""
 
     name: ClassVar[str]
-    """As `--engines` has it."""
+    """The name in `--engines`."""
     settings: ClassVar[str]
-    """How it was set up, for the report's readers."""
+    """A description of its configuration for the report."""
 
     def __init__(self, job: Job) -> None:
-        """Nothing is opened."""
+        """Opens nothing."""
 
     def open(self) -> None:
-        """Get ready to load into the job's home, or for queries of what another process has loaded there."""
+        """Opens the engine to load into the job's home, or to query the table that another process has loaded there."""
 
     def load(self) -> bool:
-        """Make the table of the job's source, with what its users would have (key, statistics); afterwards the disk has
-        all rows. False where there is nothing to load."""
+        """Creates the table from the job's source, with the usual key and statistics; all rows are on disk when it
+        returns.
+
+        Returns False if there is nothing to load.
+        """
 
     def run(self, query: Query) -> list[Row]:
         """The whole answer, in the engine's own types."""
@@ -80,26 +85,28 @@ class Engine(Protocol):
         """The same answer in texts, integers, decimals, and floats for averages. Not timed."""
 
     def disk_bytes(self) -> int:
-        """Of the loaded table with its indexes, after `open`."""
+        """The size of the loaded table with its indexes, after `open`."""
 
     def version(self) -> str:
         """The engine's name and version."""
 
     def close(self) -> None:
-        """Let go of the store, opened or not."""
+        """Closes the store, opened or not."""
 
 
 @dataclass(slots=True)
 class Timing:
-    """One query on one engine: seconds of all runs, the first one included. Where an answer was wrong or missing,
-    `trouble` says how, and the runs ended there."""
+    """One query on one engine: seconds of all runs, including the first.
+
+    `trouble` describes a wrong or missing answer, which ends the runs.
+    """
 
     seconds: list[float] = field(default_factory=list)
     trouble: str | None = None
 
     @property
     def median(self) -> float | None:
-        """None where there is trouble: a wrong answer has no time."""
+        """The median; None if there is trouble: a wrong answer has no time."""
         return None if self.trouble or not self.seconds else statistics.median(self.seconds)
 
 
@@ -110,7 +117,7 @@ class Outcome:
     version: str
     settings: str
     load_seconds: float | None
-    """None where there is nothing to load."""
+    """None if there is nothing to load."""
     disk_bytes: int
     queries: dict[str, Timing] = field(default_factory=dict)
     """By the query's name."""
@@ -118,7 +125,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Measured:
-    """A whole run. `left_out` says of each engine that did not take part why."""
+    """A whole run. `left_out` has the reason for each engine that did not take part."""
 
     rows: int
     threads: int
@@ -128,7 +135,7 @@ class Measured:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Measured:
-        """What `dataclasses.asdict` made of one."""
+        """The inverse of `dataclasses.asdict`."""
         engines = {
             name: Outcome(**{**outcome, "queries": {query: Timing(**t) for query, t in outcome["queries"].items()}})
             for name, outcome in data["engines"].items()
@@ -147,7 +154,7 @@ class Measured:
 
 
 def difference(query: Query, ours: Sequence[Row], theirs: Sequence[Row]) -> str | None:
-    """Where two answers differ, in a few words; None where they are the same.
+    """The first difference of two answers, in a few words; None if they are equal.
 
     Averages may differ by a relative 1e-12; everything else must be equal, sums of decimals to their last digit.
     """

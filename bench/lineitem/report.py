@@ -1,4 +1,4 @@
-"""What was found: tables on the console, a section of the report. Both are made of the same grids."""
+"""Reports the results: tables on the console, a section of the report. Both are made from the same grids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TEXT: Final = (
 
 
 def show(found: Measured, console: Console) -> None:
-    """Print medians, ratios, sizes, and everything that went wrong."""
+    """Prints medians, ratios, sizes, and all faults."""
     for grid in (*_times(found), _engines(found)):
         console.print(_table(grid))
     for query in QUERIES:
@@ -43,7 +43,7 @@ def show(found: Measured, console: Console) -> None:
 
 
 def section(data: dict[str, Any]) -> Section:
-    """The report's part of what `--json` saved: `Measured` as a dictionary."""
+    """The section of the report, from the data saved by `--json`: `Measured` as a dictionary."""
     found = Measured.of(data)
     text = _TEXT.format(rows=found.rows, runs=found.runs, threads=found.threads)
     queries = "; ".join(f"{query.name}: {query.what}" for query in QUERIES)
@@ -68,7 +68,7 @@ def _charts(found: Measured) -> Sequence[Chart]:
 
 
 def _notes(found: Measured) -> Iterator[str]:
-    """A sentence for everything that did not go as it should."""
+    """A sentence for every fault."""
     yield from (f"{name} is left out: {reason}." for name, reason in found.left_out.items())
     yield from (f"Error: {trouble}." for trouble in found.troubles)
 
@@ -77,7 +77,7 @@ def _notes(found: Measured) -> Iterator[str]:
 
 
 def _times(found: Measured) -> Iterator[Grid]:
-    """Medians; and ours over the others', where there are both."""
+    """Medians; and nyala's over the others', if both exist."""
     title = f"Queries of lineitem, {found.rows:,} rows, {found.threads} threads: medians of {found.runs} runs"
     medians = {name: [timing.median for timing in _timings(outcome)] for name, outcome in found.engines.items()}
     yield Grid(title, ("engine", *NAMES), [(name, *_milli(times)) for name, times in medians.items()], "ms")
@@ -110,7 +110,7 @@ def _paper() -> Grid:
 
 
 def _timings(outcome: Outcome) -> list[Timing]:
-    """In the order of `NAMES`."""
+    """The timings in the order of `NAMES`."""
     return [outcome.queries.get(name, Timing()) for name in NAMES]
 
 

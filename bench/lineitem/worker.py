@@ -1,8 +1,8 @@
-"""One engine in a process of its own, which waits to be asked.
+"""One engine in a separate process, which executes requests.
 
-What an engine took while loading is given back when its process ends, and no engine's threads, caches or allocator meet
-another's. The queries then are asked of new processes, one per engine, in turn. A process ends with its pipe: it never
-outlives the one that started it.
+The memory that an engine needs for loading is released when its process ends, and the threads, caches or allocators of
+different engines never share a process. The queries are then sent to new processes, one per engine, in turn. A process
+ends with its pipe: it never outlives the one that started it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .engines import engine_class
 from .model import Engine, Job, Query, Row
 
 END_SECONDS: Final = 10.0
-"""After so long a process that was asked to end is ended."""
+"""Seconds after which a process that was requested to end is killed."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Seconds of the load, None where there was nothing to load; bytes on disk afterwards."""
+    """Seconds of the load, None if there was nothing to load; bytes on disk afterwards."""
 
     seconds: float | None
     disk_bytes: int
@@ -43,15 +43,15 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows in texts, integers, decimals and floats, and how long the engine took for them."""
+    """Rows in texts, integers, decimals and floats, and the engine's time for them."""
 
     rows: list[Row]
     seconds: float
 
 
 class Worker:
-    """The side that asks; a context manager. Every call raises `OperationalError` with the engine's own words where the
-    engine fails."""
+    """The requesting side; a context manager. Every call raises `OperationalError` with the engine's message if it
+    fails."""
 
     def __init__(self, engine: str, job: Job) -> None:
         self._engine = engine
@@ -103,8 +103,8 @@ class Worker:
 
 
 def _serve(name: str, job: Job, pipe: Connection) -> None:
-    """Do what is asked until nobody can ask any more."""
-    # Ctrl-C reaches all processes of a terminal; the one that asks ends us.
+    """Serves requests until the pipe is closed."""
+    # Ctrl-C reaches all processes of a terminal; the requesting process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     engine: Engine | None = None
     try:
@@ -114,7 +114,7 @@ def _serve(name: str, job: Job, pipe: Connection) -> None:
                 if engine is None:
                     engine = engine_class(name)(job)
                 pipe.send(_done(engine, what, query))
-            # Engines raise what they like; all of it is for the report.
+            # Engines may raise any exception; all of them are reported.
             except Exception as error:
                 pipe.send(str(error) or type(error).__name__)
     except (EOFError, OSError):

@@ -1,17 +1,17 @@
-"""The engines under test, each set up as its users would set it up for this.
+"""The engines under test, each with the configuration that its users would choose for this load.
 
-| engine | where it runs | upserts |
+| engine | process | upserts |
 |---|---|---|
-| nyala | in this process; tablets by hash of the order key | `TableHandle.upsert`, one row each |
-| duckdb | in this process | UPDATE, and INSERT if that found no row; a cursor per thread |
+| nyala | this process; tablets by hash of the order key | `TableHandle.upsert`, one row each |
+| duckdb | this process | UPDATE, and INSERT if that found no row; a cursor per thread |
 | postgres | a server on loopback | INSERT ... ON CONFLICT DO UPDATE, prepared; a connection per thread |
 
-All three have lineitem's types, NOT NULL and primary key as TPC-H has them, and nothing else: no index helps Q1, and
-who would make one for Q6 would not do it for this table. DuckDB's key is added after its load, which is how it loads
-fastest; PostgreSQL's too, followed by VACUUM and ANALYZE, as its manual says. A query may use `Setting.threads`
-threads everywhere. The same durability for all. DuckDB takes INSERT ... ON CONFLICT as well, but at more than twice the
-time (measured: 10 ms of a processor each, on six million rows); transactions that it sees in conflict with others it
-refuses, and they are tried again, as its users must.
+All three have lineitem's types, NOT NULL and primary key as in TPC-H, and no index: none helps Q1, and one for Q6 alone
+would not pay for this table. DuckDB's key is added after its load, which is its fastest way to load. PostgreSQL's is
+too, followed by VACUUM and ANALYZE, as in its manual. A query may use `Setting.threads` threads on every engine. All
+have the same durability. DuckDB supports INSERT ... ON CONFLICT as well, but at more than twice the cost (measured: 10
+ms of a processor each, on six million rows). Transactions that it rejects for a conflict are retried, as its users
+must.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .rows import COLUMNS, plain
 
 _KEY: Final = ", ".join(LINEITEM.key)
 _FSYNC_MODE: Final = {"fsync": "STANDARD", "os": "NONE"}
-"""Of DuckDB: whether a commit syncs its log."""
+"""DuckDB's setting: whether a commit syncs its log."""
 
 
 class Nyala:
@@ -60,11 +60,11 @@ class Nyala:
         connection.load("lineitem", source)
 
     def query(self, text: str) -> Sequence[Row]:
-        assert self._connection is not None, "load comes first"
+        assert self._connection is not None, "load must be called first"
         return self._connection.execute(text).fetchall()
 
     def writer(self) -> Writer:
-        assert self._connection is not None, "load comes first"
+        assert self._connection is not None, "load must be called first"
         return _TableWriter(self._connection.table("lineitem"))
 
     def version(self) -> str:
@@ -84,11 +84,11 @@ class _TableWriter:
         self._table.upsert(row)
 
     def close(self) -> None:
-        """The connection is not the writer's."""
+        """Does nothing: the connection is not the writer's."""
 
 
 class DuckDB:
-    """A file of DuckDB's own."""
+    """DuckDB, in its own file."""
 
     name: ClassVar[str] = "duckdb"
 
@@ -144,7 +144,7 @@ class _DuckDBWriter:
             pass
 
     def _try(self, row: Row) -> bool:
-        """False where it is to be tried again."""
+        """Tries an upsert; returns False if it must be retried."""
         keys = len(LINEITEM.key)
         try:
             if not self._cursor.execute(self._update, (*row[keys:], *row[:keys])).fetchone()[0]:
@@ -158,7 +158,7 @@ class _DuckDBWriter:
 
 
 class Postgres:
-    """A server of this machine (`bench.postgres`), for the time of the run."""
+    """A server on this machine (`bench.postgres`), for the duration of the run."""
 
     name: ClassVar[str] = "postgres"
 
@@ -167,7 +167,7 @@ class Postgres:
         return missing_module("psycopg", "psycopg", "bench") or (None if is_installed() else MISSING)
 
     def __init__(self, home: Path, setting: Setting) -> None:
-        # The process that leads a query works, too.
+        # The leader of a query works, too.
         workers = {"max_parallel_workers_per_gather": str(setting.threads - 1)}
         self._server = PostgresServer(home, setting.durability, workers)
         self._connection: Any = None

@@ -1,14 +1,14 @@
-"""The mixed benchmark itself: upserts into lineitem at a fixed rate while TPC-H's Q1 and Q6 run again and again.
+"""The mixed benchmark: upserts into lineitem at a fixed rate while TPC-H's Q1 and Q6 run repeatedly.
 
 Per engine, after its load, on one table:
 
     alone        queries without upserts
                  upserts without queries
     together     both
-    afterwards   queries without upserts, on what the upserts have left: what of a slow-down stays, and what goes
+    afterwards   queries without upserts, on the table after the upserts: shows whether a slow-down is permanent
 
-One thread asks, in turn Q1 and Q6, as soon as it has an answer; upserts come as `open_loop` says. Clients are threads
-of this process, so an embedded store shares the interpreter with them, as in an application that embeds it.
+One thread runs queries, Q1 and Q6 in turn, each as soon as the previous one ends; upserts follow `open_loop`. Clients
+are threads of this process, so an embedded store shares the interpreter with them, as in an application that embeds it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _QUANTITY, _COUNT = 2, 9
 
 
 def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path | None = None) -> Found:
-    """Run all phases with each engine.
+    """Runs all phases with each engine.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path |
     engines : iterable of str
         Of `ENGINES`.
     work : Path, optional
-        Where the databases are made (and removed); the system's temporary directory by default.
+        The directory for the databases, which are removed; the system's temporary directory by default.
     """
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
@@ -65,7 +65,7 @@ def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path |
 
 
 def run_phases(engine: Engine, source: Path, setting: Setting) -> EngineRun:
-    """All phases on an engine that was loaded with `source`."""
+    """Runs all phases on an engine that was loaded with `source`."""
     streams = row_streams(source, setting.writers, setting.new_share, setting.seed)
     asker = _Asker(engine, streams)
     run = asker.run
@@ -95,7 +95,7 @@ def _until(seconds: float) -> Callable[[], bool]:
 
 
 class _Asker:
-    """Runs the queries, takes their times, and looks at the answers of Q1 as `rows` says."""
+    """Runs the queries, measures their times, and checks the answers of Q1 as `rows` describes."""
 
     def __init__(self, engine: Engine, streams: Sequence[RowStream]) -> None:
         self.run = EngineRun(engine.version())
@@ -104,14 +104,14 @@ class _Asker:
         self._quantity, self._count = Decimal(0), 0
 
     def warm_up(self) -> None:
-        """Run each query once, before any upsert; what Q1 answers is what later answers are held against."""
+        """Runs each query once, before any upsert; later answers of Q1 are compared with this one."""
         for name in QUERIES:
             answer = self._engine.query(_TEXTS[name])
             if name == "q1":
                 self._quantity, self._count = _totals(answer)
 
     def ask(self, phase: str, goes_on: Callable[[], bool]) -> None:
-        """Run the queries in turn, each at least once, for as long as `goes_on` says."""
+        """Runs the queries in turn, each at least once, while `goes_on` returns True."""
         times = self.run.queries[phase] = {name: [] for name in QUERIES}
         while True:
             for name in QUERIES:

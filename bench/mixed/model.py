@@ -1,4 +1,4 @@
-"""What the parts of the mixed benchmark hand each other: the setting, the engines under test, and what was found."""
+"""Data shared by the parts of the mixed benchmark: the setting, the engine protocol, and the results."""
 
 from __future__ import annotations
 
@@ -14,56 +14,58 @@ Row: TypeAlias = tuple[Any, ...]
 ALONE: Final = "alone"
 TOGETHER: Final = "together"
 AFTERWARDS: Final = "afterwards"
-"""Queries once more without upserts, on the table as these have left it."""
+"""Queries again without upserts, on the table after the upserts."""
 QUERIES: Final = ("q1", "q6")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run is made with."""
+    """The parameters of a run."""
 
     rate: float = 500.0
     """Upserts that are due per second, evenly spaced."""
     seconds: float = 30.0
-    """Of each phase in which queries or upserts run."""
+    """Seconds of each phase in which queries or upserts run."""
     threads: int = 2
-    """That one query may use."""
+    """Maximum number of threads of one query."""
     writers: int = 4
-    """Threads that upsert; each row is a transaction of its own."""
+    """Threads that upsert; each row is a separate transaction."""
     buckets: int = 4
     """Tablets of nyala's table."""
     durability: Durability = "fsync"
     new_share: float = 0.05
-    """Of the upserts that bring a key that is not there."""
+    """Fraction of the upserts with a new key."""
     seed: int = 1
 
 
 class Writer(Protocol):
-    """One thread's way to an engine."""
+    """One thread's access to an engine."""
 
     def upsert(self, row: Row) -> None:
-        """Insert a row or replace the one that has its key, in a transaction of its own; durable when it returns."""
+        """Inserts a row or replaces the one that has its key, in a separate transaction; durable when it returns."""
 
     def close(self) -> None:
-        """Let go of the engine."""
+        """Closes the access."""
 
 
 class Engine(Protocol):
     """A store with an SQL engine under test."""
 
     name: ClassVar[str]
-    """As `--engines` has it."""
+    """The name in `--engines`."""
 
     @staticmethod
     def missing() -> str | None:
-        """What is not installed and how to install it; None where the engine can be made."""
+        """The installation advice for a missing package; None if the engine can be created."""
 
     def __init__(self, home: Path, setting: Setting) -> None:
         """`home` is an empty directory for the engine's files. Nothing is started."""
 
     def load(self, source: Path) -> None:
-        """Start, make the table lineitem with its primary key, and fill it with the Parquet file `source`, so that
-        queries and upserts find it as the engine's users would have it."""
+        """Starts the engine, creates the table lineitem with its primary key, and loads the Parquet file `source`.
+
+        Afterwards the table is in the state in which the engine's users would have it.
+        """
 
     def query(self, text: str) -> Sequence[Row]:
         """All rows of a query's answer. Called by one thread."""
@@ -75,7 +77,7 @@ class Engine(Protocol):
         """Name and version."""
 
     def close(self) -> None:
-        """End everything that `load` started."""
+        """Ends everything that `load` started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +85,13 @@ class Upserts:
     """The upserts of one phase."""
 
     asked: int
-    """That were due in it."""
+    """Number of upserts that were due in it."""
     done: int
     seconds: float
-    """From the first one's due time to the last one's end."""
+    """Seconds from the first one's due time to the last one's end."""
     latencies: Latencies
-    """From the due times. Those that had not begun when the phase ended count with what they had waited until then."""
+    """Latencies from the due times. Upserts that had not begun when the phase ended count with their waiting time
+    until then."""
 
     @property
     def per_second(self) -> float:
@@ -97,7 +100,7 @@ class Upserts:
 
 @dataclass(slots=True)
 class EngineRun:
-    """What one engine did."""
+    """The results of one engine."""
 
     version: str
     queries: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -105,18 +108,18 @@ class EngineRun:
     upserts: dict[str, Upserts] = field(default_factory=dict)
     """By phase (`ALONE`, `TOGETHER`)."""
     checked: int = 0
-    """Answers of Q1 that were held against what a consistent snapshot could have shown."""
+    """Number of answers of Q1 that were compared with those of a consistent snapshot."""
     inconsistent: list[str] = field(default_factory=list)
-    """What was wrong with those that were none."""
+    """The faults of answers that did not match one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What `measure` found, by engine."""
+    """The results of `measure`, by engine."""
 
     setting: Setting
     rows: int
-    """Of lineitem, before the upserts."""
+    """Number of rows of lineitem, before the upserts."""
     runs: dict[str, EngineRun] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Why, for engines that are not on this machine."""
+    """The reason, for engines that are not on this machine."""

@@ -1,9 +1,9 @@
 """Upserts at a fixed rate, from several threads: an open loop.
 
-Upsert number n is due n / rate seconds after the beginning, whatever became of those before it, and whichever writer
-is free takes it. Its latency is counted from the moment at which it was due. So when an engine stalls for a second,
-this is not one slow upsert, as it would be for clients that wait in turn, but as many as were due in that second
-("coordinated omission").
+Upsert number n is due n / rate seconds after the start, whatever the state of those before it, and the next free writer
+executes it. Its latency is counted from its due time. So if an engine stalls for a second, this is not one slow upsert,
+as it would be for clients that wait for each response, but all upserts that were due in that second ("coordinated
+omission").
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ class OpenLoop:
         ]
 
     def start(self) -> None:
-        """Let the writers begin."""
+        """Starts the writers."""
         self._begin = time.perf_counter() + _HEAD_START
         for thread in self._threads:
             thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Are there writers that have not come to the end?"""
+        """True if some writers have not ended."""
         return any(thread.is_alive() for thread in self._threads)
 
     def halt(self) -> None:
-        """End before the time, with the upserts that are under way."""
+        """Ends early, after the upserts in progress."""
         self._is_halted.set()
 
     def finish(self) -> Upserts:
-        """Wait for the writers. Raises the first error that one of them met."""
+        """Waits for the writers. Raises the first error of one of them."""
         for thread in self._threads:
             thread.join()
         if self._failures:

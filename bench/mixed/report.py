@@ -1,4 +1,4 @@
-"""What was found, for the terminal and for the report."""
+"""Reports the results, for the terminal and for the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .model import AFTERWARDS, ALONE, QUERIES, TOGETHER, EngineRun, Found, Setti
 
 US: Final = "nyala"
 SLOW_DOWN: Final = 2.0
-"""Q1 and Q6 are to slow down by less than this."""
+"""Maximum slow-down of Q1 and Q6."""
 P99_MILLISECONDS: Final = 20.0
 _QUERY_COLUMNS: Final = ("", "alone", "together", "slow-down", "afterwards", "runs alone", "runs together")
 _UPSERT_COLUMNS: Final = ("", "asked/s", "reached/s", "p50", "p95", "p99", "p99.9", "slowest")
@@ -23,7 +23,7 @@ _WHEN: Final = {ALONE: "alone", TOGETHER: "with queries"}
 
 
 def show(found: Found, console: Console) -> None:
-    """Print all figures, the targets, and what was wrong."""
+    """Prints all figures, the targets, and the faults."""
     for grid in _grids(found):
         table = TextTable(title=f"{grid.title}, {grid.unit}", title_justify="left")
         for name in grid.columns:
@@ -33,7 +33,7 @@ def show(found: Found, console: Console) -> None:
         console.print(table)
     for target in _targets(found):
         met = "met" if target.is_met else "missed"
-        console.print(f"{target.what}: {target.found}, wanted {target.wanted}: {met}", highlight=False)
+        console.print(f"{target.what}: {target.found}, required {target.required}: {met}", highlight=False)
     for name, why in found.left_out.items():
         console.print(f"{name} is left out: {why}", style="yellow", highlight=False, markup=False)
     for line in _consistency(found):
@@ -41,7 +41,7 @@ def show(found: Found, console: Console) -> None:
 
 
 def section(data: Mapping[str, Any]) -> Section:
-    """The report's part of what `--json` saved: `Found` as a dictionary."""
+    """The section of the report, from the data saved by `--json`: `Found` as a dictionary."""
     found = _found(data)
     setting = found.setting
     text = (
@@ -81,7 +81,7 @@ def _upserts(data: Mapping[str, Any]) -> Upserts:
 
 
 def slow_down(run: EngineRun, query: str) -> float:
-    """How many times as long a query's median is while upserts run."""
+    """The ratio of a query's medians with and without upserts."""
     return _median(run, TOGETHER, query) / _median(run, ALONE, query)
 
 

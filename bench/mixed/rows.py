@@ -1,20 +1,20 @@
-"""The rows that are upserted, chosen so that an answer of Q1 tells whether it saw one consistent snapshot.
+"""Chooses the upserted rows so that an answer of Q1 shows whether it was computed on a consistent snapshot.
 
-Each writer upserts rows of its own in pairs, one after the other, each a transaction:
+Each writer upserts its own rows in pairs, one after the other, each in a separate transaction:
 
     first    a row of the lower half of the keys gets 1 more of l_quantity
     second   a row of the upper half of the keys gets 1 less
 
 In some pairs a new row comes first, with a quantity of 0, and the second row keeps its quantity.
 
-The second begins when the first is acknowledged, so whoever sees the second sees the first: in any consistent snapshot
-the sum of l_quantity over the table is what it was, or more by at most 1 for each writer. A scan that reads its rows
-one after the other, as they are when it comes to them, meets later writes in the upper half, and finds too little.
-And the number of rows grows by the new ones alone: at least by those that were acknowledged before the query began, at
-most by those that had begun when it ended. So nothing is lost, nothing is shown twice, and nothing comes late.
+The second upsert begins when the first is acknowledged, so a reader that sees the second also sees the first. In any
+consistent snapshot, the sum of l_quantity over the table is the original one, or more by at most 1 for each writer. A
+scan that reads each row's latest state in turn includes later writes in the upper half, and its sum is too small. The
+number of rows grows by the new ones only: at least by those acknowledged before the query began, at most by those that
+had begun when it ended. So the check finds lost rows, repeated rows and late rows.
 
-All of these rows are among those that Q1 asks for. An upsert gives all sixteen columns and turns l_linestatus, so that
-it moves its row to another of Q1's groups.
+All of these rows satisfy Q1's condition. An upsert sets all sixteen columns and changes l_linestatus, so that it moves
+its row to another of Q1's groups.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from .model import Row
 
 COLUMNS: Final = tuple(name for name, _ in LINEITEM.columns)
 SAMPLED: Final = 40_000
-"""Rows that upserts choose from at most; then they begin again."""
+"""Maximum number of rows from which upserts choose; they are then reused."""
 _LAST_DAY: Final = datetime.date(1998, 9, 2)
-"""Q1 asks for what was shipped up to this day."""
+"""Q1 reads rows that were shipped up to this day."""
 _QUANTITY, _STATUS, _COMMENT = (COLUMNS.index(name) for name in ("l_quantity", "l_linestatus", "l_comment"))
 _TURNED: Final = {"F": "O", "O": "F"}
 
 
 class RowStream:
-    """The rows of one writer, without end. Used by its writer alone, but for the counters, which others may read.
+    """An endless stream of one writer's rows. Used by its writer only, except for the counters, which other threads may
+    read.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class RowStream:
     new_keys : iterator of int
         Order keys that the table does not have.
     new_share : float
-        Of all rows, that come with a key that is not there.
+        Fraction of rows with a new key.
     seed : int
     """
 
@@ -62,9 +63,9 @@ class RowStream:
         self, low: Sequence[Row], high: Sequence[Row], new_keys: Iterator[int], new_share: float, seed: int
     ) -> None:
         self.begun = 0
-        """New rows that were handed out."""
+        """Number of new rows returned so far."""
         self.done = 0
-        """Of these, those that were acknowledged."""
+        """The number of them that were acknowledged."""
         self._halves = (list(low), list(high))
         self._new_keys = new_keys
         self._share = 2 * new_share
@@ -90,7 +91,7 @@ class RowStream:
         return row
 
     def acknowledge(self) -> None:
-        """What `take` gave last is durable."""
+        """Records that the last row of `take` is durable."""
         self.done += self._is_new
 
 
@@ -105,7 +106,7 @@ def _changed(row: Row, quantity: Decimal, number: int) -> Row:
 def row_streams(source: Path, writers: int, new_share: float, seed: int) -> list[RowStream]:
     """A stream for each writer over rows of a Parquet file of lineitem; no row is in two of them.
 
-    Raises `OperationalError` where the file has too few rows.
+    Raises `OperationalError` if the file has too few rows.
     """
     rows = _sample(source, seed)
     if len(rows) < 2 * writers:
@@ -129,7 +130,7 @@ def row_streams(source: Path, writers: int, new_share: float, seed: int) -> list
 
 
 def _sample(source: Path, seed: int) -> list[Row]:
-    """Rows from everywhere in the file that Q1 asks for, by key."""
+    """Rows from the whole file that satisfy Q1's condition, by key."""
     file = pq.ParquetFile(source)
     random_ = random.Random(seed)
     share = min(1.0, SAMPLED / max(file.metadata.num_rows, 1))

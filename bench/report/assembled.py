@@ -1,4 +1,4 @@
-"""What both pages are made of: the records of all benchmarks with their sections, and all targets."""
+"""The content of both pages: the records of all benchmarks with their sections, and all targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_MEASURED: Final = "not measured"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One benchmark: `section` is None where there are no numbers, and the record says why."""
+    """One benchmark: `section` is None if there are no numbers, and the record has the reason."""
 
     record: Record
     section: Section | None
@@ -35,13 +35,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All benchmarks, in their order; the names of those that have not been run."""
+    """All benchmarks, in order; the names of those that have not been run."""
 
     entries: Sequence[Entry]
     left_out: Sequence[str] = ()
 
     def targets(self) -> Iterator[tuple[Entry, Target]]:
-        """Of all sections: what was missed first."""
+        """The targets of all sections, missed ones first."""
         every = [(one, target) for one in self.entries if one.section for target in one.section.targets]
         yield from sorted(every, key=lambda pair: (pair[1].is_met, not pair[1].is_measured))
 
@@ -51,7 +51,7 @@ class Report:
 
 
 def entry(record: Record, make: Callable[[Any], Section]) -> Entry:
-    """A record with its section; where its numbers are not what `make` knows, it has failed."""
+    """A record with its section; if `make` cannot read its numbers, the benchmark has failed."""
     if record.data is None:
         return Entry(record, None)
     try:
@@ -63,7 +63,7 @@ def entry(record: Record, make: Callable[[Any], Section]) -> Entry:
 
 
 def moment(date: str) -> str:
-    """An ISO date for people.
+    """An ISO date for display.
 
     >>> moment("2026-11-22T19:40:00+00:00")
     '2026-11-22 19:40 UTC'

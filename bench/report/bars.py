@@ -1,7 +1,7 @@
 """Charts as inline SVG, for a page without scripts, in the colours of its style sheet: classes c0 to c9, light or dark.
 
-Few groups are drawn as panels side by side, one for each group, in which every bar has its name and its number above
-it; they are laid out in percent of the panel's width, so that text keeps its size on a phone:
+Few groups are drawn as adjacent panels, one for each group, in which every bar has its name and its number above it.
+Their layout is in percent of the panel's width, so that text keeps its size on a phone:
 
     ┌ look up ───────────┐ ┌ update ────────────┐
     │ nyala       13,110 │ │ nyala        6,015 │
@@ -10,7 +10,7 @@ it; they are laid out in percent of the panel's width, so that text keeps its si
     │ ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ │ │ ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ │
     └────────────────────┘ └────────────────────┘
 
-More groups, such as the queries of TPC-H, are columns over an axis, which scroll sideways where they do not fit.
+More groups, such as the queries of TPC-H, are columns over an axis, which scroll sideways if they do not fit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_NAMES: Final = (
     ("parquet", 4),
     ("nyala", 0),
 )
-"""Who has which colour in every chart: the first name that is part of a series' name."""
+"""The colours in every chart, by the first name that is part of a series' name."""
 _ROW: Final = 34
 _BAR_TOP: Final = 17
 _BAR_HEIGHT: Final = 9
@@ -52,7 +52,7 @@ _TOP: Final = 10
 
 
 def colours(names: Sequence[str]) -> dict[str, int]:
-    """The number of a colour for each series; no two have the same as long as there are enough."""
+    """The number of a colour for each series; no two are equal as long as there are enough colours."""
     found: dict[str, int] = {}
     for name in names:
         wanted = next((colour for part, colour in _OF_NAMES if part in name.lower()), None)
@@ -66,7 +66,7 @@ def colours(names: Sequence[str]) -> dict[str, int]:
 
 
 def drawn(chart: Chart) -> str:
-    """A chart as HTML; nothing of one without numbers."""
+    """A chart as HTML; empty for one without numbers."""
     if not any(_is_there(value) for values in chart.series.values() for value in values):
         return ""
     unit = f' <span class="unit">{escape(chart.unit)}</span>' if chart.unit else ""
@@ -74,7 +74,7 @@ def drawn(chart: Chart) -> str:
         body = f'{_legend(chart)}<div class="scroll">{_columns(chart)}</div>'
     else:
         panels = "".join(_panels(chart))
-        note = "Each panel has a scale of its own." if panels.count("<div") > 1 else ""
+        note = "Each panel has its own scale." if panels.count("<div") > 1 else ""
         scale = "Logarithmic scale." if chart.scale == "log" else ""
         told = " ".join(part for part in (note, scale) if part)
         body = f'<div class="panels">{panels}</div>' + (f'<p class="note">{told}</p>' if told else "")
@@ -90,7 +90,7 @@ def _is_there(value: float | None) -> bool:
 
 def _panels(chart: Chart) -> Iterator[str]:
     colour = colours(list(chart.series))
-    if len(chart.series) == 1:  # the groups beside each other tell more than a panel for each
+    if len(chart.series) == 1:  # adjacent groups are more readable than a panel for each
         ((name, values),) = chart.series.items()
         yield _panel("", chart, [(group, colour[name], value) for group, value in zip(chart.groups, values)])
         return
@@ -125,20 +125,20 @@ def _panel(group: str, chart: Chart, bars: Sequence[tuple[str, int, float | None
 
 
 def _limits(values: Sequence[float], scale: str) -> tuple[float, float]:
-    """What the axis begins and ends with."""
+    """The limits of the axis."""
     high = max(values, default=1.0) or 1.0
     if scale == "linear":
         return 0.0, high
     positive = [value for value in values if value > 0]
     low = 10.0 ** math.floor(math.log10(min(positive, default=1.0)))
-    # The smallest bar shall be seen as well.
+    # The smallest bar must be visible as well.
     if positive and min(positive) < 1.3 * low:
         low /= 2
     return low, max(high, 2 * low)
 
 
 def _fraction(value: float, low: float, high: float, scale: str) -> float:
-    """How far along the axis a value lies, 0 to 1."""
+    """The position of a value on the axis, 0 to 1."""
     if scale == "linear":
         return max(0.0, min(1.0, value / high))
     return 0.0 if value <= low else min(1.0, math.log(value / low) / math.log(high / low))

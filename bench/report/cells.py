@@ -1,4 +1,4 @@
-"""How numbers are written in tables, charts and targets: three significant digits, thousands apart."""
+"""Formats numbers in tables, charts and targets: three significant digits, thousands separated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from .model import Cell, Target
 
 NOTHING = "–"
-"""Stands where there is no number."""
+"""The text for a missing number."""
 
 
 def shown(cell: Cell) -> str:
@@ -34,7 +34,7 @@ def shown(cell: Cell) -> str:
 
 
 def times(count: int) -> str:
-    """How often, in words.
+    """The number of repetitions, in words.
 
     >>> times(1), times(5)
     ('once', '5 times')
@@ -43,41 +43,41 @@ def times(count: int) -> str:
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:
-    """`ours` over `theirs`; None where one of the two is missing or nothing was measured."""
+    """`ours` over `theirs`; None if one of them is missing or nothing was measured."""
     return ours / theirs if ours is not None and theirs else None
 
 
 def median(numbers: Iterable[float]) -> float | None:
-    """None of no numbers."""
+    """The median; None if there are no numbers."""
     kept = list(numbers)
     return statistics.median(kept) if kept else None
 
 
 def geometric_mean(numbers: Sequence[float]) -> float | None:
-    """None of no numbers."""
+    """The geometric mean; None if there are no numbers."""
     return statistics.geometric_mean(numbers) if numbers else None
 
 
-def at_most(what: str, wanted: float, found: float | None, unit: str = "") -> Target:
-    """A target that is met by what is no more; one that was not measured is neither met nor missed.
+def at_most(what: str, required: float, found: float | None, unit: str = "") -> Target:
+    """A target with an upper limit; one that was not measured is neither met nor missed.
 
     >>> at_most("Q6", 0.5, 0.1234, "x")
-    Target(what='Q6', wanted='at most 0.5x', found='0.123x', is_met=True, is_measured=True)
+    Target(what='Q6', required='at most 0.5x', found='0.123x', is_met=True, is_measured=True)
     """
-    told = _found(found, unit, wanted)
-    is_met = found is not None and found <= wanted
-    return Target(what, f"at most {wanted:,g}{_unit(unit)}", told, is_met, found is not None)
+    told = _found(found, unit, required)
+    is_met = found is not None and found <= required
+    return Target(what, f"at most {required:,g}{_unit(unit)}", told, is_met, found is not None)
 
 
-def at_least(what: str, wanted: float, found: float | None, unit: str = "") -> Target:
-    """A target that is met by what is no less; one that was not measured is neither met nor missed.
+def at_least(what: str, required: float, found: float | None, unit: str = "") -> Target:
+    """A target with a lower limit; one that was not measured is neither met nor missed.
 
     >>> at_least("insert", 8000, 7999.6, "rows")
-    Target(what='insert', wanted='at least 8,000 rows', found='7,999.6 rows', is_met=False, is_measured=True)
+    Target(what='insert', required='at least 8,000 rows', found='7,999.6 rows', is_met=False, is_measured=True)
     """
-    told = _found(found, unit, wanted)
-    is_met = found is not None and found >= wanted
-    return Target(what, f"at least {wanted:,g}{_unit(unit)}", told, is_met, found is not None)
+    told = _found(found, unit, required)
+    is_met = found is not None and found >= required
+    return Target(what, f"at least {required:,g}{_unit(unit)}", told, is_met, found is not None)
 
 
 def _found(number: float | None, unit: str, limit: float) -> str:

@@ -1,4 +1,4 @@
-"""The report as Markdown, for docs/benchmarks.md: the same sections without charts, whose numbers the tables have."""
+"""The report as Markdown, for docs/benchmarks.md: the same sections without charts, whose numbers are in the tables."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _summary(report: Report) -> Iterator[str]:
         yield f"- not run: {_plain(', '.join(report.left_out))}"
     rows = [(target, entry.title) for entry, target in report.targets()]
     if rows:
-        yield from ("", *_table(("target", "of", "wanted", "found", ""), (_target(t, of) for t, of in rows), set()))
+        yield from ("", *_table(("target", "of", "required", "found", ""), (_target(t, of) for t, of in rows), set()))
 
 
 def _target(target: Target, of: str) -> Sequence[str]:
     word = verdict(target)
-    return (target.what, of, target.wanted, target.found, f"**{word}**" if word == MISSED else word)
+    return (target.what, of, target.required, target.found, f"**{word}**" if word == MISSED else word)
 
 
 def _section(entry: Entry) -> Iterator[str]:
@@ -81,5 +81,5 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that means itself."""
+    """Text with Markdown's special characters escaped."""
     return "".join(_MARKS.get(character, character) for character in text)

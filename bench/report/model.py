@@ -1,6 +1,6 @@
-"""What a report is made of: a benchmark makes a `Section` of the JSON that it saved.
+"""The parts of a report: a benchmark makes a `Section` from the JSON that it saved.
 
-Numbers come as numbers, so that tables and charts can be drawn of the same cells; texts are plain, not HTML.
+Numbers are stored as numbers, so that tables and charts can be drawn from the same cells; texts are plain, not HTML.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ Cell: TypeAlias = str | float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table: rows of as many cells as there are columns, the first cell of a row its name."""
+    """A table: rows with one cell per column, the first cell of a row its name."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     unit: str = ""
-    """Of its numbers, where all have the same: "ms", "operations/s"."""
+    """The unit of its numbers, if all have the same: "ms", "operations/s"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars side by side: for each group one value of each series, None where there is none."""
+    """Adjacent bars: for each group one value of each series, None if there is none."""
 
     title: str
     unit: str
     groups: Sequence[str]
     series: Mapping[str, Sequence[float | None]]
-    """By name (an engine, a binding), as many values as there are groups."""
+    """By name (an engine, a binding), one value per group."""
     scale: Literal["linear", "log"] = "linear"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was wanted and what was found; a target that was missed is shown like one that was met."""
+    """The required and the measured value; missed targets are shown like met ones."""
 
     what: str
-    wanted: str
+    required: str
     found: str
     is_met: bool
     is_measured: bool = True
@@ -49,10 +49,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One benchmark. `text` says in a few sentences what was measured and how, for a reader who has not seen it."""
+    """One benchmark. `text` describes the measurement in a few sentences, for a reader who has not seen it."""
 
     name: str
-    """For the page's table of contents and the file names: "ycsb", "lineitem"."""
+    """The name for the table of contents and the file names: "ycsb", "lineitem"."""
     title: str
     text: str
     grids: Sequence[Grid] = ()

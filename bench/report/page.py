@@ -1,6 +1,6 @@
-"""The report as one page of HTML that needs nothing else: style and charts are in it, and there is no script.
+"""The report as one self-contained page of HTML: it includes style and charts, and has no script.
 
-Whatever comes from a benchmark is escaped; words in `backticks` of a section's text become code.
+All texts from a benchmark are escaped; words in `backticks` of a section's text become code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .style import CSS
 
 OPEN_GRIDS: Final = 3
 OPEN_ROWS: Final = 12
-"""Tables of a section that are seen at once: the first ones, and short ones. The others open at a click."""
+"""Number of a section's tables that are open: the first ones, and short ones. The others open at a click."""
 _LONG_TEXT: Final = 60
 _CODE: Final = re.compile(r"`([^`]+)`")
 
@@ -122,11 +122,11 @@ def _targets(rows: Iterable[tuple[Target, str]]) -> str:
         lines.append(
             f'<tr><td><span class="pill {word.replace(" ", "-")}">{mark} {word}</span></td>'
             f"<td>{escape(target.what)}{place}</td>"
-            f'<td data-label="wanted">{escape(target.wanted)}</td>'
+            f'<td data-label="required">{escape(target.required)}</td>'
             f'<td data-label="found">{escape(target.found)}</td></tr>'
         )
     return (
-        '<div class="scroll"><table class="targets"><thead><tr><th></th><th>target</th><th>wanted</th>'
+        '<div class="scroll"><table class="targets"><thead><tr><th></th><th>target</th><th>required</th>'
         f"<th>found</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
@@ -161,7 +161,7 @@ def _body(section: Section) -> Iterator[str]:
 
 
 def _origin(record: Record) -> str:
-    """Where the numbers come from."""
+    """The origin of the numbers."""
     took = f", took {duration(record.seconds)}" if record.seconds else ""
     return _facts(
         [

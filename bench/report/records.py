@@ -1,10 +1,10 @@
-"""What is kept of one run of a benchmark: its numbers, and what they stand for.
+"""The record of one run of a benchmark: its numbers, and their circumstances.
 
     {"name": "points", "command": "nyala bench points --sf 1", "date": "2026-11-22T19:40:00+00:00", "seconds": 64.2,
      "status": "done", "reason": "", "log": [], "machine": {...}, "versions": {...}, "data": ...}
 
-`data` is what the benchmark itself saved, untouched. A run that failed is kept as well, with the end of its log, and
-with its numbers where it came so far.
+`data` is the unchanged output of the benchmark. A failed run is recorded as well, with the end of its log, and with its
+numbers if there are any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PACKAGES: Final = {
     "psycopg": "psycopg",
     "pyspark": "PySpark",
 }
-"""Whose versions are told, where they are installed: distribution and name."""
+"""The peers whose versions are reported if they are installed: distribution and name."""
 
 
 @dataclass(slots=True)
@@ -42,28 +42,28 @@ class Record:
 
     name: str
     command: str
-    """As one would type it, directories by name: STORE, PARQUET."""
+    """The command as a user would type it, with placeholders for directories: STORE, PARQUET."""
     date: str
-    """When it began: UTC, ISO 8601."""
+    """The start of the run: UTC, ISO 8601."""
     status: Status
     seconds: float = 0.0
     reason: str = ""
-    """Why it failed or was skipped."""
+    """The reason why it failed or was skipped."""
     log: Sequence[str] = ()
     """The last lines of a run that failed."""
     machine: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     data: Any = None
     quick: bool = False
-    """A trial (`--quick`), whose numbers say little."""
+    """True for a trial (`--quick`), whose numbers are not significant."""
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Writes it as JSON."""
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> Record | None:
-    """What `Record.save` wrote; None where nothing is.
+    """The record written by `Record.save`; None if there is none.
 
     Raises
     ------
@@ -77,17 +77,17 @@ def read(path: Path) -> Record | None:
     try:
         return Record(**json.loads(text))
     except (TypeError, ValueError) as error:
-        raise OperationalError(f"{path} is no result of `nyala bench all`: {error}; remove it") from None
+        raise OperationalError(f"{path} is not a result of `nyala bench all`: {error}; remove it") from None
 
 
 def begin(name: str, command: str, versions: dict[str, str], *, status: Status = "done", reason: str = "") -> Record:
-    """A record of a run that begins now, on this machine."""
+    """A record of a run that starts now, on this machine."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Record(name, command, now, status, reason=reason, machine=machine.describe(), versions=versions)
 
 
 def versions(postgresql: str | None) -> dict[str, str]:
-    """Of nyala and of all peers that are installed; `postgresql` is the server's version."""
+    """The versions of nyala and of all installed peers; `postgresql` is the server's version."""
     found = {"nyala": __version__}
     for distribution, name in PACKAGES.items():
         try:
@@ -101,7 +101,7 @@ def versions(postgresql: str | None) -> dict[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """For people.
+    """A duration for display.
 
     >>> duration(75.2), duration(4.04), duration(7300)
     ('1 min 15 s', '4.0 s', '2 h 1 min')
@@ -115,7 +115,7 @@ def duration(seconds: float) -> str:
 
 
 def machine_in_words(found: dict[str, Any]) -> str:
-    """One line.
+    """The machine in one line.
 
     >>> machine_in_words({"processor": "Xeon", "processors": 2, "memory": 25e9, "system": "Linux", "python": "3.11"})
     'Xeon, 2 processors, 25 GB, Linux, Python 3.11'

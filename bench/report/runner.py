@@ -1,16 +1,16 @@
-"""Runs benchmarks, each in a process of its own, so that one that fails, hangs or leaks costs the others nothing.
+"""Runs each benchmark in a separate process, so that failures, hangs and leaks do not affect the others.
 
     OUT/
-      points.json      what `records.Record.save` wrote: it is there once the benchmark is done
-      points.log       what the benchmark printed
+      points.json      the record, written by `records.Record.save` when the benchmark is done
+      points.log       the output of the benchmark
     WORK/
-      points.json      numbers of the run under way
-      tmp-points/      its TMPDIR, removed with whatever it left there
-      tpch-sf1/, tpch-parquet-sf1/    the data, made once when the first benchmark needs it
+      points.json      numbers of the current run
+      tmp-points/      its TMPDIR, removed with its content
+      tpch-sf1/, tpch-parquet-sf1/    the data, created once when the first benchmark needs it
 
-The process leads a session of its own. When it ends, whatever of that session is left is killed, and so are servers
-that it started and did not stop, which are known by their TMPDIR; when we are interrupted, it is asked to end first, so
-that it can stop them.
+The process leads a separate session. When it ends, the remaining processes of that session are killed, and so are
+servers that it started and did not stop, which are identified by their TMPDIR. If this process is interrupted, the
+benchmark first receives a signal to end, so that it can stop them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from .records import Record, duration
 from .suite import Benchmark, Settings, data_command
 
 LOG_LINES: Final = 30
-"""The end of a log that a report shows."""
+"""Number of log lines that a report shows."""
 GRACE_SECONDS: Final = 30.0
-"""For a benchmark that is interrupted to stop its servers."""
+"""Seconds for an interrupted benchmark to stop its servers."""
 KILL_SECONDS: Final = 5.0
-"""For the system to end what was killed."""
+"""Seconds for the system to end killed processes."""
 STRAGGLER_SECONDS: Final = 20.0
-"""For servers that a benchmark has left behind to notice it and to end by themselves."""
+"""Seconds for servers left by a benchmark to notice its end and to stop."""
 
 
 @dataclass(slots=True)
@@ -51,13 +51,13 @@ class Runner:
     Parameters
     ----------
     out : Path
-        Of the results and logs; it exists.
+        The directory of the results and logs; it exists.
     versions : dict
-        Of nyala and all peers, for the records.
+        The versions of nyala and all peers, for the records.
     limit_seconds : float
         A benchmark that takes longer is ended.
     say : callable
-        Gets a line for everything that happens to the benchmark under way.
+        Called with a line for each event of the current benchmark.
     """
 
     out: Path
@@ -68,7 +68,8 @@ class Runner:
     _no_data: str | None = None
 
     def run(self, benchmark: Benchmark, again: bool = False) -> Record:
-        """One benchmark: what is kept of an earlier run where that was done by the same command, unless `again`."""
+        """Runs one benchmark; returns the record of an earlier run by the same command if there is one, unless
+        `again`."""
         path = self.out / f"{benchmark.name}.json"
         there = records.read(path)
         is_same = there is not None and there.command == self.shown(benchmark.command(self.settings))
@@ -80,7 +81,7 @@ class Runner:
             self.say(f"skipped, {reason}")
             record = self._begin(benchmark, "skipped", reason)
         elif benchmark.needs != "nothing" and not self._has_data():
-            self.say("FAILED, for want of data")
+            self.say("FAILED, no data")
             record = self._begin(benchmark, "failed", str(self._no_data))
         else:
             record = self._measure(benchmark)
@@ -88,14 +89,14 @@ class Runner:
         return record
 
     def remove_data(self) -> None:
-        """Remove what was made for the benchmarks."""
+        """Removes the data that were created for the benchmarks."""
         for place in (self.settings.store, self.settings.parquet):
             shutil.rmtree(place, ignore_errors=True)
         with suppress(OSError):  # the user has files there
             self.settings.work.rmdir()
 
     def shown(self, command: Sequence[str]) -> str:
-        """A command line as one would type it, without this machine's directories."""
+        """A command line as a user would type it, without this machine's directories."""
         places = {
             str(self.settings.store): "STORE",
             str(self.settings.parquet): "PARQUET",
@@ -128,7 +129,7 @@ class Runner:
         return record
 
     def _has_data(self) -> bool:
-        """Makes the data where they are not there; once that has failed, it is not tried again."""
+        """Creates the data if they are missing; a failure is not retried."""
         settings = self.settings
         if self._no_data is not None:
             return False
@@ -136,15 +137,15 @@ class Runner:
             return True
         shutil.rmtree(settings.store, ignore_errors=True)  # a load that was interrupted
         command = data_command(settings)
-        self.say(f"makes the data: {self.shown(command)}")
+        self.say(f"creating the data: {self.shown(command)}")
         log = self.out / "data.log"
         trouble = self._process(_program(command), "data", log)
         if trouble is not None:
-            self._no_data = f"the data could not be made: {trouble}; {' / '.join(self._end_of(log)[-3:])}"
+            self._no_data = f"the data could not be created: {trouble}; {' / '.join(self._end_of(log)[-3:])}"
         return trouble is None
 
     def _process(self, command: Sequence[str], name: str, log: Path) -> str | None:
-        """Run a command to its end; what went wrong."""
+        """Runs a command to its end; returns the fault, if any."""
         temporary = self.settings.work / f"tmp-{name}"
         temporary.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
@@ -171,7 +172,7 @@ class Runner:
 
 @contextmanager
 def _session(command: Sequence[str], environment: dict[str, str], output: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that leads a session of its own, of which nothing is left afterwards."""
+    """A process that leads a separate session, of which nothing is left afterwards."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -192,11 +193,11 @@ def _session(command: Sequence[str], environment: dict[str, str], output: Any) -
         process.wait()
         deadline = time.monotonic() + KILL_SECONDS
         while _signal(process, signal.SIGKILL) and time.monotonic() < deadline:
-            time.sleep(0.01)  # what was killed may still be writing to files that are removed next
+            time.sleep(0.01)  # killed processes may still be writing to files that are removed next
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
-    """To everything in the process's group; False where nothing is left of it."""
+    """Signals everything in the process's group; returns False if nothing is left of it."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:
@@ -205,7 +206,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
 
 
 def _end_stragglers(temporary: Path) -> None:
-    """Wait for the processes with this TMPDIR, and kill those that do not end (where the system lets us find them)."""
+    """Waits for the processes with this TMPDIR, and kills those that do not end (if the system allows finding them)."""
     deadline = time.monotonic() + STRAGGLER_SECONDS
     while (left := list(_stragglers(temporary))) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -227,7 +228,7 @@ def _program(command: Sequence[str]) -> list[str]:
 
 
 def _numbers(path: Path) -> Any:
-    """What a benchmark saved, which is then taken away; None of nothing, or of half a file."""
+    """The numbers that a benchmark saved, whose file is then removed; None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Sections of the benchmarks of the storage engine, of single rows and of background work, from what they saved.
+"""Sections of the benchmarks of the storage engine, of single rows and of background work, from their saved data.
 
-Every function takes the JSON of its benchmark and gives its `Section`; `sections_sql` and `sections_cluster` hold the
+Every function takes the JSON of its benchmark and returns its `Section`; `sections_sql` and `sections_cluster` hold the
 others.
 """
 
@@ -14,14 +14,14 @@ from .cells import at_least, at_most, median, ratio, shown
 from .model import Cell, Chart, Grid, Section, Target
 
 NAMES: Final = {"nyala": "nyala", "sqlite": "SQLite", "duckdb": "DuckDB"}
-"""Engines as the report has them."""
+"""The engines' names in the report."""
 LOAD_AT_MOST: Final = 2.0
-"""Times DuckDB's seconds."""
+"""Maximum ratio to DuckDB's seconds."""
 _LOADED: Final = (("time", "seconds", 1.0, "s"), ("peak memory", "peak_memory", 1e6, "MB"), ("disk", "disk", 1e6, "MB"))
 
 
 def load(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench load`."""
+    """The section of `nyala bench load`."""
     middle = {
         engine: {field: median(run[field] / divisor for run in runs) for _, field, divisor, _ in _LOADED}
         for engine, runs in data.items()
@@ -41,8 +41,8 @@ def load(data: Mapping[str, Any]) -> Section:
         "load",
         "Bulk load",
         f"TPC-H's lineitem, {rows:,} rows, is loaded from one Parquet file into a table of nyala with its primary key, "
-        "and into a file of DuckDB by CREATE TABLE AS, which makes no key; in turn, each in a process of its own whose "
-        "peak memory is told. Both end with everything durable.",
+        "and into a file of DuckDB by CREATE TABLE AS, which makes no key; in turn, each in a separate process whose "
+        "peak memory is reported. Both end with everything durable.",
         [
             Grid("Medians", ("", "nyala", "DuckDB", "nyala / DuckDB"), cells),
             Grid("Every run", ("engine", "run", *(f"{name}, {unit}" for name, _, _, unit in _LOADED)), speeds),
@@ -57,7 +57,7 @@ def _series(middle: Mapping[str, Mapping[str, float | None]], fields: Sequence[s
 
 
 def storage(data: Sequence[Mapping[str, Any]]) -> Section:
-    """Of `nyala bench storage`."""
+    """The section of `nyala bench storage`."""
     rows: list[Sequence[Cell]] = [
         (one["name"], one["ours"], one["theirs"], one["unit"], one["peer"] or None, one["ratio"], one["wanted"] or None)
         for one in data
@@ -65,13 +65,13 @@ def storage(data: Sequence[Mapping[str, Any]]) -> Section:
     scans = [one for one in data if one["unit"] == "ms"]
     return Section(
         "storage",
-        "The storage engine by itself",
+        "The storage engine alone",
         "Loads, scans and updates of lineitem without SQL, with the same number of threads on both sides; scans are "
         "medians of warm runs. The load is from one Arrow table in memory; beside it DuckDB's CREATE TABLE AS into a "
         "file. Scans evaluate the predicates of TPC-H's Q6 and its sum, or read four numeric columns in full; beside "
         "them pyarrow.dataset over one Parquet file with Snappy. Updates go through the log and delta stores; what "
         "they cost is told by the same scan before them.",
-        [Grid("Measured", ("", "nyala", "peer", "unit", "beside", "ratio", "wanted"), rows)],
+        [Grid("Measured", ("", "nyala", "peer", "unit", "peer's name", "ratio", "required"), rows)],
         [
             Chart(
                 "Scans (less is better)",
@@ -88,7 +88,7 @@ _WANTED: Final = re.compile(r"(at most|at least|under) ([\d,.]+)(x?)")
 
 
 def _wanted(measure: Mapping[str, Any]) -> Target | None:
-    """The target that a measure has in words: "at most 2x" is of its ratio, "at least 250,000" of its number."""
+    """The target in a measure's text: "at most 2x" applies to its ratio, "at least 250,000" to its number."""
     found = _WANTED.match(measure["wanted"])
     if found is None:
         return None
@@ -100,7 +100,7 @@ def _wanted(measure: Mapping[str, Any]) -> Target | None:
 
 
 def points(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench points`."""
+    """The section of `nyala bench points`."""
     steps = list(data["nyala"])
     return Section(
         "points",
@@ -115,7 +115,7 @@ def points(data: Mapping[str, Any]) -> Section:
 
 
 def driver(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench driver`."""
+    """The section of `nyala bench driver`."""
     from ..driver import IMPORT_SECONDS, TARGETS
 
     rates = data["rates"]
@@ -165,7 +165,7 @@ def _rate_chart(title: str, data: Mapping[str, Any], steps: Sequence[str]) -> Ch
 
 
 def maintenance(data: Mapping[str, Sequence[Mapping[str, float]]]) -> Section:
-    """Of `nyala bench maintenance`."""
+    """The section of `nyala bench maintenance`."""
     rows: list[Sequence[Cell]] = [
         (
             name if not number else "",

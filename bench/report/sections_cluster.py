@@ -1,4 +1,4 @@
-"""Sections of the benchmarks of the cluster and of Spark, from what they saved."""
+"""Sections of the benchmarks of the cluster and of Spark, from their saved data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .model import Cell, Chart, Grid, Section, Target
 
 
 def cluster(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench cluster` without a directory."""
+    """The section of `nyala bench cluster` without a directory."""
     from ..cluster import BATCH_ROWS, CLIENTS, RESUME_SECONDS, TARGETS
 
     rates = data["rates"]
@@ -45,7 +45,7 @@ def cluster(data: Mapping[str, Any]) -> Section:
         [
             Grid(
                 "Medians, rows or statements per second",
-                ("", "cluster", "embedded", "cluster / embedded", "wanted"),
+                ("", "cluster", "embedded", "cluster / embedded", "required"),
                 rows,
             ),
             Grid("From a leader's SIGKILL to the next write", ("round", "s"), list(enumerate(resumed, 1))),
@@ -63,7 +63,7 @@ def cluster(data: Mapping[str, Any]) -> Section:
 
 
 def cluster_tpch(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench cluster DIR`."""
+    """The section of `nyala bench cluster DIR`."""
     from ..cluster_queries import MOST_RATIO, WARM_UPS
 
     rows: list[Sequence[Cell]] = []
@@ -117,7 +117,7 @@ def _number(cell: Cell) -> float | None:
 
 
 def spark(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench spark DIR`."""
+    """The section of `nyala bench spark DIR`."""
     from ..spark import READS, WANTED_INGEST
 
     sides = ("parquet", "table()", "format")

@@ -1,4 +1,4 @@
-"""Sections of planning and of TPC-H's queries, from what the benchmarks saved."""
+"""Sections of planning and of TPC-H's queries, from the saved data of the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .model import Cell, Chart, Grid, Section, Target
 
 US: Final = "nyala"
 PLAN_MILLISECONDS: Final = 15.0
-"""From text to plan, the slowest of TPC-H's queries."""
+"""Maximum milliseconds from text to plan, for the slowest of TPC-H's queries."""
 PREPARED_MICROSECONDS: Final = 20.0
 MEAN_AT_MOST: Final = {"duckdb-parquet": 1.0, "pyarrow-parquet": 0.76, "datafusion-parquet": 0.5}
-"""Geometric mean of our time over a peer's. The paper measured 0.76 beside its own executor on Parquet."""
+"""Maximum geometric mean of nyala's time over a peer's. The paper measured 0.76 against its own executor on Parquet."""
 WORST_AT_MOST: Final = {"duckdb-parquet": 2.0}
 SPARK_AT_LEAST: Final = 12.0
-"""Times faster than Spark on Parquet."""
+"""Minimum factor by which nyala is faster than Spark on Parquet."""
 ON_SPARK_AT_MOST: Final = 1.2
-"""Spark over nyala over Spark on Parquet, geometric mean."""
+"""Maximum geometric mean of Spark over nyala over Spark on Parquet."""
 PEERS: Final = {
     "nyala": "nyala",
     "duckdb-parquet": "DuckDB on Parquet",
@@ -31,7 +31,7 @@ PEERS: Final = {
 
 
 def plan(data: Mapping[str, Any]) -> Section:
-    """Of `nyala bench plan`."""
+    """The section of `nyala bench plan`."""
     parts = ("parse", "bind", "plan")
     cold: list[Sequence[Cell]] = [
         (one["name"], *(1e3 * one[part] for part in parts), 1e3 * sum(one[part] for part in parts))
@@ -48,7 +48,7 @@ def plan(data: Mapping[str, Any]) -> Section:
     return Section(
         "plan",
         "Parsing and planning",
-        "What the queries of TPC-H cost before they run: from the text, in a warm process; and prepared, when only the "
+        "The cost of TPC-H's queries before execution: from the text, in a warm process; and prepared, when only the "
         "values are new (`row by key` is a look-up of one row, `plan` a query with a plan). The best of several rounds "
         "by processor time.",
         [
@@ -65,7 +65,7 @@ def _stacked(cold: Sequence[Sequence[Cell]]) -> dict[str, Sequence[float | None]
 
 
 def tpch(data: Mapping[str, Any]) -> Section:
-    """Of `nyala tpch compare`."""
+    """The section of `nyala tpch compare`."""
     peers = [name for name in data["versions"] if name != US]
     targets = [
         *(
@@ -93,7 +93,7 @@ def tpch(data: Mapping[str, Any]) -> Section:
 
 
 def spark_tpch(data: Mapping[str, Any]) -> Section:
-    """Of `nyala tpch compare --peers spark-nyala,spark-parquet`."""
+    """The section of `nyala tpch compare --peers spark-nyala,spark-parquet`."""
     over, on = ("spark-nyala", "spark-parquet")
     ratios = []
     for query in data["queries"].values():
@@ -174,14 +174,14 @@ def _worst(data: Mapping[str, Any], peer: str) -> float | None:
 
 
 def _equal(data: Mapping[str, Any]) -> Target:
-    """Whether every engine gave every answer, and the same."""
+    """The target that every engine returned every answer, and the same."""
     wrong = list(_troubles(data))
     said = "all are" if not wrong else f"{len(wrong)} are not"
     return Target(f"TPC-H: answers of {', '.join(data['versions'])} equal", "all", said, not wrong)
 
 
 def _troubles(data: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong or failed, as sentences."""
+    """A sentence for each wrong answer or failure."""
     for number, query in data["queries"].items():
         for name, outcome in query["engines"].items():
             if trouble := outcome.get("wrong") or outcome.get("failed"):

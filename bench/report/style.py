@@ -1,4 +1,4 @@
-"""The style sheet of the page: light and dark as the reader's system has it, one column on a phone."""
+"""The style sheet of the page: light and dark by the reader's system setting, one column on a phone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which benchmarks `nyala bench all` runs, in which order, by which command lines.
+"""The benchmarks of `nyala bench all`, their order and their command lines.
 
-A `Benchmark` is a command of `nyala` that saves its numbers by --json, and what makes a `Section` of them. First come
-those of the storage engine, then SQL, then many clients, then the cluster, at last Spark.
+A `Benchmark` is a command of `nyala` that saves its numbers by --json, with a function that makes a `Section` of them.
+The storage engine comes first, then SQL, many clients, the cluster, and Spark last.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Needs: TypeAlias = Literal["nothing", "parquet", "store"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all benchmarks are run with."""
+    """The parameters of all benchmarks."""
 
     sf: float
     threads: int
     work: Path
-    """Of the data, of results that are not whole yet, and of temporary files. An absolute path."""
+    """The directory of the data, of incomplete results, and of temporary files. An absolute path."""
     quick: bool = False
-    """A trial: small, and once."""
+    """True for a trial: small, and once."""
     records: int = 1_000_000
-    """Of YCSB."""
+    """Number of records of YCSB."""
     seconds: float = 20.0
-    """For each workload of YCSB. A minute for each of ten, on seven stores, would be more than an hour."""
+    """Seconds of each workload of YCSB. A minute for each of ten, on seven stores, would be more than an hour."""
 
     @property
     def parquet(self) -> Path:
@@ -44,7 +44,7 @@ class Settings:
         return self.work / f"tpch-sf{self.sf:g}"
 
     def runs(self, count: int) -> Sequence[str]:
-        """How often; once in a trial."""
+        """The option for the number of runs; one in a trial."""
         return ("--runs", "1" if self.quick else str(count))
 
     @property
@@ -55,19 +55,19 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One of them. `command` has "nyala" or a program in front, and no --json; the place of that follows."""
+    """A benchmark. `command` begins with "nyala" or a program, without --json, whose path is appended."""
 
     name: str
-    """Of its files, and for --only and --skip."""
+    """The name for its files, and for --only and --skip."""
     command: Callable[[Settings], Sequence[str]]
     section: Callable[[Any], Section]
     needs: Needs = "nothing"
     missing: Callable[[], str | None] = lambda: None
-    """Why it cannot run on this machine."""
+    """The reason why it cannot run on this machine; None if it can."""
 
 
 def data_command(settings: Settings) -> Sequence[str]:
-    """What makes the Parquet files and the store."""
+    """The command that creates the Parquet files and the store."""
     return ("nyala", "tpch", "load", str(settings.store), *settings.files)
 
 

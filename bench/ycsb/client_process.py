@@ -1,15 +1,15 @@
-"""Client threads in a process of their own: `python -m nyala.bench.ycsb.client_process`.
+"""Client threads in a separate process: `python -m nyala.bench.ycsb.client_process`.
 
-Both ends talk in pickles over the child's standard input and output:
+Both ends exchange pickles over the child's standard input and output:
 
     parent                              child
     Job                             ->
-                                    <-  None: the operations are made, every thread has its client
+                                    <-  None: the operations are generated, every thread has its client
     seconds: begin, and stop then   ->
                                     <-  Taken
 
-In place of an answer the child may send an error. It ends when its input does, so it never outlives its parent, however
-that ends. What libraries print goes to standard error.
+Instead of a result, the child may send an error. It ends when its input ends, so it never outlives its parent. Output
+of libraries goes to standard error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMAND: Final = (sys.executable, "-m", "nyala.bench.ycsb.client_process")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Threads `first_client` to `first_client + clients`, without that end, of `workload`."""
+    """Threads `first_client` to `first_client + clients` (exclusive) of `workload`."""
 
     binding: Binding
     workload: Workload
@@ -47,21 +47,21 @@ class Job:
     """The number of the process, for its processor."""
 
     def threads(self) -> ClientThreads:
-        """The threads, not yet started; their operations are made here."""
+        """The threads, not yet started; generates their operations."""
         operations = plan(self.workload, self.setting, first_client=self.first_client, clients=self.clients)
         works = [operating(each) for each in operations]
         return ClientThreads(self.binding, works, self.first_client, self.process if self.setting.is_bound else None)
 
 
 class ClientProcesses:
-    """One process per job; has the face of `ClientThreads`. Leaving the context ends them, whatever happened."""
+    """One process per job, with the interface of `ClientThreads`. Leaving the context always ends them."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Start them, and return when every thread of each has its client."""
+        """Starts them, and returns when every thread of each has its client."""
         try:
             for job in self._jobs:
                 self._processes.append(_start())
@@ -77,14 +77,14 @@ class ClientProcesses:
         self._end()
 
     def begin(self, seconds: float) -> float:
-        """Let all threads begin; they stop after `seconds`. Returns when that was."""
+        """Starts all threads, which stop after `seconds`; returns the start time."""
         began = time.perf_counter()
         for process in self._processes:
             _send(process, seconds)
         return began
 
     def finish(self) -> Taken:
-        """What they did, when all have ended."""
+        """The results, when all have ended."""
         return Taken.together([_receive(process) for process in self._processes])
 
     def _end(self) -> None:
@@ -99,22 +99,22 @@ def _start() -> subprocess.Popen[bytes]:
         COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A binding's module has to be found where it was here.
+        # The module of a binding must be importable as in the parent.
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path)},
-        # Ctrl-C is the parent's to handle: it ends its children.
+        # The parent handles Ctrl-C: it ends its children.
         start_new_session=True,
     )
 
 
 def _send(process: subprocess.Popen[bytes], message: object) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # `_receive` says how it ended
+    with suppress(BrokenPipeError):  # `_receive` reports how it ended
         pickle.dump(message, process.stdin)
         process.stdin.flush()
 
 
 def _receive(process: subprocess.Popen[bytes]) -> Any:
-    """What the child says; its error is raised here."""
+    """The child's message; its error is raised here."""
     assert process.stdout is not None
     try:
         message = pickle.load(process.stdout)
@@ -131,12 +131,12 @@ class _Trouble:
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Do one job as the parent says. Returns early where the parent ends first."""
+    """Serves one job of the parent. Returns early if the parent ends first."""
     try:
         with pickle.load(source).threads() as threads:
             _say(sink, None)
             threads.begin(pickle.load(source))
-            # From here on the parent says nothing more; the end of the input is its end.
+            # From here on the parent sends nothing more; the end of the input is its end.
             threading.Thread(target=_end_with, args=(source,), name="nyala-ycsb-parent", daemon=True).start()
             taken = threads.finish()
         _say(sink, taken)
@@ -147,7 +147,7 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def _end_with(source: BinaryIO) -> None:
-    # Past Python's buffer, whose lock would be in the way of this process's own end.
+    # Reads below Python's buffer, whose lock could block this process's own end.
     os.read(source.fileno(), 1)
     os._exit(1)
 
@@ -159,7 +159,7 @@ def _say(sink: BinaryIO, message: object) -> None:
 
 
 def main() -> None:
-    """Serve the parent at the other end of standard input and output."""
+    """Serves the parent at the other end of standard input and output."""
     with os.fdopen(os.dup(1), "wb") as sink:
         os.dup2(2, 1)
         serve(sys.stdin.buffer, sink)

@@ -1,11 +1,11 @@
-"""Client threads: each has a client of its own, all begin at once, and each looks at its clock after every operation.
+"""Client threads: each has its own client, all start at once, and each reads its clock after every operation.
 
-    with ClientThreads(binding, [operating(operations) for operations in plan]) as threads:   # clients are made
+    with ClientThreads(binding, [operating(operations) for operations in plan]) as threads:   # clients are created
         began = threads.begin(seconds=60)                                                     # the clock runs
         taken = threads.finish()                                                              # the last has ended
 
-What is asked for is made before the clock runs; a client is made, used and closed by the same thread. A store that
-never answers does not hold up the harness: `GRACE` after the deadline it is an error.
+Requests are generated before the clock runs; a client is created, used and closed by the same thread. A store that
+never responds does not block the harness: `GRACE` after the deadline it is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .model import Binding, Client, Fields, Kind
 from .processors import on_one_processor
 
 GRACE: Final = 60.0
-"""Seconds that an operation may still take when the time for all of them is over."""
+"""Seconds that an operation may still take after the end of the time limit."""
 
 
 class Operations(Protocol):
@@ -36,7 +36,7 @@ class Operations(Protocol):
 
 
 class Limit:
-    """When clients stop, by `time.perf_counter`; moved to the past, it stops those that run."""
+    """The time at which clients stop, by `time.perf_counter`; moved to the past, it stops running clients."""
 
     __slots__ = ("deadline",)
 
@@ -48,13 +48,13 @@ class Limit:
 
 
 Work: TypeAlias = Callable[[Client, Limit], Samples]
-"""What one thread does with its client, until the limit."""
+"""The work of one thread with its client, until the limit."""
 Batches: TypeAlias = Iterator[tuple[Sequence[str], Sequence[Fields]]]
-"""Keys and rows, as many of one as of the other."""
+"""Keys and rows, of equal number."""
 
 
 def operating(operations: Operations) -> Work:
-    """All operations of one client, one after the other. One that raises is counted, and the next one follows."""
+    """All operations of one client, in order. One that raises an error is counted, and the next one follows."""
 
     def work(client: Client, limit: Limit) -> Samples:
         samples = Samples(len(operations))
@@ -77,7 +77,8 @@ def operating(operations: Operations) -> Work:
 
 
 def loading(batches: Batches, most: int) -> Work:
-    """Batches of rows, from an iterator that all threads share, of `most` batches. The first error ends the load."""
+    """Batches of rows, from an iterator shared by all threads, of at most `most` batches. The first error ends the
+    load."""
 
     def work(client: Client, limit: Limit) -> Samples:
         samples = Samples(most)
@@ -96,12 +97,12 @@ def loading(batches: Batches, most: int) -> Work:
 
 
 class ClientThreads:
-    """One thread per work. Leaving the context stops and joins them, whatever happened.
+    """One thread per work. Leaving the context always stops and joins them.
 
     Parameters
     ----------
     binding : Binding
-        Of a store that runs.
+        A running store's.
     works : sequence of Work
         One per thread.
     first : int, default 0
@@ -123,7 +124,7 @@ class ClientThreads:
         ]
 
     def __enter__(self) -> Self:
-        """Start the threads, and return when each has its client; raises what kept one from it."""
+        """Starts the threads, and returns when each has its client; raises the error if one could not get it."""
         try:
             with nullcontext() if self._processor is None else on_one_processor(self._processor):
                 for thread in self._threads:
@@ -138,7 +139,7 @@ class ClientThreads:
         self._end()
 
     def begin(self, seconds: float) -> float:
-        """Let all threads begin; they stop after `seconds`, which may be infinite. Returns when that was."""
+        """Starts all threads, which stop after `seconds` (may be infinite); returns the start time."""
         began = time.perf_counter()
         self._limit.deadline = began + seconds
         self._cpu = time.process_time()
@@ -146,7 +147,7 @@ class ClientThreads:
         return began
 
     def finish(self) -> Taken:
-        """What they did, when all have ended. Raises the first error that is not an operation's own."""
+        """The results, when all have ended. Raises the first error that is not an operation's own."""
         samples = [report for report in self._gather() if report is not None]
         return Taken.of(samples, time.process_time() - self._cpu)
 
@@ -161,7 +162,7 @@ class ClientThreads:
     def _report(self) -> Samples | BaseException | None:
         left = self._limit.deadline - time.perf_counter() + GRACE if self._go.is_set() else GRACE
         try:
-            # An infinite limit is a load's. Waiting for ever without a timeout would keep Ctrl-C from some platforms.
+            # A load has an infinite limit. Waiting without a timeout would block Ctrl-C on some platforms.
             return self._reports.get(timeout=min(max(left, GRACE), threading.TIMEOUT_MAX))
         except queue.Empty:
             raise OperationalError(f"{self._binding.name} has not answered a client for {GRACE:g} seconds") from None

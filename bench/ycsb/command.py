@@ -27,7 +27,8 @@ DISTRIBUTIONS: Final[dict[str, tuple[Distribution, ...]]] = {
 
 
 def ycsb_command(arguments: argparse.Namespace) -> int:
-    """Run YCSB as the options say, print the tables, save numbers and chart. 1 if no store could be measured."""
+    """Runs YCSB with the options, prints the tables, saves numbers and chart. Returns 1 if no store could be
+    measured."""
     bindings = {name: BINDINGS[name] for name in names_among(arguments.bindings, BINDINGS, "binding")}
     asked = arguments.workloads.upper()
     workloads = [WORKLOADS[name] for name in names_among(asked, WORKLOADS, "workload")] if asked.strip() else []
@@ -58,7 +59,7 @@ def ycsb_command(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
-    """Before a run of an hour, not after it."""
+    """Checks the output paths before a run of an hour, not after it."""
     for file in (arguments.json, arguments.png):
         if file is not None and not file.absolute().parent.is_dir():
             raise OperationalError(f"there is no directory {file.absolute().parent} for {file.name}")

@@ -1,15 +1,15 @@
-"""Which keys are asked for and what stands in the fields, as in YCSB 0.17's package `generator`, a whole array at once.
+"""Generates keys and field values as YCSB 0.17's package `generator` does, a whole array at once.
 
 Rows are numbered from 0 in the order of their insertion; a chooser draws such numbers:
 
     Zipfian            number i in proportion to 1 / (i + 1) ** 0.99: 0 is the most popular, its neighbours come next
-    ScrambledZipfian   as popular, but the popular ones lie anywhere among the rows; YCSB's "zipfian"
-    Uniform            each as often as any other
+    ScrambledZipfian   the same, but the popular ones are scattered among the rows; YCSB's "zipfian"
+    Uniform            each equally often
 
-YCSB's "latest" is Zipfian too: the number that is drawn is the distance behind the newest row (`operations`).
+YCSB's "latest" is Zipfian too: the drawn number is the distance behind the newest row (`operations`).
 
-The text of a key is "user" and a hash of the row's number, so rows come to a store in no order of their keys, and rows
-that follow each other in number lie far apart.
+The text of a key is "user" and a hash of the row's number, so rows reach a store in random order of their keys, and
+rows with consecutive numbers are far apart.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from .model import FIELD_BYTES
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 THETA: Final = 0.99
-"""Of all zipfian distributions: the frequency of the i-th most popular row is in proportion to 1 / i ** THETA."""
+"""Exponent of all zipfian distributions: the frequency of the i-th most popular row is in proportion to 1 / i **
+THETA."""
 SCRAMBLED_ITEMS: Final = 10_000_000_000
 SCRAMBLED_ZETA: Final = 26.46902820178302
-"""`zeta(SCRAMBLED_ITEMS)`, the constant that YCSB has in its source."""
+"""`zeta(SCRAMBLED_ITEMS)`, the constant in YCSB's source."""
 
 _FNV_OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME: Final = np.uint64(1099511628211)
@@ -41,11 +42,11 @@ class Chooser(Protocol):
     """A distribution over rows."""
 
     def draw(self, rng: np.random.Generator, count: int) -> Numbers:
-        """So many numbers of rows, shape (count,), independent of each other."""
+        """`count` independent numbers of rows, shape (count,)."""
 
 
 class Uniform:
-    """Each of the numbers from 0 to `items` - 1 as often as any other."""
+    """Each of the numbers from 0 to `items` - 1 equally often."""
 
     def __init__(self, items: int) -> None:
         self.items = items
@@ -59,20 +60,20 @@ class Zipfian:
 
     The method is that of Gray et al., Quickly Generating Billion-Record Synthetic Databases (SIGMOD 1994): exact for
     the two most popular items, and for all others a power of the random number, which makes items three to ten up to a
-    fifth too popular. So a draw costs the same however many items there are.
+    fifth too popular. So a draw costs the same for any number of items.
 
     Parameters
     ----------
     items : int
         At least 1.
     sum_of_weights : float, optional
-        `zeta(items)`, where it is known.
+        `zeta(items)`, if it is known.
     """
 
     def __init__(self, items: int, sum_of_weights: float | None = None) -> None:
         self.items = items
         self._zeta = zeta(items) if sum_of_weights is None else sum_of_weights
-        # With one or two items the exact part answers everything, and the formula would divide by zero.
+        # With one or two items the exact part covers everything, and the formula would divide by zero.
         self._eta = (1 - (2 / items) ** (1 - THETA)) / (1 - zeta(2) / self._zeta) if items > 2 else 0.0
 
     def draw(self, rng: np.random.Generator, count: int) -> Numbers:
@@ -87,11 +88,11 @@ class Zipfian:
 
 
 class ScrambledZipfian:
-    """Numbers from 0 to `items` - 1, some of them far more often than others, and those anywhere.
+    """Numbers from 0 to `items` - 1, some far more frequent than others and scattered over the range.
 
     As in YCSB, a number is drawn from among ten billion and its hash taken modulo `items`. So the most popular row has
-    1 / 26.5 of all requests whatever `items` is, and rows share the popularity of all that fall upon them: the tail is
-    flatter than that of `Zipfian(items)`.
+    1 / 26.5 of all requests whatever `items` is, and a row has the popularity of all numbers that map to it: the tail
+    is flatter than that of `Zipfian(items)`.
     """
 
     def __init__(self, items: int) -> None:
@@ -112,8 +113,10 @@ def zeta(items: int) -> float:
 
 
 def hashed(numbers: Numbers) -> Numbers:
-    """FNV-1a of the eight bytes of each number, lowest first, and of that the absolute value as a signed number: what
-    YCSB's `Utils.hash` gives. Not negative, same shape."""
+    """FNV-1a of the eight bytes of each number, lowest first, as the absolute value of a signed number.
+
+    That is the result of YCSB's `Utils.hash`: not negative, same shape.
+    """
     rest = numbers.astype(np.uint64)
     hashes = np.full(rest.shape, _FNV_OFFSET)
     for _ in range(8):
@@ -130,9 +133,9 @@ def key_texts(first: int, count: int) -> list[str]:
 
 
 def field_values(rng: np.random.Generator, count: int) -> list[str]:
-    """So many values of FIELD_BYTES characters, each drawn evenly from the 64 ASCII characters from space to "_".
+    """`count` values of FIELD_BYTES characters, each drawn uniformly from the 64 ASCII characters from space to "_".
 
-    Like YCSB's they have nothing that a dictionary or a search for repetitions could shorten: only a coder of single
+    Like YCSB's they are incompressible by a dictionary or a search for repetitions: only an entropy coder of single
     characters would find that these have six bits each (YCSB's have five and a third).
     """
     if not count:
@@ -148,5 +151,5 @@ def field_values(rng: np.random.Generator, count: int) -> list[str]:
 
 
 def generator(*seed: int) -> np.random.Generator:
-    """A source of random numbers of its own for each sequence of numbers that is given."""
+    """A separate source of random numbers for each sequence of seeds."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))

@@ -1,7 +1,7 @@
-"""What clients took: the durations of their operations, and what is told of them.
+"""Results of clients: the durations of their operations, and their statistics.
 
-A client thread notes its operations in `Samples`; those of all threads of a process, and then of all processes, are
-put together as `Taken`; `Taken.latencies` are the percentiles that a report shows.
+A client thread records its operations in `Samples`; those of all threads of a process, and then of all processes, are
+combined as `Taken`; `Taken.latencies` are the percentiles that a report shows.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Seconds: TypeAlias = npt.NDArray[np.float64]
 class Samples:
     """The operations of one thread, in the order in which it did them.
 
-    All room is made beforehand, so that noting an operation costs next to nothing while the clock runs.
+    All memory is allocated in advance, so that recording an operation costs next to nothing while the clock runs.
 
     Attributes
     ----------
     kinds : list of Kind or None
-        What was done; None where it failed, or was not come to.
+        The kind of each operation; None if it failed, or was not reached.
     durations : array of float
-        In seconds, as many as `kinds`.
+        In seconds, of the same length as `kinds`.
     rows : int
-        Operations that were done; of a load, rows.
+        Completed operations; for a load, rows.
     error : Exception or None
         The first of `failed`.
     ended : float
-        When the last one ended, by `time.perf_counter`.
+        The end of the last one, by `time.perf_counter`.
     """
 
     __slots__ = ("durations", "ended", "error", "failed", "kinds", "rows")
@@ -53,9 +53,9 @@ class Samples:
 class Taken:
     """The operations of several threads, or of several processes.
 
-    `durations` has those that were done, by kind, in seconds and no order; `rows` is their number, or of a load that of
-    its rows. `ended` is by `time.perf_counter`, which all processes of a machine share. `cpu_seconds` are of the
-    processes, with every thread in them.
+    `durations` has those that were completed, by kind, in seconds and no order; `rows` is their number, or for a load
+    that of its rows. `ended` is by `time.perf_counter`, which all processes of a machine share. `cpu_seconds` are those
+    of the processes, with all their threads.
     """
 
     durations: dict[Kind, Seconds] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Taken:
 
     @staticmethod
     def of(samples: Iterable[Samples], cpu_seconds: float) -> Taken:
-        """What the threads of one process did, which took it `cpu_seconds` in all."""
+        """The results of the threads of one process, which took `cpu_seconds` in all."""
         each = [_of_thread(one) for one in samples]
         return Taken.together([*each, Taken(cpu_seconds=cpu_seconds)])
 
     @staticmethod
     def together(parts: Iterable[Taken]) -> Taken:
-        """All of `parts` as one; of the errors, the first part's."""
+        """All of `parts` as one; the error is that of the first part with one."""
         parts = list(parts)
         kinds = [kind for kind in Kind if any(kind in part.durations for part in parts)]
         return Taken(
@@ -92,7 +92,7 @@ class Taken:
 
 
 def latencies(durations: Seconds) -> Latencies:
-    """Mean, percentiles (between two durations, linearly) and the slowest, in milliseconds, of one or more durations in
+    """Mean, percentiles (linear between two durations) and maximum, in milliseconds, of one or more durations in
     seconds."""
     milliseconds = 1000 * durations
     p50, p95, p99, p999 = np.percentile(milliseconds, [50, 95, 99, 99.9]).tolist()
@@ -111,6 +111,6 @@ def _of_thread(samples: Samples) -> Taken:
 
 
 def described(error: BaseException) -> str:
-    """An error in one line: its class, and the first line of what it says."""
+    """An error in one line: its class, and the first line of its message."""
     first, _, _ = str(error).strip().partition("\n")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

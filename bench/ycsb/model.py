@@ -1,4 +1,4 @@
-"""What the parts of YCSB hand each other."""
+"""Data shared by the parts of YCSB."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ COLUMNS = (KEY, *FIELD_NAMES)
 Fields: TypeAlias = Sequence[str]
 """The values of all fields of a row, in the order of `FIELD_NAMES`."""
 Durability: TypeAlias = Literal["fsync", "os"]
-"""When a write is acknowledged: the disk has it; or the operating system, so that it survives the process's end."""
+"""The guarantee of an acknowledged write: the disk has it; or the operating system has it, so that it survives the
+process's end."""
 Distribution: TypeAlias = Literal["zipfian", "uniform", "latest"]
 
 
 class Kind(StrEnum):
-    """What a client may ask for."""
+    """The operations of a client."""
 
     READ = "read"
     UPDATE = "update"
@@ -34,39 +35,42 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Shares of the kinds of operations, which add up to 1, and the distribution of the keys that they ask for."""
+    """Shares of the kinds of operations, which add up to 1, and the distribution of their keys."""
 
     name: str
     description: str
     shares: dict[Kind, float]
     distribution: Distribution = "zipfian"
     longest_scan: int = 100
-    """Scans have 1 to so many rows, all lengths alike."""
+    """Maximum number of rows of a scan; all lengths from 1 on are equally likely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run is made with."""
+    """The parameters of a run."""
 
     records: int
     operations: int
     threads: int
-    """Client threads in all."""
+    """Number of client threads in all."""
     processes: int = 1
-    """Processes that they are spread over, where the binding `spreads`."""
+    """Number of processes for them, if the binding `spreads`."""
     durability: Durability = "fsync"
     seconds: float = 60.0
-    """A workload ends after so long, whatever it has not done: a slow store's rate is told by what it did."""
+    """Seconds after which a workload ends; a slow store's rate is computed from its completed operations."""
     seed: int = 1
     batch_rows: int = 1_000
-    """Rows of one `Client.load`."""
+    """Number of rows of one `Client.load`."""
     is_bound: bool = True
-    """Do the client threads of one process stay on one processor? See `processors`."""
+    """True if the client threads of one process stay on one processor; see `processors`."""
 
 
 class Client(Protocol):
-    """One thread's way to a store. Every call is a transaction of its own; when a writing one returns, what it wrote is
-    as durable as the binding was asked to make it. A key that should be there and is not is an error, never nothing."""
+    """One thread's access to a store.
+
+    Every call is a separate transaction; when a writing one returns, its write is as durable as the binding was
+    configured. A missing key that should exist is an error, never ignored.
+    """
 
     def load(self, keys: Sequence[str], rows: Sequence[Fields]) -> None:
         """Insert many rows at once, in one batch or transaction."""
@@ -75,44 +79,44 @@ class Client(Protocol):
         """All fields of a row."""
 
     def update(self, key: str, field: int, value: str) -> None:
-        """Set one field, numbered as in `FIELD_NAMES`, of a row that is there."""
+        """Sets one field, numbered as in `FIELD_NAMES`, of an existing row."""
 
     def insert(self, key: str, fields: Fields) -> None:
-        """One row that is not there."""
+        """Inserts one new row."""
 
     def scan(self, first: str, count: int) -> Sequence[Fields]:
-        """All fields of the first `count` rows whose keys are `first` or more, in the order of the keys."""
+        """All fields of the first `count` rows whose keys are `first` or greater, in the order of the keys."""
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Closes the access."""
 
 
 class Binding(Protocol):
     """A store under test, with an empty table after `start`.
 
-    What `client` needs is picklable, so that a binding that `spreads` goes to other processes after `start`. Keys and
-    values are ASCII texts; each store keeps them in its usual type for texts.
+    The state for `client` is picklable, so that a binding that `spreads` is sent to other processes after `start`. Keys
+    and values are ASCII texts; each store keeps them in its usual type for texts.
     """
 
     name: ClassVar[str]
-    """As `--bindings` has it."""
+    """The name in `--bindings`."""
     spreads: ClassVar[bool]
-    """Whether several processes may use the store at once."""
+    """True if several processes may use the store at once."""
 
     def __init__(self, home: Path, durability: Durability) -> None:
         """`home` is an empty directory for the store's files. Nothing is started."""
 
     def start(self) -> None:
-        """Start servers, make the table."""
+        """Starts servers, creates the table."""
 
     def client(self) -> Client:
         """A client for one thread."""
 
     def settle(self) -> None:
-        """What its users would do once after a load: ANALYZE, for instance."""
+        """Runs the maintenance that users would run once after a load: ANALYZE, for instance."""
 
     def stop(self) -> None:
-        """End everything that `start` started. The files stay."""
+        """Stops everything that `start` started. The files remain."""
 
     def version(self) -> str:
         """The store's name and version, for the report."""
@@ -120,7 +124,7 @@ class Binding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Of one kind of operation, in milliseconds."""
+    """Latencies of one kind of operation, in milliseconds."""
 
     operations: int
     mean: float
@@ -140,16 +144,16 @@ class Outcome:
     """"load" or a letter."""
     distribution: Distribution | None
     operations: int
-    """Rows of a load, operations of a workload, that were done."""
+    """Completed rows of a load, or operations of a workload."""
     seconds: float
     cpu_seconds: float
-    """Of the client processes (and so of an embedded store), user and system time."""
+    """Seconds of the client processes (and so of an embedded store), user and system time."""
     disk_bytes: int
-    """Of the binding's directory, afterwards."""
+    """Size of the binding's directory, afterwards."""
     latencies: dict[Kind, Latencies] = field(default_factory=dict)
-    """By kind; of a load, those of its batches under INSERT."""
+    """By kind; for a load, those of its batches under INSERT."""
     failed: int = 0
-    """Operations that raised; the first error stands in `error`."""
+    """Number of operations that raised an error; the first one is in `error`."""
     error: str | None = None
 
     @property

@@ -1,7 +1,7 @@
-"""The operations of the clients, made before the clock runs.
+"""Generates the operations of the clients before the clock runs.
 
-Keys, fields, values and lengths of scans are drawn from `Setting.seed` and the client's number, so every store is asked
-the same. What is left to do while the clock runs is to take the next operation from lists and call the client; Python's
+Keys, fields, values and lengths of scans are drawn from `Setting.seed` and the client's number, so every store gets the
+same requests. While the clock runs, a client only takes the next operation from lists and calls the store; Python's
 part of that is the same for every store.
 
 Rows are numbered: 0 to `Setting.records` - 1 are loaded, and those above are inserted.
@@ -9,19 +9,19 @@ Rows are numbered: 0 to `Setting.records` - 1 are loaded, and those above are in
     number        0 ... records - 1 | records ... | ...      | ...
     inserted by   the load          | client 0    | client 1 | a range for each, as long as it has operations
 
-Each client therefore knows the keys of its inserts beforehand, and no two clients of any process insert the same one;
-that numbers are left out between them means nothing, as keys are hashes of numbers. A workload that inserts has to find
-the loaded rows alone: run twice on the same table, it would insert the same keys again.
+Each client therefore knows the keys of its inserts in advance, and no two clients of any process insert the same one.
+Unused numbers between them are harmless, as keys are hashes of numbers. A workload that inserts requires exactly the
+loaded rows: a second run on the same table would insert the same keys again.
 
-Which rows may be read is known only while the clock runs: the clients of a process share a list of the keys that are
-acknowledged, the loaded ones and behind them their own inserts in the order in which the store acknowledged them
-(`list.append` and indexing are atomic). YCSB keeps a counter of acknowledged inserts for it. Clients of other processes
-insert rows too, which this process never asks for.
+The readable rows are known only while the clock runs. The clients of a process share a list of the acknowledged keys:
+the loaded ones, followed by their own inserts in the order of acknowledgement (`list.append` and indexing are atomic).
+YCSB keeps a counter of acknowledged inserts for this. Clients of other processes insert rows too, which this process
+never requests.
 
-    latest     the key so far behind the end of this list
-    zipfian    the key at this place of the list. Places are drawn among twice the inserts that are expected, so that
-               the popular rows stay the same while rows are inserted; where there is no row yet, the next place drawn
-               is taken instead
+    latest     the key at this distance from the end of the list
+    zipfian    the key at this position of the list. Positions are drawn among twice the expected inserts, so that the
+               popular rows stay the same while rows are inserted; if there is no row yet, the next position drawn is
+               used instead
     uniform    one of the loaded rows
 """
 
@@ -39,8 +39,10 @@ from .generators import Chooser, Numbers, ScrambledZipfian, Uniform, Zipfian, fi
 from .model import FIELDS, Client, Fields, Kind, Setting, Workload
 
 Asked: TypeAlias = str | int | tuple[int, ...]
-"""A key; or how far it is behind the newest; or places in the list of acknowledged keys, of which the first that is
-filled is meant (the last one always is)."""
+"""A key; or its distance from the newest; or positions in the list of acknowledged keys.
+
+Of the positions, the first one that is filled is used (the last one always is).
+"""
 
 # As names of the module: looking up a member of an enumeration takes longer than the rest of an operation's dispatch.
 _READ: Final = Kind.READ
@@ -79,8 +81,10 @@ class ClientOperations:
         return len(self.kinds)
 
     def execute(self, index: int, client: Client) -> Kind:
-        """Do the operation with this number, from 0. Errors of the client are passed on; an insert that raises one is
-        not acknowledged, so its key is never asked for."""
+        """Executes the operation with this number, from 0.
+
+        Errors of the client are passed on; a failed insert is not acknowledged, so its key is never requested.
+        """
         kind = self.kinds[index]
         key = self._keys[index]
         if not isinstance(key, str):
@@ -107,10 +111,10 @@ class ClientOperations:
 
 
 class LoadBatches:
-    """The batches of a load, each with `Setting.batch_rows` keys and rows, but for the last; threads may share it.
+    """The batches of a load, each with `Setting.batch_rows` keys and rows, except the last; threads may share it.
 
-    Rows come in the order of their numbers; fields depend on the seed and the batch alone, not on who takes it. They
-    are made by the thread that takes the batch, outside any lock.
+    Rows come in the order of their numbers; fields depend on the seed and the batch only, not on the thread. They are
+    generated by the thread that takes the batch, outside any lock.
     """
 
     def __init__(self, setting: Setting, part: int, parts: int) -> None:
@@ -130,21 +134,22 @@ class LoadBatches:
 
 
 def load_batches(setting: Setting, part: int = 0, parts: int = 1) -> LoadBatches:
-    """All rows of a load; or every `parts`-th batch, the `part`-th from 0 first, where processes share the work."""
+    """All rows of a load; or every `parts`-th batch, starting with the `part`-th (from 0), if processes share the
+    work."""
     return LoadBatches(setting, part, parts)
 
 
 def plan(
     workload: Workload, setting: Setting, first_client: int = 0, clients: int | None = None
 ) -> list[ClientOperations]:
-    """The operations of some of the clients, those that one process runs.
+    """The operations of some of the clients, those of one process.
 
     Parameters
     ----------
     first_client : int
         The number of the first one, from 0 to `setting.threads` - 1.
     clients : int, optional
-        How many there are; all from the first one on by default.
+        Their number; by default all from the first one on.
 
     Returns
     -------
@@ -154,7 +159,7 @@ def plan(
     Raises
     ------
     InterfaceError
-        If there are not so many clients, or no records.
+        If there are fewer clients, or no records.
     """
     clients = setting.threads - first_client if clients is None else clients
     if not 0 <= first_client <= first_client + clients <= setting.threads:
@@ -209,7 +214,7 @@ def _chooser(workload: Workload, setting: Setting) -> Chooser:
 def _asked(
     workload: Workload, places: Numbers, chooser: Chooser, rng: np.random.Generator, acknowledged: list[str]
 ) -> list[Asked]:
-    """What the operations ask for; `acknowledged` has the loaded rows alone yet."""
+    """The requests of the operations; `acknowledged` has only the loaded rows yet."""
     if workload.distribution == "latest":
         return list(places.tolist())
     loaded = len(acknowledged)
@@ -220,7 +225,7 @@ def _asked(
 
 
 def _until_loaded(spare: Iterator[int], loaded: int) -> Iterator[int]:
-    """The places to try one after another, the last of which is a loaded row's."""
+    """The positions to try in order, the last of which is a loaded row's."""
     for place in spare:
         yield place
         if place < loaded:
@@ -238,6 +243,6 @@ def _rows(rng: np.random.Generator, count: int) -> list[Fields]:
 
 
 def _share(setting: Setting, client: int) -> tuple[int, int]:
-    """How many operations the clients before this one have, and how many it has."""
+    """The number of operations of the clients before this one, and its own number."""
     each, more = divmod(setting.operations, setting.threads)
     return client * each + min(client, more), each + (client < more)

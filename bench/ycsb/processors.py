@@ -1,10 +1,10 @@
-"""Client threads of one process on one processor.
+"""Binds the client threads of one process to one processor.
 
-A Python interpreter runs one thread at a time. Where its threads wait for a store, the system wakes each on whatever
-processor is idle, and the interpreter with all that it has in its caches moves along, several times per operation: that
-costs more than the operation, for every store that was measured (on two virtual processors, SQLite's reads were four
-times as fast without it, PostgreSQL's updates half as fast again). It is also what makes runs differ. Threads that a
-store has of its own, and servers, go where the system puts them.
+A Python interpreter runs one thread at a time. When its threads wait for a store, the system wakes each on any idle
+processor, and the interpreter with the content of its caches moves along, several times per operation. That costs more
+than the operation, for every store that was measured (on two virtual processors, SQLite's reads were four times as fast
+without it, PostgreSQL's updates half as fast again). It also makes runs differ. A store's own threads, and servers, run
+where the system schedules them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from contextlib import contextmanager
 
 
 def can_bind() -> bool:
-    """Does the system let a thread choose its processor?"""
+    """True if the system supports processor affinity of threads."""
     return hasattr(os, "sched_setaffinity")
 
 
 @contextmanager
 def on_one_processor(number: int) -> Iterator[None]:
-    """Threads that are started inside stay on one of the processors that this one may use: number modulo their count.
-    Does nothing where the system has no such thing."""
+    """Threads that are started in the block stay on one of the allowed processors: `number` modulo their count.
+
+    Does nothing if the system does not support it.
+    """
     if not can_bind():
         yield
         return

@@ -1,7 +1,7 @@
-"""What a run of YCSB leaves: tables on the console, a section of the report, a chart, JSON.
+"""Reports a run of YCSB: tables on the console, a section of the report, a chart, JSON.
 
-Tables, section and chart are made of the same grids. Rows are workloads, columns are stores; a workload of the second
-run, with keys asked for uniformly, has "uniform" behind its letter.
+Tables, section and chart are made from the same grids. Rows are workloads, columns are stores; a workload of the second
+run, with uniform keys, has "uniform" after its letter.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ US: Final = "nyala"
 POSTGRES_WORKLOADS: Final = ("A", "B", "C", "D", "F")
 SKEW_WORKLOADS: Final = ("A", "B", "C", "F")
 SKEWED_AT_LEAST: Final = 0.8
-"""Of the throughput with uniform keys, with zipfian ones. Kudu's paper shows 0.23 on workload B."""
-# Okabe and Ito's colours, which people with any kind of colour blindness tell apart.
+"""Minimum ratio of the throughput with zipfian keys to that with uniform keys. Kudu's paper shows 0.23 on workload
+B."""
+# Okabe and Ito's colours, which are distinguishable with any kind of colour blindness.
 _COLOURS: Final = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#F0E442")
 
 Number = Callable[[Outcome], Cell]
 
 
 def label(outcome: Outcome) -> str:
-    """A workload as the tables have it: "load", "A", "A uniform"."""
+    """A workload's name in the tables: "load", "A", "A uniform"."""
     return outcome.workload + (" uniform" if outcome.distribution == "uniform" else "")
 
 
@@ -48,12 +49,12 @@ class Results:
         return self._outcomes.get((label, binding))
 
     def number(self, label: str, binding: str, number: Number) -> Cell:
-        """None where the binding has not run the workload."""
+        """A number of an outcome; None if the binding has not run the workload."""
         outcome = self.get(label, binding)
         return None if outcome is None else number(outcome)
 
     def ratio(self, one: tuple[str, str], other: tuple[str, str]) -> float | None:
-        """Of the throughputs of two workloads and bindings; None where one of them has none."""
+        """The ratio of the throughputs of two workloads and bindings; None if one of them has none."""
         ours, theirs = self.get(*one), self.get(*other)
         if ours is None or theirs is None or not theirs.operations:
             return None
@@ -72,7 +73,7 @@ class Results:
 
 
 def section(data: Mapping[str, Any] | Found) -> Section:
-    """The benchmark as a part of the report, of what was measured or read from its file."""
+    """The benchmark as a section of the report, from results in memory or read from its file."""
     found = data if isinstance(data, Found) else Found.from_data(data)
     results = Results(found)
     return Section(
@@ -182,7 +183,7 @@ def _megabytes(outcome: Outcome) -> float:
 
 
 def _charts(results: Results) -> Iterator[Chart]:
-    """As the paper's Figure 1: one for each distribution of keys."""
+    """Charts like the paper's Figure 1: one for each distribution of keys."""
     for title, is_uniform in (("YCSB, zipfian keys", False), ("YCSB, uniform keys", True)):
         labels = [label for label in results.labels if label.endswith(" uniform") == is_uniform]
         if labels:
@@ -194,7 +195,7 @@ def _charts(results: Results) -> Iterator[Chart]:
 
 
 def _height(number: Cell) -> float | None:
-    # Nothing has no place on a logarithmic scale.
+    # Zero has no position on a logarithmic scale.
     return float(number) if number else None
 
 
@@ -202,7 +203,7 @@ def _height(number: Cell) -> float | None:
 
 
 def _targets(results: Results) -> Iterator[Target]:
-    """Of those bindings and workloads that were run."""
+    """The targets of those bindings and workloads that were run."""
     against = {
         f"{US} ahead of DuckDB on every workload": ("duckdb", results.labels),
         f"{US} ahead of PostgreSQL over loopback on A, B, C, D and F": (
@@ -226,7 +227,7 @@ def _target(
     is_enough: Callable[[float], bool],
     wanted: str,
 ) -> Iterator[Target]:
-    """One, unless nothing of it was run. A workload in which operations of ours failed misses it."""
+    """A target, unless no part of it was run. A workload in which operations of nyala failed misses it."""
     ratios = [(name, results.ratio(ours, theirs), results.has_failures(*ours)) for name, ours, theirs in pairs]
     measured = [(name, ratio, failed) for name, ratio, failed in ratios if ratio is not None]
     if measured:
@@ -239,11 +240,11 @@ def _target(
 
 
 def show(found: Found, console: Console) -> None:
-    """Print all tables, what was left out, and the targets."""
+    """Prints all tables, the skipped stores, and the targets."""
     shown = section(found)
     for grid in shown.grids:
         table = _table(grid)
-        if not console.is_terminal:  # a file has no width; a table that is folded into one is lost
+        if not console.is_terminal:  # a file has no width; a folded table is unreadable
             unbounded = console.options.update(width=10_000)
             console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
         unit = f", {grid.unit}" if grid.unit else ""
@@ -252,7 +253,7 @@ def show(found: Found, console: Console) -> None:
         console.print(table)
     for target in shown.targets:
         met = "met" if target.is_met else "MISSED"
-        line = f"{met}: {target.what}: {target.found} (wanted: {target.wanted})"
+        line = f"{met}: {target.what}: {target.found} (required: {target.required})"
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -267,7 +268,7 @@ def _table(grid: Grid) -> Table:
 
 
 def _shown(cell: Cell) -> str:
-    """Three digits at least of a number."""
+    """A number with at least three digits."""
     if cell is None:
         return "-"
     if isinstance(cell, str | int):
@@ -277,7 +278,7 @@ def _shown(cell: Cell) -> str:
 
 
 def draw(found: Found, path: Path) -> None:
-    """Write the charts below each other as PNG.
+    """Writes the charts below each other as PNG.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""YCSB's core workloads A to F, as its files workloada to workloadf have them; the paper's Table 4 has A to D.
+"""YCSB's core workloads A to F, from its files workloada to workloadf; the paper's Table 4 has A to D.
 
 | | operations | keys | an application of this kind |
 |---|---|---|---|
@@ -9,7 +9,7 @@
 | E | 95 % scan of 1 to 100 rows, 5 % insert | zipfian | threads of a conversation |
 | F | 50 % read, 50 % read-modify-write | zipfian | records that users read and change |
 
-A read takes all fields of a row, an update sets one.
+A read returns all fields of a row, an update sets one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ WORKLOADS: Final = {
         Workload("F", "50% reads, 50% read-modify-writes", {Kind.READ: 0.5, Kind.READ_MODIFY_WRITE: 0.5}),
     )
 }
-"""By letter, in the order in which they are run."""
+"""By letter, in the order of the run."""
 
 
 def with_distribution(workload: Workload, distribution: Distribution) -> Workload:
-    """The same operations on keys of another distribution, as in the paper's second run. A workload that asks for the
-    latest rows keeps its distribution: without it, it would be another one."""
+    """The same operations on keys of another distribution, as in the paper's second run.
+
+    A workload of the latest rows keeps its distribution, which defines it.
+    """
     if workload.distribution == "latest":
         return workload
     return replace(workload, distribution=distribution)

@@ -576,7 +576,7 @@ def test_data_are_made_once_and_their_failure_is_told(tmp_path, monkeypatch):
     (tmp_path / "no").touch()
     failing = runner()
     found = [failing.run(fake(name, needs="store")) for name in ("a", "b")]
-    assert [one.status for one in found] == ["failed"] * 2 and "could not be made: exit code 1" in found[0].reason
+    assert [one.status for one in found] == ["failed"] * 2 and "could not be created: exit code 1" in found[0].reason
     assert calls.read_text() == "x"
     (tmp_path / "no").unlink()
     assert runner().run(fake("a", needs="parquet")).status == "done"
@@ -598,7 +598,7 @@ def test_wrong_names_are_met_with_a_guess(tmp_path):
 
 def test_a_file_that_is_no_result_is_named(tmp_path):
     (tmp_path / "x.json").write_text('{"other": 1}')
-    with pytest.raises(OperationalError, match=r"x\.json is no result"):
+    with pytest.raises(OperationalError, match=r"x\.json is not a result"):
         bench_all.all_command(asked(tmp_path), [fake("x")])
 
 

@@ -1,6 +1,6 @@
-"""The stores under test, by the names that `--engines` has for them.
+"""The stores under test, by their names in `--engines`.
 
-A store's module is imported where the store is used, so that its process holds the client of no other.
+A store's module is imported only where the store is used, so that no process loads the client of another store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NAMES: Final = ("nyala", "nyala-parquet", "duckdb", "postgres", "sqlite")
 
 
 def engine_class(name: str) -> type[Engine]:
-    """The engine of a name; `InterfaceError` where there is none."""
+    """The engine of a name; raises `InterfaceError` if there is none."""
     match name:
         case "nyala":
             from .nyala import Nyala

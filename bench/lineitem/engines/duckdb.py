@@ -1,4 +1,4 @@
-"""DuckDB, in a file of its own."""
+"""DuckDB, in its own file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..model import KEY, TABLE, Job, Query, Row
 class DuckDB:
     """`CREATE TABLE AS`, an index on the order key, then a checkpoint.
 
-    The other stores reach an order by their primary key. DuckDB's cannot serve that look-up: it wants a value of each
-    of its columns. Its manual advises against one where no constraint is wanted; an index on the first column makes
-    the look-up a fifth faster than minimum and maximum of each row group do, for a larger file and a slower load.
-    (`nyala bench load` loads into DuckDB without an index.)
+    The other stores find an order by their primary key. DuckDB's cannot serve that look-up: it requires a value of each
+    of its columns. Its manual advises against a key if no constraint is needed. An index on the first column makes the
+    look-up a fifth faster than minimum and maximum of each row group do, for a larger file and a slower load. (`nyala
+    bench load` loads into DuckDB without an index.)
     """
 
     name: ClassVar[str] = "duckdb"

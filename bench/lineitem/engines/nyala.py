@@ -1,4 +1,4 @@
-"""nyala embedded, and the same executor above a Parquet file, which is the paper's own comparison."""
+"""Embedded nyala, and the same executor on a Parquet file, which is the paper's own comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..model import TABLE, Job, Query, Row
 
 
 class _Executor(ABC):
-    """nyala's SQL over some table of that name."""
+    """nyala's SQL over a table of that name."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -23,7 +23,7 @@ class _Executor(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Connect."""
+        """Connects."""
 
     def run(self, query: Query) -> list[Row]:
         assert self._connection is not None, "open comes first"
@@ -39,7 +39,7 @@ class _Executor(ABC):
 
 
 class Nyala(_Executor):
-    """The table as `--buckets` has it, in the defaults of `nyala.connect`; a bulk load is synced in any case."""
+    """The table with `--buckets` tablets, and the defaults of `nyala.connect`; a bulk load is always synced."""
 
     name: ClassVar[str] = "nyala"
     settings: ClassVar[str] = "embedded, defaults; primary key checked while loading"
@@ -61,7 +61,7 @@ class Nyala(_Executor):
 
 
 class NyalaParquet(_Executor):
-    """A view over the source file where it lies, so that there is nothing to load."""
+    """A view over the source file in place, so that there is nothing to load."""
 
     name: ClassVar[str] = "nyala-parquet"
     settings: ClassVar[str] = "nyala's executor over the Parquet file that the others load; pyarrow reads it"

@@ -19,8 +19,10 @@ BATCH_ROWS: Final = 1 << 16
 
 
 class Postgres:
-    """One transaction makes the table, fills it by COPY and adds the primary key: the manual's way to populate a
-    database, which at wal_level minimal syncs the files instead of writing them to the log as well. ANALYZE follows.
+    """One transaction creates the table, fills it by COPY and adds the primary key.
+
+    That is the manual's way to populate a database, which at wal_level minimal syncs the files instead of writing them
+    to the log as well. ANALYZE follows.
 
     COPY has FREEZE, as after a VACUUM, so that counts need only the index.
     """
@@ -75,14 +77,16 @@ class Postgres:
 
 @contextmanager
 def server(job: Job) -> Iterator[Job]:
-    """The job with a server in its home, which runs meanwhile. Raises `OperationalError` where there is none."""
+    """The job with a running server in its home. Raises `OperationalError` if there is none."""
     with PostgresServer(job.home, "fsync", _settings(job.threads)) as running:
         yield replace(job, server=running.dsn)
 
 
 def _settings(threads: int) -> dict[str, str]:
-    """On top of what `PostgresServer` sets. The leader of a parallel query works too, so it has one worker fewer than
-    there are threads."""
+    """Settings in addition to those of `PostgresServer`.
+
+    The leader of a parallel query works too, so it has one worker fewer than there are threads.
+    """
     return {
         "wal_level": "minimal",
         "max_wal_senders": "0",
@@ -92,7 +96,7 @@ def _settings(threads: int) -> dict[str, str]:
 
 
 def _type(type_: pa.DataType) -> str:
-    """`text` where TPC-H has CHAR: the manual has no reason to prefer the padded type."""
+    """The column type; `text` for CHAR: the manual has no reason to prefer the padded type."""
     if pa.types.is_decimal(type_):
         return f"numeric({type_.precision}, {type_.scale})"
     if pa.types.is_date(type_):

@@ -1,8 +1,8 @@
 """SQLite, in WAL mode.
 
 It has neither decimals nor dates. Decimals become integers of hundredths, which is the exact one of the two usual ways
-(the other is REAL), and the one that it stores in fewer bytes and adds up faster; TPC-H's Q1 is written accordingly.
-Its sums are 64-bit integers of 10^-6, which is enough up to scale factor 100. Dates become texts that sort as dates do.
+(the other is REAL), needs fewer bytes and is summed faster; TPC-H's Q1 is written accordingly. Its sums are 64-bit
+integers of 10^-6, which suffices up to scale factor 100. Dates become texts with the same order.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TEXTS: Final = {
         GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus""",
     "Q3": f"SELECT count(*) FROM {TABLE} WHERE l_quantity = 4800",
 }
-"""Where a query's text is not what the others run."""
+"""Queries whose text differs from that of the other engines."""
 _PLACES: Final = {"Q1": {2: 2, 3: 2, 4: 4, 5: 6, 6: 2, 7: 2, 8: 2}}
-"""Of an answer's columns that are integers for decimals (or averages of such): how many decimal places they have."""
+"""Decimal places of an answer's columns that are integers for decimals (or averages of such)."""
 
 
 class SQLite:
-    """One transaction of `executemany`, ANALYZE, and everything moved from the WAL into the file."""
+    """One transaction of `executemany`, ANALYZE, and a checkpoint of the whole WAL into the file."""
 
     name: ClassVar[str] = "sqlite"
     settings: ClassVar[str] = (
@@ -95,7 +95,7 @@ def _type(type_: pa.DataType) -> str:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    """The conversions are Arrow's, so that Python makes no objects but those that are bound."""
+    """The rows of a batch, converted by Arrow, so that Python creates only the objects that are bound."""
     return zip(*(_column(column).to_pylist() for column in batch.columns), strict=True)
 
 

@@ -1,7 +1,7 @@
-"""The stores that YCSB runs against, by the names that `--bindings` has.
+"""The stores that YCSB runs against, by their names in `--bindings`.
 
-A maker imports its store's module, and with it what that needs: no binding needs another's packages, and a package that
-is not installed is an error of the maker alone.
+A maker imports its store's module with its dependencies: no binding needs another's packages, and a package that is not
+installed is an error of the maker only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A nyala cluster on this machine: one master and three tablet servers, processes of their own with their default
+"""A nyala cluster on this machine: one master and three tablet servers in separate processes with their default
 options, each with every row.
 
-A write is acknowledged when a majority of the replicas has it in its log, as durable as `durability` says. The clients
-of a process share one connection, and use tables without SQL as `nyala` does; reads are of the newest state, from the
-leader of the row's tablet.
+A write is acknowledged when a majority of the replicas has it in its log, as durable as `durability` defines. The
+clients of a process share one connection, and use tables without SQL as `nyala` does; reads are of the latest committed
+state, from the leader of the row's tablet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUCKETS = 3
 
 
 class ClusterBinding:
-    """Three replicas; see the module's page. A copy of it, in another process, connects to the same servers."""
+    """Three replicas; see the module docstring. A copy of it, in another process, connects to the same servers."""
 
     name: ClassVar[str] = "cluster"
     spreads: ClassVar[bool] = True
@@ -43,13 +43,13 @@ class ClusterBinding:
         self._url = state["_url"]
 
     def start(self) -> None:
-        """Start the servers, make the table."""
+        """Starts the servers, creates the table."""
         self._cluster = started_cluster(self._home, self._durability)
         self._url = self._cluster.url
         self._connected().execute(f"{CREATE} DISTRIBUTE BY HASH ({KEY}) INTO {BUCKETS} BUCKETS REPLICAS {SERVERS}")
 
     def client(self) -> TableClient:
-        """A client on the connection that this process has."""
+        """A client on this process's connection."""
         return TableClient(self._connected().table(TABLE))
 
     def settle(self) -> None:
@@ -57,7 +57,7 @@ class ClusterBinding:
         self._connected().execute(f"COMPACT TABLE {TABLE}")
 
     def stop(self) -> None:
-        """Close the connection; end the servers, where they were started."""
+        """Closes the connection; stops the servers, if this process started them."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -66,7 +66,7 @@ class ClusterBinding:
             self._cluster = None
 
     def version(self) -> str:
-        """nyala's version, and how many servers."""
+        """nyala's version, and the number of servers."""
         return f"{nyala_version()}, {SERVERS} tablet servers"
 
     def _connected(self) -> Connection:

@@ -5,10 +5,10 @@
 | fsync | STANDARD | a commit syncs the log |
 | os | NONE | a commit writes the log |
 
-The key is declared, so look-ups and updates go by its index. DuckDB is optimistic: of two transactions that change the
-same row at once, one fails and is to be tried again. A client does, until its operation is done, and the time of all
+The key is declared, so look-ups and updates use its index. DuckDB is optimistic: of two transactions that change the
+same row at once, one fails and is to be retried. A client does so until its operation is done, and the time of all
 attempts is the operation's. Statements are parsed once by each client (DuckDB's client for Python plans them anew each
-time). A load is an INSERT from an Arrow table. Threads and memory are as DuckDB chooses.
+time). A load is an INSERT from an Arrow table. Threads and memory have DuckDB's defaults.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOAD = f"INSERT INTO {TABLE} SELECT * FROM loaded"
 
 
 class DuckdbBinding:
-    """A database file; see the module's page."""
+    """A database file; see the module docstring."""
 
     name: ClassVar[str] = "duckdb"
     spreads: ClassVar[bool] = False
@@ -41,26 +41,26 @@ class DuckdbBinding:
         self._database: Any = None
 
     def start(self) -> None:
-        """Open the database, make the table."""
+        """Opens the database, creates the table."""
         duckdb = _duckdb()
         self._database = duckdb.connect(str(self._file), config={"fsync_mode": _FSYNC_MODE[self._durability]})
         self._database.execute(_CREATE)
 
     def client(self) -> DuckdbClient:
-        """A client with a cursor of its own."""
+        """A client with its own cursor."""
         return DuckdbClient(self._database.cursor())
 
     def settle(self) -> None:
-        """Nothing: DuckDB keeps statistics as it writes."""
+        """Does nothing: DuckDB updates statistics as it writes."""
 
     def stop(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         if self._database is not None:
             self._database.close()
             self._database = None
 
     def version(self) -> str:
-        """Of the library."""
+        """The version of the library."""
         return f"DuckDB {_duckdb().__version__}"
 
 
@@ -86,16 +86,16 @@ class DuckdbClient(CursorClient):
         self._cursor.unregister("loaded")
 
     def update(self, key: str, field: int, value: str) -> None:
-        """Set one field; a key that is not there is an error."""
+        """Sets one field; a missing key is an error."""
         if self._until_done(self._statements.updates[field], (value, key)).fetchone() != (1,):
             raise NotFound(f"there is no row with key {key}")
 
     def insert(self, key: str, fields: Fields) -> None:
-        """Add a row; the store refuses a key that is there."""
+        """Adds a row; the store rejects an existing key."""
         self._until_done(self._statements.insert, (key, *fields))
 
     def close(self) -> None:
-        """Close the cursor."""
+        """Closes the cursor."""
         self._cursor.close()
 
     def _until_done(self, statement: Any, values: Sequence[str] = ()) -> Any:

@@ -1,10 +1,10 @@
 """nyala in this process, by its tables without SQL: `TableHandle.get`, `update`, `insert` and `scan`.
 
 Threads share one connection, as its users' threads would. A row is text columns with a primary key, in one tablet;
-every option but `durability` has its default. A load inserts batches, each of them durable when the call returns.
-After a load the table is compacted, as PostgreSQL's is vacuumed: the merges of what was loaded would run beside the
-first seconds of the first workload otherwise, and those of no other. From then on flushes and compactions go on in the
-background, as they do for everybody.
+every option except `durability` has its default. A load inserts batches, each of them durable when the call returns.
+After a load the table is compacted, as PostgreSQL's is vacuumed: otherwise the merges of the loaded rows would run
+during the first seconds of the first workload only. From then on flushes and compactions run in the background as
+usual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIELDS = list(FIELD_NAMES)
 
 
 class NyalaBinding:
-    """The embedded store; see the module's page."""
+    """The embedded store; see the module docstring."""
 
     name: ClassVar[str] = "nyala"
     spreads: ClassVar[bool] = False
@@ -38,7 +38,7 @@ class NyalaBinding:
         self._connection: Connection | None = None
 
     def start(self) -> None:
-        """Open the store, make the table."""
+        """Opens the store, creates the table."""
         self._connection = connect(self._home, durability=self._durability)
         self._connection.execute(CREATE)
 
@@ -50,7 +50,7 @@ class NyalaBinding:
         return self._connection
 
     def client(self) -> Client:
-        """A client with a handle of its own on the shared connection."""
+        """A client with its own handle on the shared connection."""
         return TableClient(self.connection.table(TABLE))
 
     def settle(self) -> None:
@@ -58,7 +58,7 @@ class NyalaBinding:
         self.connection.execute(f"COMPACT TABLE {TABLE}")
 
     def stop(self) -> None:
-        """Close the store."""
+        """Closes the store."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -69,7 +69,7 @@ class NyalaBinding:
 
 
 class TableClient:
-    """YCSB's operations on a table without SQL, of whatever store it is; with `owned`, the connection goes with it."""
+    """YCSB's operations on a table without SQL, for any store; with `owned`, closing it closes the connection."""
 
     def __init__(self, table: TableHandle, owned: Connection | None = None) -> None:
         self._table = table
@@ -88,11 +88,11 @@ class TableClient:
         return tuple(row.values())
 
     def update(self, key: str, field: int, value: str) -> None:
-        """Set one field; the store refuses a key that is not there."""
+        """Sets one field; the store rejects a missing key."""
         self._table.update({KEY: key, FIELD_NAMES[field]: value})
 
     def insert(self, key: str, fields: Fields) -> None:
-        """Add a row; the store refuses a key that is there."""
+        """Adds a row; the store rejects an existing key."""
         self._table.insert((key, *fields))
 
     def scan(self, first: str, count: int) -> Sequence[Fields]:
@@ -101,11 +101,11 @@ class TableClient:
             return list(scan.rows())
 
     def close(self) -> None:
-        """Close the connection, if it is this client's own."""
+        """Closes the connection, if it is this client's own."""
         if self._owned is not None:
             self._owned.close()
 
 
 def nyala_version() -> str:
-    """For the report."""
+    """The version for the report."""
     return f"nyala {__version__}"

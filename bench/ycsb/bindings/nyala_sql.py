@@ -1,7 +1,7 @@
 """nyala in this process, by SQL: prepared statements of PEP 249 cursors, without further help.
 
 Store, table and load are those of `nyala`; each client has a cursor on the shared connection. Texts are the same at
-every call, with `?` for what differs, so that each is parsed, bound and planned once.
+every call, with `?` for the values, so that each is parsed, bound and planned once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .statements import CursorClient, statements
 
 
 class NyalaSqlBinding(NyalaBinding):
-    """The embedded store by SQL; see the module's page."""
+    """The embedded store by SQL; see the module docstring."""
 
     name: ClassVar[str] = "nyala-sql"
 
     def client(self) -> SqlClient:
-        """A client with a cursor of its own."""
+        """A client with its own cursor."""
         return SqlClient(TableClient(self.connection.table(TABLE)), self.connection.cursor())
 
 
@@ -32,5 +32,5 @@ class SqlClient(CursorClient):
         self.load = table.load
 
     def close(self) -> None:
-        """Close the cursor."""
+        """Closes the cursor."""
         self._cursor.close()

@@ -1,8 +1,8 @@
 """PostgreSQL over loopback, by psycopg 3; see `nyala.bench.postgres` for the server and its settings.
 
-The key and the fields are texts; the key's order is that of bytes, as everybody's. Each client has a connection, whose
-every statement is a transaction (autocommit) and is prepared at its first use. Rows come in by COPY, a transaction for
-each batch; `settle` is VACUUM ANALYZE, and autovacuum goes on.
+The key and the fields are texts; the key is ordered by its bytes, as in the other stores. Each client has a connection,
+whose every statement is a transaction (autocommit) and is prepared at its first use. Rows are loaded by COPY, a
+transaction for each batch; `settle` is VACUUM ANALYZE, and autovacuum stays on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOAD = f"COPY {TABLE} FROM STDIN"
 
 
 class PostgresBinding:
-    """A server of its own; see the module's page. A copy of it, in another process, connects to the same server."""
+    """A separate server; see the module docstring. A copy of it, in another process, connects to the same server."""
 
     name: ClassVar[str] = "postgres"
     spreads: ClassVar[bool] = True
@@ -37,7 +37,7 @@ class PostgresBinding:
         return {"_server": None, "_dsn": self._dsn}
 
     def start(self) -> None:
-        """Start the server, make the table."""
+        """Starts the server, creates the table."""
         assert self._server is not None
         self._server.start()
         try:
@@ -48,7 +48,7 @@ class PostgresBinding:
             raise
 
     def client(self) -> PostgresClient:
-        """A client with a connection of its own."""
+        """A client with its own connection."""
         return PostgresClient(self._dsn)
 
     def settle(self) -> None:
@@ -56,12 +56,12 @@ class PostgresBinding:
         self._execute(f"VACUUM (ANALYZE) {TABLE}")
 
     def stop(self) -> None:
-        """End the server, where it was started by this process."""
+        """Stops the server, if it was started by this process."""
         if self._server is not None:
             self._server.stop()
 
     def version(self) -> str:
-        """Of the server."""
+        """The version of the server."""
         return PostgresServer.version()
 
     def _execute(self, statement: str) -> None:
@@ -83,5 +83,5 @@ class PostgresClient(CursorClient):
                 copy.write_row((key, *fields))
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         self._connection.close()

@@ -1,12 +1,12 @@
 """RocksDB in this process, by rocksdict: a value is all fields of a row, packed by msgpack.
 
-RocksDB knows keys and values, not fields, so an update reads the row, changes it, and puts all of it, as in YCSB's own
-binding for RocksDB; a lock, one of many by the key's hash, keeps two clients from losing each other's fields. An insert
-is a put that does not look whether the key is there.
+RocksDB has keys and values, not fields, so an update reads the row, changes it, and puts all of it, as in YCSB's own
+binding for RocksDB. A lock, one of many by the key's hash, prevents two clients from losing each other's fields. An
+insert is a put that does not check whether the key exists.
 
-Options are what its documentation sets for such a use (Setup Options and Basic Tuning): leveled compaction, level sizes
-by what they hold, Bloom filters of 10 bits per key, LZ4, a block cache of 1 GB; and logs are recycled, so that a sync
-has no file to grow.
+Options are those that its documentation recommends for such a use (Setup Options and Basic Tuning): leveled compaction,
+dynamic level sizes, Bloom filters of 10 bits per key, LZ4, a block cache of 1 GB. Logs are recycled, so that a sync
+does not have to grow a file.
 
 | durability | |
 |---|---|
@@ -14,8 +14,8 @@ has no file to grow.
 | os | a write is in the log |
 
 RocksDB syncs the writes of several threads together, but rocksdict's `put` holds Python's global lock, so that there is
-never more than one. A client puts without `sync` therefore, and then has the log synced by `flush_wal`, which lets
-others run: whoever finds no sync going on does it for all that have put before.
+never more than one. Therefore a client puts without `sync`, and then syncs the log by `flush_wal`, which releases the
+lock: a thread that finds no sync in progress syncs for all earlier puts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LOCKS = 1024
 
 
 class RocksdbBinding:
-    """A database directory; see the module's page."""
+    """A database directory; see the module docstring."""
 
     name: ClassVar[str] = "rocksdb"
     spreads: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class RocksdbBinding:
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def start(self) -> None:
-        """Open the database."""
+        """Opens the database."""
         module = _rocksdict()
         table = module.BlockBasedOptions()
         table.set_block_cache(module.Cache(_CACHE_BYTES))
@@ -75,21 +75,21 @@ class RocksdbBinding:
         self._log = _Log(self._database) if self._durability == "fsync" else None
 
     def client(self) -> RocksdbClient:
-        """A client of the database that all share."""
+        """A client of the shared database."""
         assert self._database is not None
         return RocksdbClient(self._database, self._log, self._locks)
 
     def settle(self) -> None:
-        """Nothing: it compacts in the background."""
+        """Does nothing: it compacts in the background."""
 
     def stop(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         if self._database is not None:
             self._database.close()
             self._database = None
 
     def version(self) -> str:
-        """Of the package, which has the library in it."""
+        """The version of the package, which includes the library."""
         return f"RocksDB (rocksdict {metadata.version('rocksdict')})"
 
 
@@ -104,7 +104,7 @@ class _Log:
         self._is_syncing = False
 
     def sync(self) -> None:
-        """Return when the disk has what was put before."""
+        """Returns when all earlier puts are on disk."""
         with self._condition:
             self._asked += 1
             mine = self._asked
@@ -126,7 +126,7 @@ class _Log:
 
 
 class RocksdbClient:
-    """YCSB's operations as gets, puts and iterators; `log` is synced after writes, `locks` are held by who updates."""
+    """YCSB's operations as gets, puts and iterators; `log` is synced after writes, `locks` are held during updates."""
 
     def __init__(self, database: rocksdict.Rdict, log: _Log | None, locks: Sequence[threading.Lock]) -> None:
         self._database = database
@@ -146,7 +146,7 @@ class RocksdbClient:
         return self._get(key.encode())
 
     def update(self, key: str, field: int, value: str) -> None:
-        """A get and a put, with no other client's between them."""
+        """A get and a put, atomic with respect to other clients."""
         encoded = key.encode()
         with self._locks[hash(encoded) % len(self._locks)]:
             fields = self._get(encoded)
@@ -164,7 +164,7 @@ class RocksdbClient:
         return [msgpack.unpackb(packed) for packed in islice(self._database.values(from_key=first.encode()), count)]
 
     def close(self) -> None:
-        """Nothing: the database is the binding's."""
+        """Does nothing: the database is the binding's."""
 
     def _sync(self) -> None:
         if self._log is not None:

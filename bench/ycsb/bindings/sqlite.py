@@ -1,17 +1,18 @@
-"""SQLite in this process, by Python's sqlite3, in WAL mode: readers and a writer do not wait for each other.
+"""SQLite in this process, by Python's sqlite3, in WAL mode: readers and a writer do not block each other.
 
 | durability | `synchronous` | |
 |---|---|---|
 | fsync | FULL | a commit syncs the log |
 | os | NORMAL | a commit writes the log; a checkpoint syncs it |
 
-Each client has a connection, and what it executes is a transaction of its own; sqlite3 keeps its statements prepared.
-SQLite has one writer at a time. Who finds another writing sleeps and asks again (`busy_timeout`), at last every 100 ms;
-among the threads of a process a lock hands over at once, as programs with several threads do, and only processes ask.
+Each client has a connection, and each of its statements is a separate transaction; sqlite3 keeps its statements
+prepared. SQLite has one writer at a time. A connection that finds another one writing sleeps and retries
+(`busy_timeout`), finally every 100 ms. Among the threads of a process, a lock is passed on at once, as in programs with
+several threads; only processes retry.
 
 The table has row ids and an index of the keys, pages the usual 4 kB. WITHOUT ROWID is for rows far shorter than a page
 (SQLite's documentation: a twentieth); rows of 1 kB took two to five times the time to load and insert that way. With
-pages of 16 kB it was ahead in scans, level in reads, and behind in writes.
+pages of 16 kB it was faster in scans, equal in reads, and slower in writes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
 
 
 class SqliteBinding:
-    """A database file; see the module's page. A copy of it, in another process, opens the same file."""
+    """A database file; see the module docstring. A copy of it, in another process, opens the same file."""
 
     name: ClassVar[str] = "sqlite"
     spreads: ClassVar[bool] = True
@@ -52,7 +53,7 @@ class SqliteBinding:
         self._writing = threading.Lock()
 
     def start(self) -> None:
-        """Make the file, which stays in WAL mode, and the table."""
+        """Creates the file, which stays in WAL mode, and the table."""
         connection = self._connect()
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -61,7 +62,7 @@ class SqliteBinding:
             connection.close()
 
     def client(self) -> SqliteClient:
-        """A client with a connection of its own."""
+        """A client with its own connection."""
         return SqliteClient(self._connect(), self._writing)
 
     def settle(self) -> None:
@@ -73,14 +74,14 @@ class SqliteBinding:
             connection.close()
 
     def stop(self) -> None:
-        """Nothing: the connections are the clients'."""
+        """Does nothing: the connections are the clients'."""
 
     def version(self) -> str:
-        """Of the library that Python has."""
+        """The version of Python's SQLite library."""
         return f"SQLite {sqlite3.sqlite_version}"
 
     def _connect(self) -> sqlite3.Connection:
-        # A client may be made in one thread, and used in another.
+        # A client may be created in one thread, and used in another.
         connection = sqlite3.connect(self._file, _BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         for setting in (*_PRAGMAS, f"synchronous = {_SYNCHRONOUS[self._durability]}"):
             connection.execute(f"PRAGMA {setting}")
@@ -88,10 +89,10 @@ class SqliteBinding:
 
 
 class SqliteClient(CursorClient):
-    """YCSB's operations as statements on a connection; `writing` is held while one writes."""
+    """YCSB's operations as statements on a connection; `writing` is held during a write."""
 
     def __init__(self, connection: sqlite3.Connection, writing: threading.Lock) -> None:
-        super().__init__(connection, statements("?"))  # sqlite3's connections make a cursor for each statement
+        super().__init__(connection, statements("?"))  # sqlite3's connections create a cursor for each statement
         self._connection = connection
         self._writing = writing
 
@@ -109,15 +110,15 @@ class SqliteClient(CursorClient):
             self._connection.execute("COMMIT")
 
     def update(self, key: str, field: int, value: str) -> None:
-        """UPDATE of one field by the key; a key that is not there is an error."""
+        """UPDATE of one field by the key; a missing key is an error."""
         with self._writing:
             super().update(key, field, value)
 
     def insert(self, key: str, fields: Fields) -> None:
-        """INSERT of one row; the store refuses a key that is there."""
+        """INSERT of one row; the store rejects an existing key."""
         with self._writing:
             super().insert(key, fields)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         self._connection.close()

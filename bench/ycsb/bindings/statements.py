@@ -1,4 +1,4 @@
-"""YCSB's operations as SQL: the same statements for every store that has it, but for the mark of a parameter."""
+"""YCSB's operations as SQL: the same statements for every SQL store, except for the mark of a parameter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _FIELDS = ", ".join(FIELD_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Their texts, or what a store makes of a text; of `updates` one for each field. Parameters: the key; first key and
-    count; key and fields; value and key."""
+    """The texts of the statements, or their prepared form; of `updates` one for each field.
+
+    Parameters: the key; first key and count; key and fields; value and key.
+    """
 
     read: Any
     scan: Any
@@ -24,7 +26,7 @@ class Statements:
 
 
 def statements(mark: str) -> Statements:
-    """With this mark for a parameter: `?` or `%s`."""
+    """The statements with this mark for a parameter: `?` or `%s`."""
     return Statements(
         read=f"SELECT {_FIELDS} FROM {TABLE} WHERE {KEY} = {mark}",
         scan=f"SELECT {_FIELDS} FROM {TABLE} WHERE {KEY} >= {mark} ORDER BY {KEY} LIMIT {mark}",
@@ -48,12 +50,12 @@ class CursorClient:
         return row
 
     def update(self, key: str, field: int, value: str) -> None:
-        """UPDATE of one field by the key; a key that is not there is an error."""
+        """UPDATE of one field by the key; a missing key is an error."""
         if self._cursor.execute(self._statements.updates[field], (value, key)).rowcount != 1:
             raise NotFound(f"there is no row with key {key}")
 
     def insert(self, key: str, fields: Fields) -> None:
-        """INSERT of one row; the store refuses a key that is there."""
+        """INSERT of one row; the store rejects an existing key."""
         self._cursor.execute(self._statements.insert, (key, *fields))
 
     def scan(self, first: str, count: int) -> Sequence[Fields]:
