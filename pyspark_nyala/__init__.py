@@ -1,5 +1,7 @@
-"""By this package's name Spark finds the data source of nyala unasked: it looks into each module `pyspark_*` for a
-`DefaultSource`, when a data source in Python is used for the first time."""
+"""The package by whose name Spark finds nyala's data source automatically.
+
+Spark searches each module `pyspark_*` for a `DefaultSource` when a data source in Python is used for the first time.
+"""
 
 from __future__ import annotations
 
