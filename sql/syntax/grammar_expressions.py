@@ -187,8 +187,11 @@ class PlacedParser(parser.Parser):
         return found
 
     def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
-        """Parses `INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL ? DAY`; a following word that is not a
-        unit is an alias."""
+        """Parses INTERVAL with its text or parameter, and an optional unit.
+
+        Examples are `INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'` and `INTERVAL ? DAY`. A following word that is
+        not a unit is an alias.
+        """
         start, index = self._curr, self._index
         if not self._match(TokenType.INTERVAL):
             return None

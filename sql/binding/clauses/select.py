@@ -286,7 +286,7 @@ def output_position(node: Any, names: Sequence[str], items: Sequence[Any], claus
         return int(text) - 1
     if isinstance(node, exp.Column) and not node.args.get("table") and isinstance(node.this, exp.Identifier):
         found = [i for i, name in enumerate(names) if name == name_of(node.this)]
-        # A repeated name is resolved in FROM, which can tell whether the columns are the same.
+        # A repeated name is resolved in FROM, which finds out whether the columns are the same.
         return found[0] if len(found) == 1 else None
     return None
 

@@ -68,8 +68,11 @@ def _interval(node: exp.Interval, frame: Frame) -> Expr:
 
 
 def _given_interval(value: Expr, unit: str | None, frame: Frame) -> Expr:
-    """`INTERVAL ? DAY`. The statement is bound again for other values, because the type of DATE plus the interval
-    depends on the value: DATE for days, TIMESTAMP for hours."""
+    """An INTERVAL whose value is a parameter: `INTERVAL ? DAY`.
+
+    The statement is bound again for other values, because the type of DATE plus the interval depends on the value: DATE
+    for days, TIMESTAMP for hours.
+    """
     if isinstance(value, LateParameter):
         frame.context.momentary.append("INTERVAL ?")
         value = value.sample

@@ -47,7 +47,7 @@ def escape(node: exp.Escape, frame: Frame) -> Expr:
 
 
 def _joined(pattern: Expr) -> Expr:
-    """Folds constants joined by `||`, such as `'%' || ? || '%'`, into one constant."""
+    """Folds constants joined by `||`, parameters included, into one constant."""
     if not isinstance(pattern, Call) or pattern.function != "concat":
         return pattern
     values = [part.value for part in pattern.args if isinstance(part, Literal)]
