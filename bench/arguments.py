@@ -14,7 +14,7 @@ def _lineitem(runs: int = 3) -> tuple[Argument, ...]:
         argument("--sf", type=positive, default=1.0, metavar="N", help="scale factor (default 1)"),
         argument("--buckets", type=count, default=4, metavar="N", help="tablets (default 4)"),
         argument("--runs", type=count, default=runs, metavar="N", help=f"runs per engine (default {runs})"),
-        argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed"),
+        argument("--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"),
         JSON,
         DATA,
         ALL_THREADS,
@@ -23,8 +23,8 @@ def _lineitem(runs: int = 3) -> tuple[Argument, ...]:
 
 BENCH = Command(
     "bench",
-    "benchmarks beside other stores",
-    "Benchmarks, most of them beside other stores in the same run.",
+    "benchmarks against other stores",
+    "Benchmarks, most of them against other stores in the same run.",
     examples=("nyala bench points --sf 0.1", "nyala bench storage --json storage.json"),
     commands=(
         Command(
@@ -46,7 +46,7 @@ BENCH = Command(
         Command(
             "points",
             "single rows",
-            "Single rows of lineitem, beside SQLite and DuckDB: writes, look-ups.",
+            "Single rows of lineitem, against SQLite and DuckDB: writes, look-ups.",
             handler="bench.command:points_command",
             arguments=(
                 argument(
@@ -54,8 +54,7 @@ BENCH = Command(
                     type=Path,
                     nargs="?",
                     metavar="DIR",
-                    help="where this benchmark makes its databases, and removes them at the end (default: a "
-                    "temporary directory)",
+                    help="the directory for the databases, removed at the end (default: a temporary directory)",
                 ),
                 *_lineitem(),
             ),
@@ -64,11 +63,13 @@ BENCH = Command(
         Command(
             "driver",
             "statements through PEP 249",
-            "Prepared statements, many rows of parameters and results, beside SQLite and DuckDB.",
+            "Prepared statements, many rows of parameters and results, against SQLite and DuckDB.",
             handler="bench.command:driver_command",
             arguments=(
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
-                argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed"),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
+                ),
                 JSON,
             ),
             examples=("nyala bench driver --runs 5",),
@@ -76,19 +77,21 @@ BENCH = Command(
         Command(
             "cluster",
             "a cluster of three servers",
-            "A cluster of three tablet servers on this machine beside the embedded store: ingest, single rows "
-            "and the time that the loss of a leader costs; or, with a DIR that `nyala tpch load` filled, its "
+            "A cluster of three tablet servers on this machine against the embedded store: ingest, single rows "
+            "and the unavailability after the loss of a leader; or, with a DIR filled by `nyala tpch load`, its "
             "22 queries.",
             handler="bench.command:cluster_command",
             arguments=(
                 argument(
-                    "directory", type=Path, nargs="?", metavar="DIR", help="run TPC-H's queries beside this store"
+                    "directory", type=Path, nargs="?", metavar="DIR", help="run TPC-H's queries against this store"
                 ),
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
                 argument(
                     "--durability", choices=("fsync", "os"), default="fsync", help="of both sides (default fsync)"
                 ),
-                argument("--work-dir", type=Path, metavar="DIR", help="where the stores are made and removed"),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
+                ),
                 JSON,
                 ALL_THREADS,
             ),
@@ -96,14 +99,16 @@ BENCH = Command(
         ),
         Command(
             "spark",
-            "Spark over a store beside Spark on Parquet",
-            "Spark over nyala beside Spark on the same Parquet files: reads of lineitem, and its way into a "
+            "Spark over a store against Spark on Parquet",
+            "Spark over nyala against Spark on the same Parquet files: reads of lineitem, and ingest into a "
             "table. `nyala tpch compare --peers spark-nyala,spark-parquet` has the 22 queries.",
             handler="bench.command:spark_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded"),
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
-                argument("--work-dir", type=Path, metavar="DIR", help="where the table is made and removed"),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the table, removed at the end"
+                ),
                 JSON,
                 ALL_THREADS,
             ),
@@ -112,7 +117,7 @@ BENCH = Command(
         Command(
             "plan",
             "parsing and planning",
-            "What the queries of TPC-H cost before they run.",
+            "The cost of TPC-H's queries before execution.",
             handler="bench.command:plan_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded"),
@@ -124,7 +129,7 @@ BENCH = Command(
         Command(
             "maintenance",
             "flushes and compactions, simulated",
-            "What the maintenance policies make of hours of a workload, without a single row.",
+            "The maintenance policies over hours of a workload, simulated without rows.",
             handler="bench.command:maintenance_command",
             arguments=(
                 argument(
@@ -139,7 +144,7 @@ BENCH = Command(
                     type=positive,
                     default=2.0,
                     metavar="N",
-                    help="what a rewritten byte must save (default 2)",
+                    help="minimum saving per rewritten byte (default 2)",
                 ),
                 JSON,
             ),
@@ -148,8 +153,8 @@ BENCH = Command(
         Command(
             "lineitem",
             "the paper's queries of lineitem",
-            "Load lineitem and run the four queries of the paper's tables 2 and 3, beside nyala on Parquet, "
-            "DuckDB, PostgreSQL and SQLite. Exit code 1 where an answer is wrong or missing.",
+            "Load lineitem and run the four queries of the paper's tables 2 and 3, against nyala on Parquet, "
+            "DuckDB, PostgreSQL and SQLite. Exit code 1 if an answer is wrong or missing.",
             handler="bench.lineitem.command:lineitem_command",
             arguments=(
                 argument(
@@ -174,11 +179,11 @@ BENCH = Command(
                 *(
                     argument(option, type=count, default=default, metavar="N", help=f"{what} (default {default:,})")
                     for option, default, what in (
-                        ("--records", 1_000_000, "rows of 1,000 bytes that are loaded"),
+                        ("--records", 1_000_000, "number of loaded rows of 1,000 bytes"),
                         ("--ops", 200_000, "operations of each workload"),
                         ("--threads", 16, "client threads"),
-                        ("--processes", 1, "processes for them, of stores that serve several"),
-                        ("--seed", 1, "what the operations are drawn from"),
+                        ("--processes", 1, "processes for them, for stores that serve several"),
+                        ("--seed", 1, "seed of the random operations"),
                     )
                 ),
                 argument(
@@ -197,7 +202,7 @@ BENCH = Command(
                     "--distribution",
                     choices=("zipfian", "uniform", "both"),
                     default="zipfian",
-                    help="of the keys that are asked for; both: one run after the other (default zipfian)",
+                    help="of the requested keys; both: one run after the other (default zipfian)",
                 ),
                 argument(
                     "--durability", choices=("fsync", "os"), default="fsync", help="of all stores (default fsync)"
@@ -207,7 +212,7 @@ BENCH = Command(
                     type=positive,
                     default=60.0,
                     metavar="N",
-                    help="a workload ends after so long (default 60)",
+                    help="a workload ends after N seconds (default 60)",
                 ),
                 argument(
                     "--unbound",
@@ -215,7 +220,9 @@ BENCH = Command(
                     help="let the system move client threads between processors; by default those of a process "
                     "stay on one",
                 ),
-                argument("--work-dir", type=Path, metavar="DIR", help="where the stores are made and removed"),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
+                ),
                 JSON,
                 argument("--png", type=Path, metavar="FILE", help="draw a chart of the throughputs here"),
             ),
@@ -227,9 +234,9 @@ BENCH = Command(
         ),
         Command(
             "mixed",
-            "upserts while queries run",
+            "upserts during queries",
             "Upserts into lineitem at a fixed rate while TPC-H's Q1 and Q6 run, and both alone. Exit code 1 "
-            "where an answer was none of a consistent snapshot.",
+            "if an answer did not match a consistent snapshot.",
             handler="bench.mixed.command:mixed_command",
             arguments=(
                 argument("--sf", type=positive, default=1.0, metavar="N", help="scale factor (default 1)"),
@@ -246,7 +253,9 @@ BENCH = Command(
                     metavar="NAMES",
                     help="in this order (default: %(default)s)",
                 ),
-                argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed"),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
+                ),
                 JSON,
                 DATA,
                 ALL_THREADS,
@@ -272,10 +281,9 @@ BENCH = Command(
         Command(
             "all",
             "every benchmark, and a report",
-            "Run every benchmark, each in a process of its own, and write a report of them all to DIR: "
-            "index.html, a page that needs nothing else, and benchmarks.md. A run that was interrupted goes "
-            "on: what is "
-            "done is not done again. Exit code 1 where one failed.",
+            "Run every benchmark, each in a separate process, and write a report of them all to DIR: "
+            "index.html, a self-contained page, and benchmarks.md. A run that was interrupted continues: "
+            "finished benchmarks are not repeated. Exit code 1 if one failed.",
             handler="bench.all:all_command",
             arguments=(
                 argument("--out", type=Path, required=True, metavar="DIR", help="of the report, the numbers and logs"),
@@ -294,8 +302,8 @@ BENCH = Command(
                     "cluster-tpch, spark, spark-tpch",
                 ),
                 argument("--skip", metavar="NAMES", help="run all but these"),
-                argument("--again", action="store_true", help="run also what is done"),
-                argument("--quick", action="store_true", help="small and once: a trial, whose numbers say little"),
+                argument("--again", action="store_true", help="also repeat finished benchmarks"),
+                argument("--quick", action="store_true", help="small and once: a trial without significant numbers"),
                 argument(
                     "--limit",
                     type=positive,
@@ -306,7 +314,7 @@ BENCH = Command(
                 argument(
                     "--work-dir", type=Path, metavar="DIR", help="of data and temporary files (default: DIR/work)"
                 ),
-                argument("--keep", action="store_true", help="leave the data there for another run"),
+                argument("--keep", action="store_true", help="keep the data for another run"),
             ),
             examples=("nyala bench all --sf 1 --out results", "nyala bench all --quick --only points,tpch --out trial"),
         ),

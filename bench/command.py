@@ -43,7 +43,7 @@ def storage_command(arguments: argparse.Namespace) -> int:
 
 
 def points_command(arguments: argparse.Namespace) -> int:
-    """Measure single rows of lineitem beside SQLite and DuckDB."""
+    """Measure single rows of lineitem against SQLite and DuckDB."""
     source, create_table = lineitem_source(arguments)
     found = points.measure(source, create_table, runs=arguments.runs, work=arguments.directory or arguments.work_dir)
     points.show(found, Console(width=140))
@@ -53,7 +53,7 @@ def points_command(arguments: argparse.Namespace) -> int:
 
 
 def driver_command(arguments: argparse.Namespace) -> int:
-    """Measure statements through PEP 249 beside SQLite and DuckDB."""
+    """Measure statements through PEP 249 against SQLite and DuckDB."""
     found = driver.measure(runs=arguments.runs, work=arguments.work_dir)
     driver.show(found, Console(width=140))
     rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in found.rates.items()}
@@ -62,7 +62,7 @@ def driver_command(arguments: argparse.Namespace) -> int:
 
 
 def cluster_command(arguments: argparse.Namespace) -> int:
-    """Measure a cluster of three servers beside the embedded store; where one with TPC-H is named, by its queries."""
+    """Measure a cluster of three servers against the embedded store; with a store of TPC-H, by its queries."""
     if arguments.directory is not None:
         return _cluster_queries(arguments)
     found = cluster.measure(runs=arguments.runs, durability=arguments.durability, work=arguments.work_dir)
@@ -94,7 +94,7 @@ def _tpch_queries() -> dict[str, str]:
 
 
 def spark_command(arguments: argparse.Namespace) -> int:
-    """Measure Spark over the store that is named beside Spark on Parquet."""
+    """Measure Spark over the named store against Spark on Parquet."""
     from . import spark
 
     loaded = manifest.read(arguments.directory)
@@ -112,7 +112,7 @@ def spark_command(arguments: argparse.Namespace) -> int:
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
-    """Measure what queries cost before they run, on a store with TPC-H in it."""
+    """Measure the cost of queries before execution, on a store with TPC-H in it."""
     planned, overheads = planning.measure(arguments.directory, _tpch_queries(), runs=arguments.runs)
     planning.show(planned, overheads, Console(width=140))
     data = {"cold": [asdict(line) for line in planned], "prepared": [asdict(line) for line in overheads]}
@@ -121,7 +121,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
 
 def maintenance_command(arguments: argparse.Namespace) -> int:
-    """Simulate the maintenance policies under the workloads that are named, or all."""
+    """Simulate the maintenance policies under the named workloads, or all."""
     chosen = [w for w in maintenance.WORKLOADS if w.name in (arguments.workload or w.name)]
     policy = CompactionPolicy(price=arguments.price)
     results = [(w.name, maintenance.simulate(w, policy, int(arguments.hours * 3600))) for w in chosen]

@@ -10,7 +10,7 @@ from ..tpch.schema import LINEITEM
 
 
 def lineitem_source(arguments: argparse.Namespace) -> tuple[Path, str]:
-    """The Parquet file of lineitem, generated where it is missing, and its CREATE TABLE."""
+    """The Parquet file of lineitem, generated if it is missing, and its CREATE TABLE."""
     directory = arguments.data_dir or Path(f"tpch-parquet-sf{arguments.sf:g}")
     generate(arguments.sf, directory.resolve(), print)
     return parquet_file(directory, "lineitem"), LINEITEM.create_table(arguments.buckets)

@@ -1,4 +1,4 @@
-"""The commands of `nyala tpch`, and the options that benchmarks have in common."""
+"""The commands of `nyala tpch`, and the options that benchmarks share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA = argument(
     "--data-dir",
     type=Path,
     metavar="DIR",
-    help="where the Parquet files are or shall be kept (default: tpch-parquet-sfN beside the store)",
+    help="the directory of the Parquet files, existing or to be created (default: tpch-parquet-sfN next to DIR)",
 )
 JSON = argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
 ALL_THREADS = threads(default=os.cpu_count() or 1)
@@ -23,7 +23,7 @@ def target(text: str) -> Path | str:
 
 
 def _measurement(queries: str | None = None) -> tuple[Argument, ...]:
-    """Which queries are run, how often, and where their times are saved."""
+    """The options for the queries, the number of runs, and the file of their times."""
     return (
         argument("--queries", default=queries, metavar="LIST", help="such as 1,6,10-12 (default: all)"),
         argument("--runs", type=count, default=3, metavar="N", help="warm runs (default 3)"),
@@ -52,7 +52,7 @@ def comparison(queries: str | None = None) -> tuple[Argument, ...]:
         argument(
             "--output",
             metavar="DIR_OR_PREFIX",
-            help="write the numbers (JSON) and a chart (PNG) into this folder, or to files whose names begin so",
+            help="write the numbers (JSON) and a chart (PNG) into this folder, or to files with this prefix",
         ),
         DATA,
         *_measurement(queries),
@@ -97,7 +97,7 @@ TPCH = Command(
                     "directory",
                     type=target,
                     metavar="DIR",
-                    help="what `nyala tpch load` filled: a directory, or nyala://HOST:PORT",
+                    help="a store loaded by `nyala tpch load`: a directory, or nyala://HOST:PORT",
                 ),
                 argument(
                     "--check", action="store_true", help="compare with the TPC's answers (scale factor 1) or DuckDB's"
@@ -105,7 +105,7 @@ TPCH = Command(
                 argument(
                     "--memory-limit",
                     metavar="SIZE",
-                    help="how much memory a query's state may take, such as 256MB (default: 60 %% of the machine's)",
+                    help="maximum memory of a query's state, such as 256MB (default: 60 %% of the machine's)",
                 ),
                 *_measurement(),
                 threads(),
@@ -114,9 +114,9 @@ TPCH = Command(
         ),
         Command(
             "compare",
-            "beside other engines",
-            "Run the queries beside other engines, in turn, with the same data and the same number of threads. "
-            "Exit code 1 where an answer is wrong.",
+            "compare with other engines",
+            "Run the queries on nyala and on other engines, in turn, with the same data and the same number of "
+            "threads. Exit code 1 if an answer is wrong.",
             handler="tpch.command:compare_command",
             arguments=comparison(),
             examples=(

@@ -20,8 +20,10 @@ def lineitem_command(arguments: argparse.Namespace) -> int:
 
 
 def compare_on(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
-    """Measure, print, save; `source` and `create_table` say what. 1 where an answer is wrong or
-    missing, or where no engine took part."""
+    """Measure, print and save, from the file `source` with the DDL `create_table`.
+
+    Returns 1 if an answer is wrong or missing, or if no engine took part.
+    """
     console = Console(width=140)
     found = measure(
         source,

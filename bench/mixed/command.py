@@ -17,9 +17,9 @@ from .report import show
 
 
 def mixed_command(arguments: argparse.Namespace) -> int:
-    """Measure upserts and queries together, on lineitem.
+    """Measure concurrent upserts and queries, on lineitem.
 
-    1 where an answer was none of a consistent snapshot.
+    Returns 1 if an answer did not match a consistent snapshot.
     """
     source, _ = lineitem_source(arguments)
     setting = Setting(
