@@ -76,8 +76,8 @@ def test_an_old_answer_does_not_renew() -> None:
 
 
 def test_no_other_leader_is_elected_while_a_lease_holds() -> None:
-    """In any order of later messages, a peer that has answered it votes for no other until the
-    end."""
+    """In any order of later messages, a peer that has answered the first round votes for no other until the lease
+    ends."""
     group = Group()
     leader = group.elect()
     began = group.now
