@@ -9,7 +9,7 @@
 The life of a write:
 1. `catalog.catalog_cache.CatalogCache.known` returns the latest version of the table; `writes.routing.route` converts
    the rows to its types and assigns each to its tablet; `writes.routing.cut` makes pieces that fit into a message.
-2. `writes.batch_writes.Writer` sends the pieces in parallel, each with its own call id (`writes.call_ids.CallNumbers`).
+2. `writes.batch_writes.Writer` sends the pieces in parallel, each with its own call id (`writes.call_ids.CallIds`).
 3. `tablet_calls.TabletCalls` finds the leader, and retries at other replicas, with the same call id, until there is a
    reply or the deadline passes. A server that has processed the call id already returns the recorded result.
 

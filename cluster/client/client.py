@@ -56,7 +56,7 @@ from ..wire.security.tls import read_credentials
 from .catalog.catalog_cache import CatalogCache
 from .catalog.locations import Locations
 from .catalog.masters import Masters
-from .catalog.statistics_cache import Facts
+from .catalog.statistics_cache import TableStatisticsCache
 from .client_context import ChannelsLike, Shared
 from .loads.cluster_loads import ClusterLoader
 from .loads.owned_loads import OwnedLoader
@@ -129,18 +129,18 @@ class Client:
         self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)
         self._calls = TabletCalls(shared, self._catalog, self._locations)
-        self._facts = Facts(shared, self._catalog, self._locations, self._calls)
-        self._scans = Scans(shared, self._catalog, self._facts.rows_of)
+        self._statistics = TableStatisticsCache(shared, self._catalog, self._locations, self._calls)
+        self._scans = Scans(shared, self._catalog, self._statistics.rows_of)
         self._watch = StreamWatch(shared)
-        self._writer = Writer(shared, self._catalog, self._calls, self._facts.wrote)
-        self._joint_writer = JointWriter(shared, self._catalog, self._masters, self._facts.wrote)
+        self._writer = Writer(shared, self._catalog, self._calls, self._statistics.wrote)
+        self._joint_writer = JointWriter(shared, self._catalog, self._masters, self._statistics.wrote)
         catalog, joint, single = self._catalog, self._joint_writer, self._writer
 
         def write(table: Table, batch: WriteBatch) -> WriteResult:
             return (joint if catalog.has_joint_writes else single).write(table, batch)
 
         self._write = write  # refers to no `Client`, so that its last reference frees it
-        self._rows = SingleRows(shared, catalog, self._calls, write, self._facts.wrote)
+        self._rows = SingleRows(shared, catalog, self._calls, write, self._statistics.wrote)
         try:
             seconds = options.connect_deadline
             self._catalog.refresh(seconds, f"connecting to {self.name}", patience=seconds / 2)
@@ -291,31 +291,31 @@ class Client:
     def statistics(self, table: Table) -> TableStatistics:
         """Implements `Store.statistics`, at most some seconds old."""
         self._check()
-        return self._facts.statistics(table)
+        return self._statistics.statistics(table)
 
     @one_statement
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Implements `Store.analyze_table`, at all replicas."""
         self._check()
-        return self._facts.analyze(table, check)
+        return self._statistics.analyze(table, check)
 
     @one_statement
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """Implements `Store.compact_table`, at all replicas."""
         self._check()
-        return self._facts.compact(table, check)
+        return self._statistics.compact(table, check)
 
     @one_statement
     def flush(self, table: Table | None = None) -> int:
         """Flushes one table or all at the servers; returns the number of rows."""
         self._check()
-        return self._facts.flush(self.tables() if table is None else [table])
+        return self._statistics.flush(self.tables() if table is None else [table])
 
     @one_statement
     def table_storage(self, table: Table) -> TableStorage:
         """Returns the storage statistics of a table at the leaders."""
         self._check()
-        return self._facts.storage(table)
+        return self._statistics.storage(table)
 
     @one_statement
     def tablet_count(self, table: Table) -> int:
@@ -327,13 +327,13 @@ class Client:
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
         """Returns the table's tablets, in the order of partitions."""
         self._check()
-        return self._facts.describe(table)
+        return self._statistics.describe(table)
 
     @one_statement
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
         """Implements `Store.key_samples`."""
         self._check()
-        return self._facts.key_samples(table, tablet_id)
+        return self._statistics.key_samples(table, tablet_id)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -399,8 +399,8 @@ class Client:
         status = self._masters.call(GetStatus(), ServerStatus, "a check of the server")
         loader: Loading
         if status.kind == OWNER:
-            loader = OwnedLoader(self._shared, known, self._masters.address, self._facts.wrote)
+            loader = OwnedLoader(self._shared, known, self._masters.address, self._statistics.wrote)
         else:
-            loader = ClusterLoader(self._shared, self._writer, known, self._facts.counted, self._facts.flush)
+            loader = ClusterLoader(self._shared, self._writer, known, self._statistics.counted, self._statistics.flush)
         loader.keeps = self
         return loader

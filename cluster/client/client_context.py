@@ -16,7 +16,7 @@ from ..wire.messages.methods import Request, ScanTablet
 from ..wire.rows.scan_streams import ScanStream
 from .options import ClientOptions
 from .retry import FIRST_ATTEMPT, Attempts
-from .writes.call_ids import CallNumbers
+from .writes.call_ids import CallIds
 
 THREADS = 8
 """Most concurrent requests of one client's batches; more would wait at the servers."""
@@ -63,7 +63,7 @@ class Shared:
         self.clock = clock
         self.channels = channels
         self.options = options
-        self.numbers = CallNumbers()
+        self.numbers = CallIds()
         self.pool = ThreadPoolExecutor(THREADS, "nyala-client")
         """Its tasks never wait for other tasks of it."""
         self.farewells = ThreadPoolExecutor(FAREWELL_THREADS, "nyala-client-farewell")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
 from ..wire.calls.call_service import gathering
-from ..wire.calls.turn_batching import HeldBack
+from ..wire.calls.turn_batching import TurnBatch
 
 _log = logging.getLogger("nyala.cluster.tserver")
 
@@ -31,7 +31,7 @@ class Completions:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._held: HeldBack[Job] = HeldBack(self._do_all)
+        self._held: TurnBatch[Job] = TurnBatch(self._do_all)
         self._thread = threading.Thread(target=self._run, name="nyala-completions", daemon=True)
         self._thread.start()
 

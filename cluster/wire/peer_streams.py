@@ -40,7 +40,7 @@ from ..decoders import msgpack_decoder
 from ..raft.messages import AppendRequest, Message, Peer
 from .calls.exchanges import messages
 from .calls.rpc import Connection
-from .calls.turn_batching import HeldBack, each
+from .calls.turn_batching import TurnBatch, for_each
 from .faults import FAULTS
 from .messages.envelope import describe_lead, pack, too_far_ahead, unpack
 from .messages.errors import flight_text
@@ -376,7 +376,7 @@ class _Link:
             sender.join(1.0)
 
 
-_held: HeldBack[_Link] = HeldBack(each(_Link.write_waiting))
+_held: TurnBatch[_Link] = TurnBatch(for_each(_Link.write_waiting))
 
 
 class FlightTransport:

@@ -33,7 +33,7 @@ from ...model.vectors.vector import Batch
 from .calls import call_streams
 from .calls.call_service import AnswerStream, CallService
 from .calls.deferred_replies import Answer as Answer
-from .calls.deferred_replies import LateAnswers
+from .calls.deferred_replies import DeferredReplies
 from .calls.rpc import METHOD_ACTION
 from .faults import FAULTS
 from .messages.envelope import (
@@ -240,7 +240,7 @@ class RpcServer:
         self._call_service = CallService(self.take, lambda: self.around())
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
         self._expiries = Expiries(limits.idle_scan_seconds, self._thread_failed)
-        self._late_answers = LateAnswers(failed=self._thread_failed)
+        self._deferred_replies = DeferredReplies(failed=self._thread_failed)
         host, _, port = bind.rpartition(":")
         try:
             self._flight = _FlightServer(self, f"{host}:{int(port)}", tls)
@@ -253,7 +253,7 @@ class RpcServer:
 
     def start(self) -> None:
         """Starts serving calls."""
-        self._late_answers.start()
+        self._deferred_replies.start()
         self._guard.start()
         self._state = "running"
 
@@ -281,7 +281,7 @@ class RpcServer:
         self._call_service.close()  # a port with an open stream is not released
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
-        self._late_answers.close()
+        self._deferred_replies.close()
         self._guard.close()
         if self._ending is None:
             self._ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
@@ -340,7 +340,7 @@ class RpcServer:
             context = self._begun(envelope, stream)
             later = self.later.get(type(envelope.method))
             if later is not None:
-                answer = self._late_answers.expect(answer, context.deadline)
+                answer = self._deferred_replies.expect(answer, context.deadline)
                 if later(envelope.method, context, answer):
                     return
             self._pool.submit(self._answer_waiting, envelope.method, context, answer)

@@ -23,7 +23,7 @@ from ....storage.tables.catalog import CatalogEntry
 from ...wire.messages.methods import CatalogReply, GetCatalog
 from ...wire.messages.plain import entry_from_plain, view_from_plain
 from ..retry import Attempts
-from ..writes.call_ids import CallNumbers
+from ..writes.call_ids import CallIds
 from .masters import Masters
 
 T = TypeVar("T")
@@ -76,14 +76,14 @@ class CatalogCache:
         has taken their addresses, it continues from there: it never goes back, and never repeats for another content.
     """
 
-    def __init__(self, masters: Masters, numbers: CallNumbers | None = None):
+    def __init__(self, masters: Masters, numbers: CallIds | None = None):
         self.current = KnownCatalog()
         self.cluster_id = ""
         self.has_joint_writes = False
         """The server is an embedded server, which writes to several tablets as a whole (`writes.joint_writes`)."""
         self._masters_version = -1
         """Of `current`, in the masters' numbering."""
-        self._numbers = numbers or CallNumbers()
+        self._numbers = numbers or CallIds()
         """Called with the cluster's id."""
         self._masters = masters
         self._lock = threading.Lock()

@@ -58,7 +58,7 @@ _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableFacts:
+class CachedStatistics:
     """Statistics of the tablets of a table at one time (monotonic seconds), and the rows written until then."""
 
     known: KnownTable
@@ -75,7 +75,7 @@ class TableFacts:
         return not changed or (rows >= SMALL_ROWS and changed < MANY * rows and age < WRITTEN_SECONDS)
 
 
-class Facts:
+class TableStatisticsCache:
     """Cached statistics of tables. Thread-safe."""
 
     def __init__(self, shared: Shared, catalog: CatalogCache, locations: Locations, calls: TabletCalls):
@@ -85,7 +85,7 @@ class Facts:
         self._calls = calls
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         """By table: held while its tablets are called."""
-        self._found: dict[str, TableFacts] = {}
+        self._found: dict[str, CachedStatistics] = {}
         self._written: defaultdict[str, int] = defaultdict(int)
         """Rows that this client has changed so far; an estimate, so concurrent updates may be lost."""
 
@@ -140,7 +140,7 @@ class Facts:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def _get(self, table: Table, anew: bool = False) -> TableFacts:
+    def _get(self, table: Table, anew: bool = False) -> CachedStatistics:
         known = self._catalog.known(table)
         asked = time.monotonic()
         found = self._found.get(known.table.id)
@@ -156,7 +156,7 @@ class Facts:
             return found
         return self._ask(known, found, attempts)  # the calling thread waits, too; a plan continues without
 
-    def _ask(self, known: KnownTable, before: TableFacts | None, attempts: Attempts) -> TableFacts:
+    def _ask(self, known: KnownTable, before: CachedStatistics | None, attempts: Attempts) -> CachedStatistics:
         """Calls the leaders of all tablets, or other replicas if there is none."""
         at, written = time.monotonic(), self._written[known.table.id]
         tablets: dict[str, TabletFacts] = {}
@@ -180,7 +180,7 @@ class Facts:
         sketches = [
             {name: sketch_from_plain(data) for name, data in facts.sketches.items()} for facts in ordered.values()
         ]
-        return TableFacts(known, ordered, merged_statistics(known.table, parts, sketches), at, written)
+        return CachedStatistics(known, ordered, merged_statistics(known.table, parts, sketches), at, written)
 
     def _describe(
         self, locations: Mapping[str, Location], tablet_ids: Sequence[str], seconds: float

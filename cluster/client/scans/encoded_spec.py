@@ -8,7 +8,7 @@ from ....model.predicates import BloomFilter, ColumnPredicate
 from ....model.schema import Table
 from ....model.store import ScanSpec
 from ...wire.messages.plain import Plain, filter_bytes, spec_to_plain
-from .renamed_columns import respelled
+from .renamed_columns import with_current_names
 
 BLOOM_BYTES = 8 << 20
 """A larger Bloom filter is not sent."""
@@ -57,7 +57,7 @@ class SentSpec:
         Raises `StaleScanToken` if the table no longer has a column."""
         last = self._last
         if last is None or last[0] is not now:
-            spec = respelled(self.spec, self._table, now)
+            spec = with_current_names(self.spec, self._table, now)
             last = self._last = (now, spec, spec_to_plain(replace(spec, fragment=b"")))
         return last[1], last[2]
 

@@ -11,7 +11,7 @@ from ....model.schema import Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec
 
 
-def respelled(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:
+def with_current_names(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:
     """Returns the spec for the table's latest version. Raises `StaleScanToken` if a column was dropped, or if a
     fragment, which contains column names, belongs to a scan whose columns were renamed."""
     if before.version == now.version:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ...wire.messages.methods import Call
 
 
-class CallNumbers:
+class CallIds:
     """Assigns numbers to calls, from 1. Thread-safe."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from ...decoders import msgpack_decoder
 from ..messages.envelope import pack, unpack
 from .call_streams import WINDOW, AnswerFrame, CallFrame, size_of
 from .exchanges import messages
-from .turn_batching import HeldBack, Turn, each
+from .turn_batching import Turn, TurnBatch, for_each
 
 OUTBOX_BYTES = 16 << 20
 """Bytes of replies that may wait for one client. With more than that, its calls are refused until it has read some;
@@ -146,7 +146,7 @@ class AnswerStream:
             self._asked.release()
 
 
-_held: HeldBack[AnswerStream] = HeldBack(each(AnswerStream.send))
+_held: TurnBatch[AnswerStream] = TurnBatch(for_each(AnswerStream.send))
 
 
 def gathering() -> Turn[AnswerStream]:

@@ -33,7 +33,7 @@ from ...decoders import msgpack_decoder
 from ..messages.envelope import pack, unpack
 from ..messages.errors import flight_text, raised_by_flight
 from .exchanges import messages
-from .turn_batching import HeldBack, Turn, each
+from .turn_batching import Turn, TurnBatch, for_each
 
 COMMAND = b"nyala.calls"
 WINDOW = 48 << 10
@@ -300,7 +300,7 @@ class CallStream:
         self._reader.cancel()
 
 
-_held: HeldBack[CallStream] = HeldBack(each(CallStream.send))
+_held: TurnBatch[CallStream] = TurnBatch(for_each(CallStream.send))
 
 
 def sending_together() -> Turn[CallStream]:

@@ -19,24 +19,24 @@ SWEEP_SECONDS = 0.5
 """Longest delay between a call's deadline and its reply."""
 
 
-class LateAnswers:
+class DeferredReplies:
     """The waiting calls, each of which is answered once. Thread-safe."""
 
     def __init__(self, sweep_seconds: float = SWEEP_SECONDS, failed: Failed | None = None) -> None:
         self._sweep_seconds = sweep_seconds
-        self._awaited: dict[LateAnswer, LateAnswer] = {}
+        self._awaited: dict[DeferredReply, DeferredReply] = {}
         """The thread that removes an entry answers it: that needs no lock."""
         self._stopped = threading.Event()
-        self._thread = server_thread("nyala-late-answers", self._run, failed)
+        self._thread = server_thread("nyala-deferred-replies", self._run, failed)
 
     def start(self) -> None:
         """Starts watching deadlines."""
         self._thread.start()
 
-    def expect(self, answer: Answer, deadline: float) -> LateAnswer:
+    def expect(self, answer: Answer, deadline: float) -> DeferredReply:
         """Registers a call's reply that is due by `deadline` (monotonic); the result takes the reply, at its first
         call."""
-        awaited = LateAnswer(answer, deadline, self._awaited)
+        awaited = DeferredReply(answer, deadline, self._awaited)
         self._awaited[awaited] = awaited
         return awaited
 
@@ -65,12 +65,12 @@ class LateAnswers:
             self.sweep()
 
 
-class LateAnswer:
+class DeferredReply:
     """Receives the reply to one call, once; later ones are ignored."""
 
     __slots__ = ("_answer", "_awaited", "deadline")
 
-    def __init__(self, answer: Answer, deadline: float, awaited: dict[LateAnswer, LateAnswer]):
+    def __init__(self, answer: Answer, deadline: float, awaited: dict[DeferredReply, DeferredReply]):
         self._answer = answer
         self.deadline = deadline
         self._awaited = awaited

@@ -19,17 +19,17 @@ class _PerThread(threading.local, Generic[T]):
     held: dict[T, None] | None = None
 
 
-def each(do: Callable[[T], object]) -> Callable[[Collection[T]], None]:
+def for_each(do: Callable[[T], object]) -> Callable[[Collection[T]], None]:
     """Returns a `finish` that applies this function to each item of a turn."""
 
-    def finish(things: Collection[T]) -> None:
-        for thing in things:
-            do(thing)
+    def finish(items: Collection[T]) -> None:
+        for item in items:
+            do(item)
 
     return finish
 
 
-class HeldBack(Generic[T]):
+class TurnBatch(Generic[T]):
     """Items of one kind. Thread-safe; each thread has its own.
 
     Parameters
@@ -42,12 +42,12 @@ class HeldBack(Generic[T]):
         self._finish = finish
         self._per_thread: _PerThread[T] = _PerThread()
 
-    def add(self, thing: T) -> bool:
+    def add(self, item: T) -> bool:
         """Holds an item back, once; False, with nothing done, if the thread is in no turn."""
         held = self._per_thread.held
         if held is None:
             return False
-        held[thing] = None
+        held[item] = None
         return True
 
     def turn(self) -> Turn[T]:
@@ -56,7 +56,7 @@ class HeldBack(Generic[T]):
 
 
 class Turn(Generic[T]):
-    """See `HeldBack.turn`. (A generator would cost several times as much, for each frame and each write of a log.)"""
+    """See `TurnBatch.turn`. (A generator would cost several times as much, for each frame and each write of a log.)"""
 
     __slots__ = ("_finish", "_held", "_per_thread")
 

@@ -12,7 +12,7 @@ import nyala
 import pytest
 from nyala import errors
 from nyala.cluster.embedded_server.server import OwnerServer
-from nyala.cluster.wire.calls import deferred_replies as late_answers
+from nyala.cluster.wire.calls import deferred_replies
 from nyala.cluster.wire.calls.rpc import Channels
 from nyala.cluster.wire.messages import methods
 from nyala.cluster.wire.rows import scan_streams
@@ -40,10 +40,10 @@ def test_a_served_directory_says_that_its_server_has_stopped(tmp_path: Path, mon
     server.start()
     with nyala.connect(server.url, deadline=2.0) as client:
         client.execute("CREATE TABLE t (k INT PRIMARY KEY)")
-        monkeypatch.setattr(late_answers.LateAnswers, "sweep", fail)
-        until(lambda: "nyala-late-answers" not in {thread.name for thread in threading.enumerate()})
+        monkeypatch.setattr(deferred_replies.DeferredReplies, "sweep", fail)
+        until(lambda: "nyala-deferred-replies" not in {thread.name for thread in threading.enumerate()})
         with pytest.raises(
-            errors.InternalError, match=r"has stopped: its thread nyala-late-answers ended by ZeroDiv"
+            errors.InternalError, match=r"has stopped: its thread nyala-deferred-replies ended by ZeroDiv"
         ) as told:
             client.execute("INSERT INTO t VALUES (1)")
         assert not told.value.retryable
