@@ -141,7 +141,7 @@ class ReplicaMover:
     def _check(self, end: float, what: str, why: str = "") -> None:
         if time.monotonic() > end:
             told = f"; the last error: {why}" if why else ""
-            raise DeadlineExceeded(f"it is not so, in the time given, that {what}{told}")
+            raise DeadlineExceeded(f"timed out waiting until {what}{told}")
 
     def _locate(self, tablet: str, end: float) -> TabletLocation:
         return self._names.tablet(tablet, _left(end))

@@ -77,12 +77,10 @@ class GetStatus(Request, frozen=True, tag="status"):
 
 
 class SetFaults(Request, frozen=True, tag="faults"):
-    """Sets faults, at test servers only (--allow-faults), until the next request.
-
-    Drops all traffic from and to the servers with these ids or addresses ("*" for all but this method); delays each
-    write to the disk by `disk_delay` seconds; fails operations on paths with `broken_path`; finds no space for paths
-    with `full_path`; sets the clock `clock_skew` seconds ahead.
-    """
+    """Sets faults, at test servers only (--allow-faults), until the next request: drops all traffic from and to the
+    servers with these ids or addresses ("*" for all but this method); delays each write to the disk by `disk_delay`
+    seconds; fails operations on paths with `broken_path`; finds no space for paths with `full_path`; sets the clock
+    `clock_skew` seconds ahead."""
 
     reply = Done
     cut: tuple[str, ...] = ()
@@ -112,12 +110,9 @@ class WriteReply(Reply, frozen=True):
 
 
 class Write(Request, frozen=True, tag="write"):
-    """Applies a batch to a tablet, at its leader.
-
-    `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or one per row. `isset`: per column a bitmap of
-    bytes, as `WriteBatch.isset`. `schema_version` is that of the client's table. `check_only`: report what would be
-    refused, and change nothing. `unchanged_since`: as in `WriteBatch`.
-    """
+    """Applies a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or
+    one per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the client's
+    table. `check_only`: report what would be refused, and change nothing. `unchanged_since`: as in `WriteBatch`."""
 
     reply = WriteReply
     tablet_id: str
@@ -267,13 +262,10 @@ class AlterTablet(Request, frozen=True, tag="alter_tablet"):
 
 
 class TabletReport(Struct, frozen=True, kw_only=True):
-    """The report of a replica.
-
-    `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED" (with `error`), "TOMBSTONED".
-    A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in the tablet's consensus, even if
-    it has failed: its data cannot be read, its log can. `disk_full`: it cannot be written, and the place that has no
-    space.
-    """
+    """The report of a replica. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
+    (with `error`), "TOMBSTONED". A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in
+    the tablet's consensus, even if it has failed: its data cannot be read, its log can. `disk_full`: it cannot be
+    written, and the place that has no space."""
 
     tablet_id: str
     table_id: str
@@ -472,13 +464,10 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatReply(Reply, frozen=True):
-    """The master's response to a heartbeat.
-
-    `is_leader`: this master accepts reports; otherwise `leader` is the leader's address ("" if it is not known).
-    `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: the cluster's, as the leader has it. A
+    """`is_leader`: this master accepts reports; otherwise `leader` is the leader's address ("" if it is not known).
+    `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: the cluster's, as the leader has it; a
     server whose tablets belong to another cluster must not take orders here, since ids of tablets repeat between
-    clusters.
-    """
+    clusters."""
 
     is_leader: bool
     leader: str = ""

@@ -158,12 +158,12 @@ def test_the_last_refusal_is_in_the_error_with_addresses(entry: Any) -> None:
 
     cluster = Cluster(entry, on_step_down=refuse)
     with pytest.raises(
-        DeadlineExceeded, match=r"that another replica leads tablet .* already being transferred to tserver-2 at b:1$"
+        DeadlineExceeded, match=r"until another replica leads tablet .* already being transferred to tserver-2 at b:1$"
     ):
         cluster.mover().step_down(cluster.first, seconds=0.01)
     cluster.leader = ""
     with pytest.raises(
-        DeadlineExceeded, match=r"that the replica at tserver-3 at c:1 leads .* heard: no replica leads$"
+        DeadlineExceeded, match=r"until the replica at tserver-3 at c:1 leads .* error: no replica leads$"
     ):
         cluster.mover().step_down(cluster.first, "c:1", seconds=0.01)
 

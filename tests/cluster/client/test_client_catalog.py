@@ -15,7 +15,7 @@ from fork_support import in_child, raised_by
 from nyala import errors
 from nyala.cluster.client.catalog import catalog_cache
 from nyala.cluster.client.retry import Attempts
-from nyala.cluster.client.writes.call_ids import CallNumbers
+from nyala.cluster.client.writes.call_ids import CallIds
 from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
 from nyala.model.alterations import AddColumn
@@ -118,7 +118,7 @@ def test_errors_of_ddl_are_the_masters(client):
 
 
 def test_calls_are_numbered_without_gaps_under_many_threads():
-    numbers = CallNumbers()
+    numbers = CallIds()
     seen: list[int] = []
 
     def work() -> None:
@@ -139,7 +139,7 @@ def test_calls_are_numbered_without_gaps_under_many_threads():
 
 def test_no_master_is_an_error_that_names_the_reason(cluster):
     cluster.dead.update(cluster.masters)
-    asked = r"^connecting to nyala://master0:1,.* \(asked of master0:1, master1:1, master2:1\)"
+    asked = r"^connecting to nyala://master0:1,.* \(from master0:1, master1:1, master2:1\)"
     with pytest.raises(errors.DeadlineExceeded, match=asked + r" was not done within 0.2 seconds; .*cannot be reached"):
         cluster.client(connect_deadline=0.2)
 
@@ -165,7 +165,7 @@ def test_ddl_without_a_master_names_itself_and_whom_it_asked(cluster):
             (lambda: client.create_table(replace(DEFINITION, name="u")), "CREATE TABLE u"),
             (lambda: client.drop_table("t"), "DROP TABLE t"),
         ):
-            with pytest.raises(errors.DeadlineExceeded, match=rf"^{what} .asked of master0:1, .* within 0.2 seconds; "):
+            with pytest.raises(errors.DeadlineExceeded, match=rf"^{what} .from master0:1, .* within 0.2 seconds; "):
                 change()
 
 

@@ -106,7 +106,7 @@ def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeypatch: 
 def test_a_local_cluster_with_tls_is_a_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain, secure = LocalCluster.create(tmp_path / "plain", 1), LocalCluster.create(tmp_path / "s", 1, is_secure=True)
     assert main(["cluster", "start", "--dir", str(plain.directory), "--tls"]) == 1
-    assert "and cannot be started with --tls; of one that is there" in capsys.readouterr().err
+    assert "and cannot be started with --tls; only --tservers" in capsys.readouterr().err
     assert plain.client_tls is None and "--tls-ca" not in plain.process("master-1").command
     again = LocalCluster.open(tmp_path / "s")
     assert again.is_secure and again.client_tls == secure.client_tls and secure.admin_tls is not None
