@@ -19,8 +19,8 @@ The life of a replicated write:
    `client.writes.batch_writes.Writer` sends these in parallel, each with a call id. `client.tablet_calls.TabletCalls`
    sends each one to the leader of its tablet, and retries with the same call id until there is a reply or the
    deadline passes.
-2. The leader's server decodes the request (`wire.server.RpcServer`), reserves memory (`tserver.service.Service.write`)
-   and passes it to the replica (`tablets.replica.Replica.write`).
+2. The leader's server decodes the request (`wire.server.RpcServer`), reserves memory
+   (`tserver.tablet_service.TabletService.write`) and passes it to the replica (`tablets.replica.Replica.write`).
 3. `tablets.leader_writes.LeaderWrites` first looks the call id up in the exactly-once table: a retry gets the recorded
    result. Otherwise it resolves the rows under the tablet's write lock, as the embedded store does, and applies the
    changes to memory, in flight: no reader sees them yet.

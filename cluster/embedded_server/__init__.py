@@ -12,5 +12,5 @@ To a client it is a cluster of one master and one tablet server, whose tablets h
     process         `nyala serve`: a process that does nothing else
 
 The life of a request: `wire.server.RpcServer` decodes it; `call_results.Calls` returns the recorded result of a retry;
-`catalog`, `service`, `joint_writes` or `loads` calls the store as any other thread of the process would.
+`catalog`, `tablets`, `joint_writes` or `loads` calls the store as any other thread of the process would.
 """

@@ -57,7 +57,7 @@ class Calls:
         return reply
 
     def write_once(self, call: Call | None, deadline: float, work: Callable[[], WriteResult]) -> WriteResult:
-        """`once` for a call that writes into one tablet."""
+        """Like `once`, for a call that writes into one tablet."""
         return self._once(call, deadline, encode_result, decode_result, work)
 
     def _once(

@@ -1,9 +1,9 @@
-"""The tablets of an embedded store, each as a replica that leads and has nobody to ask.
+"""The tablets of an embedded store, each as a replica that always leads.
 
-    tablet id ──► table, by the catalog ──► `TableStore` ──► the tablet as it is now
+tablet id ──► table, by the catalog ──► `TableStore` ──► the current tablet
 
-The store's own threads go on meanwhile. So whoever has taken hold of a tablet's rows looks whether the table is still
-there: from then on its files stay until he lets go.
+The store's own threads work concurrently. So a reader that holds a tablet's rows checks that the table still exists:
+from then on its files stay until the reader releases them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .call_results import Calls
 
 
 class OwnedTablets:
-    """All tablets of a store by id. Safe for several threads."""
+    """All tablets of a store by id. Thread-safe."""
 
     def __init__(self, store: Database, calls: Calls):
         self.store = store
@@ -45,7 +45,7 @@ class OwnedTablets:
         self._statistics_lock = threading.Lock()
 
     def get(self, tablet_id: str) -> OwnedTablet:
-        """A tablet as it is now; `ReplicaUnavailable` where there is none with this id (any more)."""
+        """Returns the current tablet of an id; raises `ReplicaUnavailable` if there is none (any more)."""
         table = self._tables()[1].get(tablet_id)
         if table is not None:
             with suppress(UnknownTable):
@@ -56,11 +56,11 @@ class OwnedTablets:
         raise ReplicaUnavailable(f"the store has no tablet {tablet_id}")
 
     def table(self, table_id: str) -> Table | None:
-        """A table by its id, as of the catalog."""
+        """Returns a table of the catalog by its id."""
         return self._tables()[2].get(table_id)
 
     def _tables(self) -> tuple[Catalog, dict[str, Table], dict[str, Table]]:
-        """The catalog, and the tables in it by the ids of their tablets, and by their own."""
+        """Returns the catalog, and its tables by the ids of their tablets and by their own."""
         catalog, known = self.store.catalog, self._places
         if known is None or known[0] is not catalog:
             by_tablet = {id: entry.table for entry in catalog.entries.values() for id in entry.tablet_ids}
@@ -69,7 +69,7 @@ class OwnedTablets:
         return known
 
     def is_there(self, owned: OwnedTablet) -> bool:
-        """Is a tablet still its table's, and the table the store's?"""
+        """True if the tablet still belongs to its table, and the table to the store."""
         try:
             found = self.store.open_table(owned.table)
         except UnknownTable:
@@ -77,7 +77,7 @@ class OwnedTablets:
         return found is owned.table_store and owned.tablet in found.tablets
 
     def statistics(self, tablet_id: str, table: Table, analysis: Analysis) -> StatisticsCache:
-        """What keeps the statistics of one tablet, of a table in this version and analyzed so."""
+        """Returns the statistics cache of one tablet, for this version of the table and of its analysis."""
         with self._statistics_lock:
             found = self._statistics.get(tablet_id)
             if found is None or found.table is not table or found.analysis is not analysis:
@@ -87,7 +87,7 @@ class OwnedTablets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnedTablet:
-    """A tablet for as long as one request needs it. Implements `tablets.served_tablet.ServedTablet`."""
+    """A tablet for the duration of one request. Implements `tablets.served_tablet.ServedTablet`."""
 
     tablets: OwnedTablets
     table_store: TableStore
@@ -95,7 +95,7 @@ class OwnedTablet:
 
     @property
     def table(self) -> Table:
-        """The table as it is now."""
+        """The latest version of the table."""
         return self.table_store.table
 
     @property
@@ -118,7 +118,7 @@ class OwnedTablet:
         schema_version: int | None = None,
         check_only: bool = False,
     ) -> WriteResult:
-        """See `ServedTablet`. The store finds each row's tablet by itself: the one that the client found by the same
+        """See `ServedTablet`. The store routes each row itself; the tablet is the one that the client chose by the same
         version of the table."""
         if check_only:
             table = check_version(self.table, schema_version)
@@ -142,8 +142,9 @@ class OwnedTablet:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
-        """The rows at a time, once all writes up to then are decided; None: the latest. Raises `HistoryGone`,
-        `StaleSchema`, `DataError` for a time too far ahead, `ReplicaUnavailable` where the tablet is being dropped."""
+        """Returns the rows as of a timestamp, once all writes up to it are decided; None: the latest. Raises
+        `HistoryGone`, `StaleSchema`, `DataError` for a timestamp too far ahead, `ReplicaUnavailable` while the tablet
+        is being dropped."""
         if snapshot is None:
             snapshot = self.tablet.mvcc.clean_now(deadline)
         else:
@@ -162,8 +163,8 @@ class OwnedTablet:
         deadline: float,
         schema_version: int | None = None,
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
-        """The row with a primary key, physical values in and out, and the time at which that was so (None: the latest);
-        raises as `view`."""
+        """Returns the row with a primary key, and the timestamp as of which it was read (None: the latest); physical
+        values in and out. Raises as `view`."""
         while True:
             table = check_version(self.table, schema_version)
             codec = self.table_store.rows.writer.codec
@@ -176,7 +177,7 @@ class OwnedTablet:
                 self._wait(snapshot, deadline)
             pin = self.tablet.shared_pin()
             if pin.table is not table or codec.table is not table:
-                continue  # altered meanwhile; whoever asks will be told
+                continue  # altered meanwhile: the caller gets the error
             self._check_there()
             if snapshot is not None:
                 self.tablet.check_history(snapshot)
@@ -191,33 +192,33 @@ class OwnedTablet:
         if not self.tablets.is_there(self):
             raise ReplicaUnavailable(f"tablet {self.tablet.id} is being dropped")
 
-    # ---- facts and work ------------------------------------------------------------------------------------------
+    # ---- statistics and maintenance ----------------------------------------------------------------------------------
 
     @property
     def data_bytes(self) -> int:
-        """What the rowsets take on the disk."""
+        """Bytes of the rowsets on disk."""
         return data_bytes(self.tablet)
 
     def facts(self) -> TabletFacts:
-        """What a planner wants to know."""
+        """Returns statistics for a planner."""
         tablet, kept = self.tablet, self.table_store.statistics_cache
         cache = self.tablets.statistics(tablet.id, kept.table, kept.analysis)
         return tablet_facts(tablet, kept.table, cache)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
-        """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
+        """Returns the keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         pin = self.tablet.pin()
         self._check_there()
         return sampled_keys(pin)
 
     def flush(self) -> int:
-        """Write what is in memory to DiskRowSets; how many rows that were."""
+        """Writes the rows in memory to DiskRowSets; returns their number."""
         return flush(self.tablet)
 
     def compact(self, check: Callable[[], None]) -> CompactionResult:
-        """`Store.compact_table` for this tablet."""
+        """Implements `Store.compact_table` for this tablet."""
         return compact_tablets([self.tablet], check)
 
     def analyze(self, check: Callable[[], None]) -> AnalyzeResult:
-        """`Store.analyze_table` for this tablet."""
+        """Implements `Store.analyze_table` for this tablet."""
         return self.table_store.analyze(check, [self.tablet])

@@ -37,7 +37,7 @@ def decode_description(body: bytes | memoryview) -> Tablet:
 
 
 def check_version(table: Table, version: int | None) -> Table:
-    """The table; raises `StaleSchema` if the caller has another version of it. None: any version will do."""
+    """Returns the table; raises `StaleSchema` if the caller has another version of it. None: any version will do."""
     if version is not None and version != table.version:
         raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller has version {version}")
     return table

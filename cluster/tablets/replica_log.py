@@ -1,18 +1,18 @@
 """The replicated log as the tablet of a replica sees it.
 
-    tablet ──► ReplicaLog ──► consensus.ReplicatedLog
+tablet ──► ReplicaLog ──► consensus.ReplicatedLog
 
-What this adds is how far the entries go whose effects are in the tablet's memory: those that were applied (`apply`
-at a follower), and those that the tablet appended itself, as leader.
+The class adds the index up to which the effects of entries are in the tablet's memory. These are applied entries
+(`apply` at a follower), and entries that the tablet appended itself, as leader.
 
     entries       41    42    43    44    45    46    47
                   applied     own   own   CONF  own   (received, not applied)
                   ─────────── in flight, undecided ─
     last_index                                  46
-    mark          the last of 42, 43, 44, 46 that will not have failed when the writes before the mark are decided
+    mark          the last of 42, 43, 44, 46 that has not failed when the writes before the mark are decided
 
-A mark that is used when the writes before it are decided is never at or above an entry that may still be void: index
-45 alone may be given again, to rows. (In the embedded log, whose entries are all writes, a mark falls back with the
+A mark that is used after the writes before it are decided is never at or above an entry that may still be void: only
+index 45 may be assigned again, to rows. (In the embedded log, whose entries are all writes, a mark falls back with the
 end of the log.)
 """
 
@@ -41,7 +41,7 @@ class _PerThread(threading.local):
 
 
 class ReplicaMark:
-    """A place in the log; see the module's page."""
+    """A position in the log; see the module's page."""
 
     def __init__(self, decided: int, undecided: Sequence[LogTicket]):
         self._decided = decided
@@ -49,21 +49,21 @@ class ReplicaMark:
 
     @property
     def index(self) -> int:
-        """The last entry before it; final once the writes before it are decided."""
+        """The last entry before the mark; final once the writes before it are decided."""
         return max([self._decided, *(ticket.index for ticket in self._undecided if ticket.error is None)])
 
 
 class ReplicaLog:
-    """Implements `storage.log.tablet_log.TabletLog`. Safe for several threads.
+    """Implements `storage.log.tablet_log.TabletLog`. Thread-safe.
 
     Parameters
     ----------
     log : ReplicatedLog
         Of the tablet's consensus.
     applied_index : int
-        What the tablet's memory and files have when it is opened.
+        Last entry in the tablet's memory and files when it is opened.
     known_index : int
-        The tablet's files may have something of the entries up to here.
+        The tablet's files may reflect entries up to this index.
     """
 
     def __init__(self, log: ReplicatedLog, applied_index: int, known_index: int):
@@ -71,17 +71,17 @@ class ReplicaLog:
         self._decided = applied_index
         self._known_index = known_index
         self._own: deque[LogTicket] = deque()
-        """Entries that the tablet appended, and that are not decided, or were not when last looked at."""
+        """Own entries that are not decided, or were not when last checked."""
         self._lock = threading.Lock()
-        """Guards the two; taken before the consensus's own locks."""
+        """Guards the two; acquired before the consensus's own locks."""
         self._per_thread = _PerThread()
         self._is_stopped = False
 
-    # ---- how far it goes -----------------------------------------------------------------------------------------
+    # ---- indexes -----------------------------------------------------------------------------------------------------
 
     @property
     def decided_index(self) -> int:
-        """Everything up to here is decided and in memory."""
+        """Everything up to this index is decided and in memory."""
         with self._lock:
             return self._settled()
 
@@ -94,30 +94,33 @@ class ReplicaLog:
         return self._decided
 
     def note_applied(self, index: int) -> None:
-        """Entries up to here, which others appended, are in memory. Needs the tablet's `write_lock`, under which they
-        were brought there."""
+        """Records that entries of other leaders up to this index are in memory. Needs the tablet's `write_lock`, under
+        which they were applied."""
         with self._lock:
             self._decided = max(self._decided, index)
 
     @property
     def last_index(self) -> int:
-        """Of the newest entry that is in memory."""
+        """Index of the newest entry in memory."""
         return self.mark().index
 
     def mark(self) -> ReplicaMark:
-        """This place."""
+        """Returns the current position."""
         with self._lock:
             return ReplicaMark(self._settled(), tuple(self._own))
 
     @property
     def synced_index(self) -> int:
-        """Everything up to here is decided: no leader will have another entry there."""
+        """Everything up to this index is decided: no leader will have another entry there."""
         return self.decided_index
 
     @property
     def finished_index(self) -> int:
-        """Of the log, as far as it is decided. 0 while less is in memory than the files have something of: the metadata
-        is not to be replaced then, since what it says of the log goes by what is in memory (`Tablet.log_floor`)."""
+        """The finished index of the log, as far as it is decided.
+
+        Returns 0 until the replica has applied every entry that its files may reflect. The metadata must not be
+        replaced before that, since its log index is derived from the memory (`Tablet.log_floor`).
+        """
         decided = self.decided_index
         return min(self._log.finished_index, decided) if decided >= self._known_index else 0
 
@@ -141,7 +144,7 @@ class ReplicaLog:
 
     @contextmanager
     def telling(self, told: Callable[[LogTicket], None]) -> Iterator[None]:
-        """Call `told` with the ticket of each entry that this thread appends, under the tablet's `write_lock`."""
+        """Calls `told` with the ticket of each entry that this thread appends, under the tablet's `write_lock`."""
         self._per_thread.told = told
         try:
             yield
@@ -150,7 +153,7 @@ class ReplicaLog:
 
     @contextmanager
     def waiting_until(self, deadline: float) -> Iterator[None]:
-        """In this thread, `sync` gives up at this time (`time.monotonic`)."""
+        """Sets the time (`time.monotonic`) at which `sync` times out in this thread."""
         self._per_thread.has_deadline = True
         try:
             with self._log.waiting_until(deadline):
@@ -159,8 +162,10 @@ class ReplicaLog:
             self._per_thread.has_deadline = False
 
     def sync(self, ticket: LogTicket) -> None:
-        """Return when the entry is committed; raises the error for which it failed, or `DeadlineExceeded`. Who said
-        nothing of a deadline holds the tablet's `write_lock`, perhaps: where nothing can be decided, that is soon."""
+        """Returns when the entry is committed; raises the error for which it failed, or `DeadlineExceeded`.
+
+        Callers without a deadline may hold the tablet's `write_lock`, so their wait is limited to `PATIENCE` seconds.
+        """
         if ticket.durable:
             return
         if self._per_thread.has_deadline:
@@ -173,21 +178,24 @@ class ReplicaLog:
         return self._log.decided(tickets)
 
     def sync_now(self) -> None:
-        """Make everything that is in memory durable in this replica's own log. `DiskError` once the replica has failed
-        or is closed: the metadata must not be replaced any more, since what it would say may be half done."""
+        """Makes everything in memory durable in this replica's own log.
+
+        Raises `DiskError` once the replica has failed or is closed: the metadata must not be replaced any more, since
+        it might record half-done work.
+        """
         if self._is_stopped:
-            raise DiskError("the replica has failed, or is closed: nothing of it is written any more")
+            raise DiskError("the replica has failed or is closed: it is not written any more")
         self._log.sync_now()
 
     def stop(self) -> None:
-        """The replica has failed, or is closed."""
+        """Stops writing: the replica has failed, or is closed."""
         self._is_stopped = True
 
     def repair(self) -> None:
         self._log.repair()
 
     def change_schema(self, schema: pa.Schema) -> None:
-        """Nothing: the entry by which the schema changed has told the log."""
+        """No-op: the log has the new schema from its ALTER entry."""
 
     # ---- size and end --------------------------------------------------------------------------------------------
 

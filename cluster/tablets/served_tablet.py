@@ -1,4 +1,4 @@
-"""The one protocol by which servers serve a tablet: a replica of a cluster, or a tablet of an embedded store.
+"""Interface between a server and a tablet that it serves: a replica of a cluster, or a tablet of an embedded store.
 
 requests ──► tserver.tablet_service.TabletService ──┐
 scans    ──► tserver.scans.scan_service.ScanService ─┴──► ServedTablet ◄─┬─ tablets.replica.Replica
@@ -16,11 +16,10 @@ from ..wire.messages.methods import Call, TabletFacts
 
 
 class ServedTablet(Protocol):
-    """A tablet as its server's handlers see it. Safe for several threads.
+    """A tablet as its server's handlers see it. Thread-safe.
 
-    Deadlines are of `time.monotonic`. `schema_version` is the version of the table that the caller knows: `StaleSchema`
-    where the tablet has another, None where that does not matter. `ReplicaUnavailable` where the tablet is not served
-    any more.
+    Deadlines are of `time.monotonic`. `schema_version` is the caller's version of the table: `StaleSchema` if the
+    tablet has another, None for any. Raises `ReplicaUnavailable` if the tablet is not served any more.
     """
 
     @property
@@ -31,7 +30,7 @@ class ServedTablet(Protocol):
         """Address of the server that leads the tablet; "" if there is none to name."""
 
     def met(self, error: Exception) -> Exception:
-        """Judge an error of files, and return the one to raise: `ReplicaUnavailable` where another replica can help."""
+        """Judges an error of files, and returns the one to raise: `ReplicaUnavailable` if another replica can help."""
 
     # ---- writes --------------------------------------------------------------------------------------------------
 
@@ -44,12 +43,12 @@ class ServedTablet(Protocol):
         schema_version: int | None = None,
         check_only: bool = False,
     ) -> WriteResult:
-        """Apply a batch. A call that comes again is answered as the first one; `check_only` changes nothing."""
+        """Applies a batch. A retried call gets the result of the first one; `check_only` changes nothing."""
 
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None
     ) -> WriteResult:
-        """`write` for one row of physical values by column name."""
+        """Like `write`, for one row of physical values by column name."""
 
     # ---- reads ---------------------------------------------------------------------------------------------------
 
@@ -62,26 +61,26 @@ class ServedTablet(Protocol):
         deadline: float,
         schema_version: int | None = None,
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
-        """The row with a primary key, physical values in and out (None: there is none), and the timestamp at which that
-        was so. Without a snapshot it is the latest."""
+        """Returns the row with a primary key (None: none exists), and the timestamp as of which it was read; physical
+        values in and out. Without a snapshot it is the latest."""
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
-        """The rows as of a timestamp, once all writes up to it are decided; None: the latest. `HistoryGone` where the
-        past is forgotten, `DataError` for a timestamp too far ahead."""
+        """Returns the rows as of a timestamp, once all writes up to it are decided; None: the latest. Raises
+        `HistoryGone` below the ancient history mark, `DataError` for a timestamp too far ahead."""
 
-    # ---- facts and maintenance -----------------------------------------------------------------------------------
+    # ---- statistics and maintenance ----------------------------------------------------------------------------------
 
     def facts(self) -> TabletFacts:
-        """Sizes and statistics, for a planner."""
+        """Returns sizes and statistics, for a planner."""
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
-        """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
+        """Returns the keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
 
     def flush(self) -> int:
-        """Write the rows in memory to DiskRowSets; their number."""
+        """Writes the rows in memory to DiskRowSets; returns their number."""
 
     def compact(self, check: Callable[[], None]) -> CompactionResult:
-        """`Store.compact_table` for this tablet; `check` is called before each step."""
+        """Implements `Store.compact_table` for this tablet; `check` is called before each step."""
 
     def analyze(self, check: Callable[[], None]) -> AnalyzeResult:
-        """`Store.analyze_table` for this tablet; `check` is called before each step."""
+        """Implements `Store.analyze_table` for this tablet; `check` is called before each step."""

@@ -5,7 +5,7 @@
     tablet_manager  opening, creating, failing            copies       remote bootstrap
     removal         tombstones and removal of files       heartbeats   reports to the masters
     maintenance     flushes, compactions, admission       completions  replies to decided writes
-    replies         replies of tablets                    scans/       scans
+    tablet_service methods that serve tablets scans/ scans
 
 The life of a server: `server.TabletServer` locks its `directories`, binds its port, and lists all its tablets (`slots`)
 before it serves requests. `tablet_manager` opens them a few at a time; `heartbeats` reports to the masters.

@@ -1,6 +1,6 @@
-"""The methods of a tablet server: each request to the replica, or the manager, that it is for.
+"""The methods of a tablet server: each request goes to its replica, or to the tablet manager.
 
-What serves tablets is in `tablet_service`. Here are the methods of replicas and their consensus, the admission of
+`tablet_service` has the methods that serve tablets. Here are those of replicas and their consensus, the admission of
 writes (`Maintenance.admit`), and single rows for which no thread waits.
 """
 
@@ -33,9 +33,9 @@ class Service:
     tablets, scans, maintenance
         The server's parts.
     status : callable
-        The server about itself.
+        Returns the server's status.
     completions : Completions
-        Finishes writes for which no thread waits.
+        Completes writes for which no thread waits.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Service:
         self._status = status
 
     def handlers(self, set_faults: Handler | None) -> dict[type[Request], Handler]:
-        """By class of request. `set_faults` None: this server takes no faults."""
+        """Returns the handlers by class of request. `set_faults` None: this server accepts no faults."""
         found: dict[type[Request], Handler] = {
             **self._served.handlers(),
             methods.GetStatus: lambda request, context: self._status(),
@@ -74,10 +74,10 @@ class Service:
         return found
 
     def later(self) -> dict[type[Request], Later]:
-        """What small calls are answered by without a thread that waits, by class of request."""
+        """Returns the handlers of small calls that hold no waiting thread, by class of request."""
         return {methods.WriteRow: self.write_row_later, methods.ReadRow: self.read_row_at_once}
 
-    # ---- rows without a thread that waits ------------------------------------------------------------------------
+    # ---- rows without a waiting thread -------------------------------------------------------------------------------
 
     def _admit(self, replica: Replica, size: int) -> None:
         self._tablets.check_space(replica)
@@ -87,7 +87,7 @@ class Service:
         self._maintenance.written(replica.tablet, size)
 
     def write_row_later(self, request: methods.WriteRow, context: CallContext, answer: Answer) -> bool:
-        """`write_row` that is answered when it is decided."""
+        """Like `write_row`, with the reply sent when the write is decided."""
         replica = self._tablets.get(request.tablet_id)
         op = op_of(request)
         self._admit(replica, ROW_BYTES)
@@ -109,7 +109,7 @@ class Service:
         )
 
     def read_row_at_once(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
-        """The latest `read_row`, where nothing has to be waited for."""
+        """Replies with the latest row if that needs no wait."""
         if request.snapshot is not None:
             return False
         replica = self._tablets.get(request.tablet_id)
@@ -124,58 +124,58 @@ class Service:
     # ---- tablets -------------------------------------------------------------------------------------------------
 
     def create_tablet(self, request: methods.CreateTablet, context: CallContext) -> Done:
-        """An empty replica."""
+        """Creates an empty replica."""
         self._tablets.create(request.tablet, request.configuration)
         return Done()
 
     def delete_tablet(self, request: methods.DeleteTablet, context: CallContext) -> Done:
-        """A replica away."""
+        """Deletes a replica."""
         self._tablets.delete(request.tablet_id, request.configuration_index, request.forget)
         return Done()
 
     def alter_tablet(self, request: methods.AlterTablet, context: CallContext) -> Done:
-        """A tablet to another version of its table, at the leader."""
+        """Alters a tablet to another version of its table, at the leader."""
         self._tablets.get(request.tablet.id).alter(request.tablet, deadline=context.deadline)
         return Done()
 
     def report_tablets(self, request: methods.ReportTablets, context: CallContext) -> methods.TabletReports:
-        """Replicas about themselves."""
+        """Returns reports of replicas."""
         return methods.TabletReports(tablets=tuple(self._tablets.reports(request.tablet_ids)))
 
     # ---- consensus -----------------------------------------------------------------------------------------------
 
     def change_replicas(self, request: methods.ChangeReplicas, context: CallContext) -> methods.ConfigurationReply:
-        """A peer more or less, at the leader."""
+        """Adds or removes a peer, at the leader."""
         if request.kind not in ("add", "remove"):
-            raise ConfigurationRefused(f"no change of replicas {request.kind!r}: there are add and remove")
+            raise ConfigurationRefused(f"unknown change of replicas {request.kind!r}: expected add or remove")
         consensus = self._tablets.get(request.tablet_id).consensus
         changed = consensus.change(request.kind, request.peer, request.configuration_index, context.deadline)
         return methods.ConfigurationReply(configuration=changed)
 
     def unsafe_change_config(self, request: UnsafeChangeConfig, context: CallContext) -> methods.ConfigurationReply:
-        """A configuration forced on the replica here."""
+        """Forces a configuration on the replica here."""
         forced = self._tablets.unsafe_change_config(request.tablet_id, request.survivors)
         return methods.ConfigurationReply(configuration=forced)
 
     def step_down(self, request: methods.StepDown, context: CallContext) -> Done:
-        """Leadership to another replica."""
+        """Transfers leadership to another replica."""
         self._tablets.get(request.tablet_id).consensus.transfer(request.target)
         return Done()
 
     def start_bootstrap(self, request: methods.StartBootstrap, context: CallContext) -> Done:
-        """Begin to copy a replica to here."""
+        """Begins to copy a replica to this server."""
         self._tablets.copies.start(request)
         return Done()
 
     def begin_bootstrap(self, request: methods.BeginBootstrap, context: CallContext) -> methods.BootstrapSession:
-        """Let a replica be copied from here."""
+        """Begins a session in which a replica is copied from here."""
         return self._tablets.copies.sources.begin(self._tablets.get(request.tablet_id), request.receiver)
 
     def read_file(self, request: methods.ReadFile, context: CallContext) -> methods.FileChunk:
-        """A piece of a file that is copied."""
+        """Returns a part of a file that is copied."""
         return self._tablets.copies.sources.read(request)
 
     def end_bootstrap(self, request: methods.EndBootstrap, context: CallContext) -> Done:
-        """Let go of a copy."""
+        """Ends a session."""
         self._tablets.copies.sources.end(request.session)
         return Done()

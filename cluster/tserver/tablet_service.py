@@ -1,7 +1,7 @@
-"""The methods that serve tablets: rows, facts, maintenance and scans, alike for replicas and for an embedded store.
+"""The methods that serve tablets: rows, statistics, maintenance and scans, for replicas and for an embedded store.
 
-Nothing is decided here: a request goes to the `ServedTablet` that it names. Values come and go as `model.codec.values`
-has them.
+A request goes to the `ServedTablet` that it names, without a decision here. Values are encoded as in
+`model.codec.values`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class TabletService(Generic[Tablet]):
     Parameters
     ----------
     served : callable
-        The tablet of an id; `ReplicaUnavailable` where the server does not serve it.
+        Returns the tablet of an id; raises `ReplicaUnavailable` if the server does not serve it.
     scans : ScanService
     admit, written : callable
-        Called before and after each write with the tablet and about how many bytes of memory it takes; `admit` may
-        refuse it.
+        Called before and after each write with the tablet and the approximate bytes of memory that it takes; `admit`
+        may refuse it.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TabletService(Generic[Tablet]):
         self._written = written
 
     def handlers(self) -> dict[type[Request], Handler]:
-        """By class of request."""
+        """Returns the handlers by class of request."""
         return {
             methods.Write: self.write,
             methods.WriteRow: self.write_row,
@@ -73,7 +73,7 @@ class TabletService(Generic[Tablet]):
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def write(self, request: methods.Write, context: CallContext) -> methods.WriteReply:
-        """Write a batch, at the leader."""
+        """Writes a batch, at the leader."""
         tablet = self._served(request.tablet_id)
         batch = write_from_request(request)
         size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
@@ -91,7 +91,7 @@ class TabletService(Generic[Tablet]):
         return write_reply(result)
 
     def write_row(self, request: methods.WriteRow, context: CallContext) -> methods.WriteReply:
-        """Write one row, at the leader."""
+        """Writes one row, at the leader."""
         tablet = self._served(request.tablet_id)
         op = op_of(request)
         self._admit(tablet, ROW_BYTES)
@@ -106,7 +106,7 @@ class TabletService(Generic[Tablet]):
         return write_reply(result)
 
     def read_row(self, request: methods.ReadRow, context: CallContext) -> methods.RowReply:
-        """Read one row by its key."""
+        """Reads one row by its key."""
         row, timestamp = self._served(request.tablet_id).read_row(
             key_from_plain(request.key),
             request.columns,
@@ -119,22 +119,22 @@ class TabletService(Generic[Tablet]):
     # ---- tablets -------------------------------------------------------------------------------------------------
 
     def describe_tablets(self, request: methods.DescribeTablets, context: CallContext) -> methods.TabletFactsReply:
-        """Facts about those that are served here."""
+        """Returns statistics of the tablets that are served here."""
         found = []
         for tablet_id in request.tablet_ids:
             try:
                 found.append(self._served(tablet_id).facts())
-            except ReplicaUnavailable:  # moved or dropped since the client looked
+            except ReplicaUnavailable:  # moved or dropped since the client read the catalog
                 continue
         return methods.TabletFactsReply(tablets=tuple(found))
 
     def key_samples(self, request: methods.KeySamples, context: CallContext) -> methods.KeySamplesReply:
-        """Keys at which a tablet may be cut."""
+        """Returns keys at which a tablet may be divided."""
         keys = self._served(request.tablet_id).key_samples()
         return methods.KeySamplesReply(keys=tuple(tuple(value_to_plain(v) for v in key) for key in keys))
 
     def work_on_tablet(self, request: methods.WorkOnTablet, context: CallContext) -> methods.WorkReply:
-        """Flush, compact or analyze a tablet now; `ProtocolError` for any other work."""
+        """Flushes, compacts or analyzes a tablet now; raises `ProtocolError` for any other work."""
         tablet = self._served(request.tablet_id)
         if request.work == "flush":
             return methods.WorkReply(numbers={"rows": tablet.flush()})
@@ -145,7 +145,7 @@ class TabletService(Generic[Tablet]):
         raise ProtocolError(f"unknown work {request.work!r}: expected flush, compact or analyze")
 
     def checksum_tablet(self, request: methods.ChecksumTablet, context: CallContext) -> methods.ChecksumReply:
-        """Number and sum of a tablet's rows as of a timestamp."""
+        """Returns number and sum of a tablet's rows as of a timestamp."""
         tablet = self._served(request.tablet_id)
         view = tablet.view(Timestamp(request.snapshot), deadline=context.deadline)
         with Watched(tablet.met):

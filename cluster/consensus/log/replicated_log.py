@@ -1,12 +1,12 @@
 """A replicated tablet's log, as the tablet sees it: the embedded `WriteAheadLog` with "durable" read as "committed".
 
     WriteAheadLog                        ReplicatedLog
-    append      at the end of a file     proposed by the leader; `NotTheLeader` elsewhere
-    sync        an fsync                 the decision: committed, or cut off by a later leader
-    last_index  in the file              in the tablet's memory: own proposals, and what was applied
+    append      at the end of a file     proposed by the leader; `NotTheLeader` at other peers
+    sync        an fsync                 the decision: committed, or truncated by a later leader
+    last_index  in the file              in the tablet's memory: own proposals, and applied entries
     schema      change_schema            by ALTER entries
 
-The bodies of a WRITE are one entry here, however many there are: several could be committed without the last.
+The bodies of a WRITE are one entry here, however many there are: otherwise several could be committed without the last.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ from .log_retention import LogRetention
 from .tracked import CallHeader, encode_tracked
 
 DEFAULT_WAIT = 30.0
-"""Seconds for which `sync` waits where nobody said how long; what waits is told by then that it may never end."""
+"""Seconds for which `sync` waits without a deadline of the caller; a longer wait would be for a decision that may never
+come."""
 LIMIT_WAIT = 1.0
-"""Seconds for which a proposal waits until a majority has heard of a clock limit above its timestamp."""
+"""Seconds for which a proposal waits until a majority has heard a clock limit above its timestamp."""
 
 MAX_UNWRITTEN_BYTES = 64 << 20
-"""Bodies that may wait for the leader's own disk, while others commit them without it."""
+"""Most bytes of bodies that wait for the leader's own disk while others commit them without it."""
 
 HeaderMaker = Callable[[int], CallHeader]
-"""From the timestamp of a write: the header of its entry."""
+"""Returns the header of a write's entry, from its timestamp."""
 
 
 class _PerThread(threading.local):
@@ -78,11 +79,11 @@ class ReplicatedLog:
             return min(driver.proposals.memory_index, driver.node.commit_index, driver.log.synced_index)
 
     def repair(self) -> None:
-        """Nothing: what becomes of entries whose write failed is decided by Raft."""
+        """No-op: Raft decides about entries whose write failed."""
 
     @property
     def finished_index(self) -> int:
-        """Last entry of the segments that are finished, or the last synced one before; 0 where there is none."""
+        """Last entry of the finished segments, or the last synced one before; 0 if there is none."""
         return min(self._driver.log.finished_index, self.synced_index)
 
     @property
@@ -91,19 +92,19 @@ class ReplicatedLog:
         return self._driver.log.size
 
     def size_from(self, index: int) -> int:
-        """Bytes of the segments that must stay because of the entry `index` and those behind it, because of an anchor,
-        or for peers that lack them."""
+        """Returns the bytes of the segments that must stay because of entry `index` and later ones, an anchor, or peers
+        that lack them."""
         return self._driver.log.size_from(self._retention.floor(index - 1) + 1)
 
     def schema_at(self, index: int) -> pa.Schema:
-        """The schema of the rows in entry `index`."""
+        """Returns the schema of the rows in entry `index`."""
         return self._driver.log.schema_at(index)
 
     # ---- append --------------------------------------------------------------------------------------------------
 
     @contextmanager
     def tracked(self, header: HeaderMaker) -> Iterator[None]:
-        """What this thread appends next, once, is a TRACKED entry; `header` is asked at that moment."""
+        """Makes this thread's next append, once, a TRACKED entry; `header` is called at that moment."""
         self._per_thread.header = header
         try:
             yield
@@ -113,11 +114,11 @@ class ReplicatedLog:
     def append(
         self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
     ) -> LogTicket:
-        """Propose entries, one per body, or one of all bodies of a WRITE; their effects will be in the tablet's memory
-        before the caller lets go of its `write_lock`.
+        """Proposes entries, one per body, or one of all bodies of a WRITE; their effects will be in the tablet's memory
+        before the caller releases its `write_lock`.
 
-        `after` is an entry on which these rely; where it has failed, they fail too. Returns the ticket of the last.
-        Raises, with nothing done, `NotTheLeader`, `ServerOverloaded`, `StaleSchema` (while an ALTER is on its way),
+        `after` is an entry that these depend on: if it fails, they fail too. Returns the ticket of the last one.
+        Raises, with nothing done, `NotTheLeader`, `ServerOverloaded`, `StaleSchema` (while an ALTER is in progress),
         `ReplicaUnavailable`, or the error of `after`.
         """
         if kind is EntryKind.WRITE and len(bodies) > 1:
@@ -132,12 +133,12 @@ class ReplicatedLog:
         return self._propose(timestamp, kind, bodies, after, in_memory=True)
 
     def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
-        """`append` of one entry."""
+        """Like `append`, for one entry."""
         return self.append(timestamp, kind, (body,), after)
 
     def propose(self, kind: EntryKind, body: bytes) -> LogTicket:
-        """Propose an entry that the replica applies when it is committed, as its followers do; its timestamp is drawn
-        here. Raises as `append`."""
+        """Proposes an entry that this replica applies when it is committed, as its followers do; assigns its timestamp.
+        Raises as `append`."""
         return self._propose(None, kind, (body,), None, in_memory=False)
 
     def _propose(
@@ -162,7 +163,7 @@ class ReplicatedLog:
             first = driver.log.last_index + 1
             last = first + len(bodies) - 1
             driver.step_locked(Propose(tuple([(timestamp, kind, body) for body in bodies])))
-            # Behind the step: that alone never commits them, and here nobody has taken another one yet.
+            # After the step: it never commits these by itself, and the lock excludes other proposals.
             proposal = driver.proposals.add(last, len(bodies), in_memory=in_memory)
             if in_memory:
                 driver.applier.add_own(first, last)
@@ -171,7 +172,7 @@ class ReplicatedLog:
         return proposal
 
     def _wait_for_turn(self, timestamp: int) -> None:
-        """Return when the leader may give out a timestamp. Needs the lock of the consensus."""
+        """Returns when the leader may assign a timestamp. Needs the lock of the consensus."""
         driver = self._driver
         until = driver.services.now() + LIMIT_WAIT
         while True:
@@ -192,7 +193,7 @@ class ReplicatedLog:
             raise StaleSchema(f"tablet {driver.tablet_id} is being altered; try again")
 
     def check_serving(self) -> None:
-        """Raise `NotTheLeader` or `ReplicaUnavailable` where this is no leader that serves. Needs the lock of the
+        """Raises `NotTheLeader` or `ReplicaUnavailable` unless this peer leads and serves. Needs the lock of the
         consensus."""
         driver = self._driver
         driver.check_running()
@@ -213,7 +214,7 @@ class ReplicatedLog:
 
     @contextmanager
     def waiting_until(self, deadline: float) -> Iterator[None]:
-        """In this thread, `sync` gives up at this time (`time.monotonic`)."""
+        """Sets the time (`time.monotonic`) at which `sync` times out in this thread."""
         before, self._per_thread.deadline = self._per_thread.deadline, deadline
         try:
             yield
@@ -221,13 +222,14 @@ class ReplicatedLog:
             self._per_thread.deadline = before
 
     def sync(self, ticket: LogTicket) -> None:
-        """Return when the entry is committed. Raises the error for which it failed; `DeadlineExceeded` where that is
-        not decided in time, `ReplicaUnavailable` where it will not be here: the entry may still be committed then."""
+        """Returns when the entry is committed. Raises the error for which it failed; `DeadlineExceeded` if it is not
+        decided in time, `ReplicaUnavailable` if it cannot be decided here any more. After these two it may still be
+        committed."""
         deadline = self._per_thread.deadline
         self.wait(ticket, self._driver.services.now() + DEFAULT_WAIT if deadline is None else deadline)
 
     def wait(self, ticket: LogTicket, deadline: float) -> None:
-        """`sync` until a time (`time.monotonic`)."""
+        """Like `sync`, until a time (`time.monotonic`)."""
         if ticket.durable:
             return
         if not ticket.is_decided:
@@ -238,7 +240,7 @@ class ReplicatedLog:
         if not ticket.durable:
             self._driver.check_running()
             raise DeadlineExceeded(
-                f"entry {ticket.index} of tablet {self._driver.tablet_id} was not committed in time; it may be yet"
+                f"entry {ticket.index} of tablet {self._driver.tablet_id} was not committed in time; it may still be"
             )
 
     def _wait(self, proposal: Proposal, deadline: float) -> None:
@@ -258,8 +260,8 @@ class ReplicatedLog:
                     proposal.waiters.remove(waiter.release)
 
     def when_decided(self, ticket: LogTicket, told: Callable[[], None]) -> None:
-        """Call `told`, once, when `sync` would not wait any more: at once, or later under the lock of the consensus, so
-        that it should only hand on the word."""
+        """Calls `told` once when `sync` would no longer block: at once, or later under the lock of the consensus, so it
+        must only pass the notification on."""
         driver = self._driver
         with driver.lock:
             if not ticket.is_decided and driver.error is None:
@@ -269,18 +271,18 @@ class ReplicatedLog:
         told()
 
     def decided(self, tickets: Iterable[LogTicket]) -> int:
-        """How many tickets, from the first on, are decided; those that fail together are counted together."""
+        """Returns how many tickets, from the first on, are decided; consecutive failed ones are counted together."""
         with self._driver.lock:
             return sum(1 for _ in takewhile(lambda ticket: ticket.is_decided, tickets))
 
     def mark(self) -> LogMark:
-        """The end of what is in the tablet's memory."""
+        """Returns the end of the entries in the tablet's memory."""
         with self._driver.lock:
             return self._driver.proposals.mark()
 
     def sync_now(self) -> None:
-        """Bring all entries that are in the tablet's memory to this server's own disk, whatever the durability; it
-        decides nothing. `DiskError` where the disk fails."""
+        """Syncs all entries in the tablet's memory to this server's own disk, whatever the durability; this decides
+        nothing. Raises `DiskError`."""
         driver = self._driver
         target = self.last_index
         while driver.log.synced_index < min(target, driver.log.last_index):
@@ -298,20 +300,20 @@ class ReplicatedLog:
     # ---- segments ------------------------------------------------------------------------------------------------
 
     def change_schema(self, schema: pa.Schema) -> None:
-        """Nothing: the ALTER entry that the caller applies has begun a segment with the schema that it names."""
+        """No-op: the ALTER entry that the caller applies has begun a segment with its schema."""
 
     def remove_through(self, index: int) -> None:
-        """Remove the segments all of whose entries are at or below `index`, oldest first, and needed by nobody. After a
-        `DiskError` they are removed when the log is opened next."""
+        """Removes the segments all of whose entries are at or below `index` and not needed, oldest first. After a
+        `DiskError` they are removed when the log is next opened."""
         self._retention.remove_through(index)
 
     def close(self) -> None:
-        """Stop this replica's part in the consensus and close the files."""
+        """Stops this replica's part in the consensus and closes the files."""
         self._close()
 
 
 def _again(error: OperationalError) -> OperationalError:
-    """The same error for another thread."""
+    """Returns a copy of the error for another thread."""
     if isinstance(error, NotTheLeader):
         return NotTheLeader(str(error), error.leader, error.term)
     return type(error)(*error.args)
