@@ -19,9 +19,9 @@ The life of a plan:
    estimate the rest with `estimates.cardinality.Estimator`.
 5. `rules.order_joins` takes each cluster of inner joins to `physical.join_order.best_tree`, which weighs trees with
    `estimates.cost.CostModel`; runtime filters are part of the cost.
-6. `physical.physical_planner.Chooser` picks an operator for each node: build sides of joins, predicates evaluated on
-   encoded pages (`scans.scan_predicates.extract`), join keys that filter a scan at run time. `share_small_builds` makes
-   joins with the same small build side share one.
+6. `physical.physical_planner.PhysicalPlanner` picks an operator for each node: build sides of joins, predicates
+   evaluated on encoded pages (`scans.scan_predicates.extract`), join keys that filter a scan at run time.
+   `share_small_builds` makes joins with the same small build side share one.
 7. `prepared.plan_template.PlanTemplate` keeps a finished plan for other values of its parameters; `bind_parameters`
    puts them in.
 8. `explaining.plan_text.explain` draws it, after an execution with measured rows next to estimated ones.

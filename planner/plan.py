@@ -19,7 +19,7 @@ from .context import Context, PlannerOptions, StatisticsSource
 from .estimates.cardinality import Estimator
 from .logical_builder import Builder, numbers_above
 from .physical.merge_joins import MODES
-from .physical.physical_planner import Chooser
+from .physical.physical_planner import PhysicalPlanner
 from .physical.shared_build_sides import share_small_builds
 from .rules import RULE_NAMES, RULES, Rule
 from .rules.filter_shared import filtered_for
@@ -85,7 +85,7 @@ def _planned(query: Query, context: Context) -> Plan:
     for rule in RULES:
         if rule.mandatory or rule.name not in options.disabled_rules:
             pipeline.apply(rule)
-    root = Chooser(context).plan(pipeline.root)
+    root = PhysicalPlanner(context).plan(pipeline.root)
     if "share_common_subplans" not in options.disabled_rules:
         root = share_small_builds(root, context)
     return Plan(root, query.columns, pipeline.root, tuple(pipeline.trace), deep=is_deep(root))

@@ -13,7 +13,7 @@ from nyala.planner.algebra.logical import Node, Shared
 from nyala.planner.algebra.trees import Numbers
 from nyala.planner.context import Context
 from nyala.planner.estimates.cardinality import Estimator
-from nyala.planner.physical.physical_planner import Chooser
+from nyala.planner.physical.physical_planner import PhysicalPlanner
 from nyala.spark.engine.query import Query, Source, prepare
 from nyala.spark.engine.relations.views import Rows
 from nyala.sql import bind, parse
@@ -58,9 +58,9 @@ def answer(store, text, cores=2, seen=None) -> pa.Table:
     context = ExecutionContext(store, threads=1)
     estimator = Estimator(store)
     root = _with_leaves(query.root, query, store, context, {})
-    chooser = Chooser(Context(estimator, Numbers(1_000_000)))
+    planner = PhysicalPlanner(Context(estimator, Numbers(1_000_000)))
     names = [column.name for column in plan.columns]
-    batches = [batch.to_arrow(names) for batch in execute(chooser.plan(root), context)]
+    batches = [batch.to_arrow(names) for batch in execute(planner.plan(root), context)]
     schema = pa.schema([pa.field(column.name, column.type.arrow) for column in plan.columns])
     return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)
 

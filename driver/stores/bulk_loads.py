@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ...errors import Cancelled
 from ...executor import ExecutionContext, run
-from ...executor.run.interrupts import Deferred
+from ...executor.run.interrupts import DeferInterrupts
 from ...executor.run.progress import Handler, Progress, Tracker
 from ...model.schema import Table
 from ...model.store import Store
@@ -54,7 +54,7 @@ def load(
         for append, count in given_pieces(table, source, loader):
             _raise_if(cancel)
             # Only the loader is kept from interrupts: the source may make others wait.
-            with Deferred(cancel):
+            with DeferInterrupts(cancel):
                 append()
             rows += count
             if progress is not None:
@@ -62,7 +62,7 @@ def load(
             if tracker is not None:
                 tracker.passed(count)
         _raise_if(cancel)
-        with Deferred(cancel):
+        with DeferInterrupts(cancel):
             rows = loader.finish()
     if tracker is not None:
         tracker.part_done(0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import Cancelled, RefusedRow, RowsRefused
-from ...executor.run.interrupts import Deferred
+from ...executor.run.interrupts import DeferInterrupts
 from ...model.schema import Table
 from ...model.store import Op, RowError, Store, Timestamp, WriteBatch
 from ...model.vectors.vector import Array
@@ -35,7 +35,7 @@ class Written:
 def write_one_row(store: Store, table: Table, op: Op, row: Any, all_or_none: bool = False) -> Written:
     """Write one row of Python values; raises `RowsRefused` where it was refused."""
     cells = cells_of(table, op, row)
-    with Deferred():
+    with DeferInterrupts():
         result = store.write_row(table, op, cells)
     if result.errors:
         refused = [RefusedRow(error.row, key_of_cells(table, cells), error.error) for error in result.errors]
@@ -69,7 +69,7 @@ def _results(
     for piece in given_rows(table, op, rows, None if all_or_none else CHUNK_ROWS):
         if cancel is not None and cancel.is_set():
             raise Cancelled("the write was cancelled; the rows before stay written")
-        with Deferred(cancel):
+        with DeferInterrupts(cancel):
             result = store.write(table, write_batch(piece, op, all_or_none))
         yield piece.rows.num_rows, refused_rows(table, piece, result.errors), result.applied, result.timestamp
 

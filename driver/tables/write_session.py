@@ -39,7 +39,7 @@ from ...errors import (
     WriteBufferFull,
     did_you_mean,
 )
-from ...executor.run.interrupts import Deferred
+from ...executor.run.interrupts import DeferInterrupts
 from ...model.forks import stay_with_process
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
@@ -274,7 +274,7 @@ class WriteSession:
                 self._changed.wait_for(lambda: self._written >= target)
                 return
         # An interrupt must not come between the swap of the buffers and the write.
-        with Deferred():
+        with DeferInterrupts():
             while self._written < target:
                 self._write_active()
 

@@ -39,7 +39,7 @@ from ..spilling.heaps import Heap, HeapWork
 from .accumulators import UnreadValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
 from .group_codes import Segments, one_group, segments
-from .partial_collector import Collector, GroupingSet, roots_of
+from .partial_collector import GroupingSet, PartialCollector, roots_of
 from .partials import Partial, States
 from .spilled_groups import SpilledGroups
 
@@ -74,7 +74,9 @@ class Aggregation:
 
     # ---- batches ------------------------------------------------------------------------------------------------
 
-    def collect(self, batches: Iterator[Batch], collector: Collector, order: int, tags: Sequence[str | None]) -> None:
+    def collect(
+        self, batches: Iterator[Batch], collector: PartialCollector, order: int, tags: Sequence[str | None]
+    ) -> None:
         """Pass a morsel's partials to the collector, one per batch and root. `order` is the morsel's position, `tags`
         its tablet for each root that keeps tablets apart."""
         for batch in batches:
@@ -151,7 +153,7 @@ def _guarded(arg: Expr, condition: Expr) -> Expr:
 def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContext) -> Stream:
     """Run the aggregation; its stream holds the groups, set by set."""
     aggregation = Aggregation(node)
-    collector = Collector(aggregation.states, list(dict.fromkeys(aggregation.sets)), context, "an aggregation")
+    collector = PartialCollector(aggregation.states, list(dict.fromkeys(aggregation.sets)), context, "an aggregation")
     apart = [keeps_apart(node, root, source.partitioned_by) for root in aggregation.roots]
     orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
 
@@ -164,7 +166,7 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
 
 
 def finish_aggregate(
-    aggregation: Aggregation, collector: Collector, partitioned_by: frozenset[int], context: ExecutionContext
+    aggregation: Aggregation, collector: PartialCollector, partitioned_by: frozenset[int], context: ExecutionContext
 ) -> Stream:
     """Return the groups of all partials of a collector. `partitioned_by` is as in the stream of the rows."""
     node = aggregation.node
@@ -192,7 +194,7 @@ def _task(work: Callable[..., Any], *args: Any) -> Callable[[], Any]:
 
 
 def _coarsen(
-    aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
+    aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: PartialCollector, context: ExecutionContext
 ) -> None:
     """Add the missing sets, large ones first, those of one size in parallel."""
     states = aggregation.states
@@ -212,7 +214,7 @@ def _coarsen(
 
 
 def _morsels(
-    aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
+    aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: PartialCollector, context: ExecutionContext
 ) -> list[Morsel]:
     """Morsels of the rows, set by set: those in memory piece by piece, those that were spilled heap by heap."""
     wanted = [(number, by) for number, by in enumerate(aggregation.sets) if by in merged]

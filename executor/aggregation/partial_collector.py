@@ -54,7 +54,7 @@ class _Set:
         return _by_tag(self.kept)
 
 
-class Collector:
+class PartialCollector:
     """The partials of one aggregation. Threads may add concurrently.
 
     Parameters

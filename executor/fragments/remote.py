@@ -1,6 +1,6 @@
 """Aggregation over a store with tablet servers: the servers produce partial groups, which are merged here.
 
-    token ──► server: scan, filter, project, group ──► batches of partial groups ──► Collector ──► groups
+    token ──► server: scan, filter, project, group ──► batches of partial groups ──► PartialCollector ──► groups
 
 The servers also check a condition on groups if all rows of a group lie in one tablet. As in a local aggregation,
 partials of tablets that cannot share a group are merged separately, and groups that do not fit in memory are spilled.
@@ -14,7 +14,7 @@ from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import HashAggregate, TableScan
 from ...sql.expressions import Column, Expr
 from ..aggregation.aggregate import Aggregation, finish_aggregate, keeps_apart
-from ..aggregation.partial_collector import Collector
+from ..aggregation.partial_collector import PartialCollector
 from ..joins.runtime_filters import RuntimeFilters
 from ..run.context import ExecutionContext
 from ..run.stream import Morsel, Stream
@@ -42,7 +42,7 @@ def remote_aggregate(
     data = asked or encoded(fragment)
     if data is None:
         return None
-    collector = Collector(aggregation.states, [root], context, "an aggregation")
+    collector = PartialCollector(aggregation.states, [root], context, "an aggregation")
     source = open_fragment_scan(scan, context, filters, data)
     if context.collect:
         and_condition = " and a condition on groups" if asked else ""

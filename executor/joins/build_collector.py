@@ -54,7 +54,7 @@ class Once(Generic[T]):
             return self._made
 
 
-class Collector(Generic[T]):
+class BuildCollector(Generic[T]):
     """Rows of all threads, kept or written.
 
     Parameters
@@ -176,7 +176,7 @@ def all_probed(context: ExecutionContext, account: Account, output: Stream, rest
     rows that are known only then."""
     types = types_of(output.columns)
     heap: Once[SpilledRows] = Once()
-    collector: Collector[Batch] = Collector(
+    collector: BuildCollector[Batch] = BuildCollector(
         context,
         account,
         batch_bytes,

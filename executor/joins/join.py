@@ -28,7 +28,7 @@ from ..run.stream import Stream, stream_of
 from ..spilling.partitions import PartitionedRows, SpilledRows
 from ..spilling.sizes import batch_bytes, vectors_bytes
 from .blocks import Room
-from .build_collector import Collector, Once, Writer, all_probed
+from .build_collector import BuildCollector, Once, Writer, all_probed
 from .join_shape import DROPS_UNMATCHED_PROBE, JoinShape, KeptSide, kept_shape, shape_of
 from .kept_keys import KeptKeys
 from .pairs import MARKS_BUILD
@@ -110,7 +110,7 @@ class BuildSide:
         self.account = account = context.account("a join's build side")
         self.spilled = _Spilling(node, self.shape, context, account)
         self._keys = Compiler(node.build.columns).compile_all(node.build_keys)
-        self.collector = Collector(context, account, _piece_bytes, self.spilled.write, self.spilled.writer)
+        self.collector = BuildCollector(context, account, _piece_bytes, self.spilled.write, self.spilled.writer)
 
     def prepare(self, batch: Batch) -> _Piece:
         return _Piece(batch, [evaluate(batch) for evaluate in self._keys])

@@ -21,7 +21,7 @@ from ..spilling.encoded import types_of
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
 from .blocks import BlockJoin, Room, block_stream
-from .build_collector import Collector, Once, RowWriter, Writer, all_probed
+from .build_collector import BuildCollector, Once, RowWriter, Writer, all_probed
 from .join_shape import JoinShape, kept_shape
 from .pairs import MARKS_BUILD, Matches, Part, all_pairs
 from .runtime_filters import RuntimeFilters
@@ -39,7 +39,7 @@ def open_nested_loop(
     account = context.account("a nested loop join")
     shape = JoinShape(node.kind, node.columns, node.left.columns, node.right.columns, (), (), node.condition)
     spilled = _Spilled(shape, context, account)
-    collector = Collector(context, account, batch_bytes, spilled.write, spilled.writer)
+    collector = BuildCollector(context, account, batch_bytes, spilled.write, spilled.writer)
     pieces = collector.collect(open_node(node.right, context, filters), lambda batch: batch)
     if collector.is_written:
         return spilled.open(open_node(node.left, context, filters))

@@ -14,7 +14,7 @@ from ...model.vectors.vector import Array, Batch
 from ...planner.algebra.physical import SetDifference
 from ..aggregation.accumulators import Rows
 from ..aggregation.group_codes import one_group, segments
-from ..aggregation.partial_collector import Collector
+from ..aggregation.partial_collector import PartialCollector
 from ..aggregation.partials import Partial, States
 from ..aggregation.spilled_groups import SpilledGroups
 from ..run.context import ExecutionContext
@@ -26,7 +26,7 @@ def open_set_difference(node: SetDifference, left: Stream, right: Stream, contex
     """Open INTERSECT or EXCEPT."""
     by = tuple(range(len(node.columns)))
     states = States([Rows(), Rows()])
-    collector = Collector(states, [by], context, f"an {node.kind.upper()}")
+    collector = PartialCollector(states, [by], context, f"an {node.kind.upper()}")
 
     def collect(side: Stream, place: int) -> None:
         orders = {id(morsel): place * len(left.morsels) + number for number, morsel in enumerate(side.morsels)}
@@ -50,10 +50,10 @@ def open_set_difference(node: SetDifference, left: Stream, right: Stream, contex
     return Stream(node.columns, tuple(Morsel(_piece(rows, collector)) for rows in sliced(_rows(node, merged))))
 
 
-def _piece(rows: Batch, collector: Collector) -> Callable[[], Iterator[Batch]]:
+def _piece(rows: Batch, collector: PartialCollector) -> Callable[[], Iterator[Batch]]:
     """Return a morsel over rows in memory; the collector holds that memory as long as such morsels exist."""
 
-    def run(holder: Collector = collector) -> Iterator[Batch]:
+    def run(holder: PartialCollector = collector) -> Iterator[Batch]:
         yield rows
 
     return run

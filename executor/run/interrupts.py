@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 
-class Deferred:
+class DeferInterrupts:
     """A context manager inside which an interrupt of the main thread waits. In other threads it does nothing."""
 
     __slots__ = ("_before", "_cancel", "_noted")
@@ -26,7 +26,7 @@ class Deferred:
         self._before: Any = None
         self._noted: tuple[int, FrameType | None] | None = None
 
-    def __enter__(self) -> Deferred:
+    def __enter__(self) -> DeferInterrupts:
         if threading.get_ident() == threading.main_thread().ident:
             handler = signal.getsignal(signal.SIGINT)
             # Handlers that are not Python's own (ignored, the system's default) interrupt nothing in the middle.

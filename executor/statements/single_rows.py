@@ -33,7 +33,7 @@ from ...sql.deferred_parameters import LateParameter
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...storage.single_rows.row_codec import RowCodec
 from ...storage.single_rows.row_write import as_batch
-from ..run.interrupts import Deferred
+from ..run.interrupts import DeferInterrupts
 from .changing import ATTEMPTS, conflict
 
 Value: TypeAlias = Literal | LateParameter
@@ -124,7 +124,7 @@ class RowWrite:
         """
         if self.conditions is not None:
             return self._run_where(self.conditions, store, values)
-        with Deferred():
+        with DeferInterrupts():
             written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
         if written.errors:
             raise written.errors[0].error
@@ -136,7 +136,7 @@ class RowWrite:
             found = store.read_row(self.table, values[: self.table.schema.key_columns], conditions.names, since)
             if found is None or not conditions.hold(found, values[len(self.names) :]):
                 return 0
-            with Deferred():
+            with DeferInterrupts():
                 written = store.write(self.table, self._batch(values, since))
             if not written.errors:
                 return written.applied

@@ -13,7 +13,7 @@ from ...sql import bound
 from ..files.copying import copy_from
 from ..files.file_writing import copy_to
 from ..run.context import ExecutionContext
-from ..run.interrupts import Deferred
+from ..run.interrupts import DeferInterrupts
 from .cataloging import (
     alter_table,
     analyze,
@@ -43,7 +43,7 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
     if isinstance(statement, bound.SelectStatement):
         found = planned(statement.query, plan)
         return StatementResult(found.columns, arrow_batches(found, context))
-    with Deferred(context.cancel):
+    with DeferInterrupts(context.cancel):
         result = _run(statement, context, plan)
     context.finish()
     return result

@@ -49,7 +49,7 @@ FILTERING = ("inner", "semi", "right", "right_semi", "right_anti")
 Wanted = frozenset[int]
 
 
-class Chooser:
+class PhysicalPlanner:
     """Converts one logical plan to a physical one."""
 
     def __init__(self, context: Context):
@@ -67,7 +67,7 @@ class Chooser:
     def _visit(self, node: Node, wanted: Wanted) -> PhysicalNode:
         """Return a physical node that produces at least the needed columns of `node`."""
         self._check()
-        return _CHOICES[type(node)](self, node, wanted)
+        return _OPERATORS[type(node)](self, node, wanted)
 
     def _scan(self, node: Scan, wanted: Wanted) -> PhysicalNode:
         names = dict(node.source_names)
@@ -414,22 +414,22 @@ def _without(condition: Expr | None, pairs: list[KeyPair]) -> Expr | None:
     return all_of(rest)
 
 
-_CHOICES: dict[type[Node], Callable[[Chooser, Node, Wanted], PhysicalNode]] = {
-    Scan: Chooser._scan,  # type: ignore[dict-item]
-    FileScan: Chooser._file_scan,  # type: ignore[dict-item]
-    Values: Chooser._values,  # type: ignore[dict-item]
-    Filter: Chooser._filter,  # type: ignore[dict-item]
-    Project: Chooser._project,  # type: ignore[dict-item]
-    Aggregate: Chooser._aggregate,  # type: ignore[dict-item]
-    Sort: Chooser._sort,  # type: ignore[dict-item]
-    Window: Chooser._window,  # type: ignore[dict-item]
-    Limit: Chooser._limit,  # type: ignore[dict-item]
-    SingleRow: Chooser._single_row,  # type: ignore[dict-item]
-    Shared: Chooser._shared_plan,  # type: ignore[dict-item]
-    SetOperation: Chooser._set_operation,  # type: ignore[dict-item]
-    TopRows: Chooser._top_rows,  # type: ignore[dict-item]
-    Series: Chooser._series,  # type: ignore[dict-item]
-    Recursive: Chooser._recursive,  # type: ignore[dict-item]
-    WorkingTable: Chooser._working_table,  # type: ignore[dict-item]
-    Join: Chooser._join,  # type: ignore[dict-item]
+_OPERATORS: dict[type[Node], Callable[[PhysicalPlanner, Node, Wanted], PhysicalNode]] = {
+    Scan: PhysicalPlanner._scan,  # type: ignore[dict-item]
+    FileScan: PhysicalPlanner._file_scan,  # type: ignore[dict-item]
+    Values: PhysicalPlanner._values,  # type: ignore[dict-item]
+    Filter: PhysicalPlanner._filter,  # type: ignore[dict-item]
+    Project: PhysicalPlanner._project,  # type: ignore[dict-item]
+    Aggregate: PhysicalPlanner._aggregate,  # type: ignore[dict-item]
+    Sort: PhysicalPlanner._sort,  # type: ignore[dict-item]
+    Window: PhysicalPlanner._window,  # type: ignore[dict-item]
+    Limit: PhysicalPlanner._limit,  # type: ignore[dict-item]
+    SingleRow: PhysicalPlanner._single_row,  # type: ignore[dict-item]
+    Shared: PhysicalPlanner._shared_plan,  # type: ignore[dict-item]
+    SetOperation: PhysicalPlanner._set_operation,  # type: ignore[dict-item]
+    TopRows: PhysicalPlanner._top_rows,  # type: ignore[dict-item]
+    Series: PhysicalPlanner._series,  # type: ignore[dict-item]
+    Recursive: PhysicalPlanner._recursive,  # type: ignore[dict-item]
+    WorkingTable: PhysicalPlanner._working_table,  # type: ignore[dict-item]
+    Join: PhysicalPlanner._join,  # type: ignore[dict-item]
 }

@@ -31,7 +31,7 @@ from ...planner.context import Context, PlannerOptions
 from ...planner.estimates.cardinality import Estimator
 from ...planner.estimates.cost import CostModel
 from ...planner.explaining.plan_text import draw_logical
-from ...planner.physical.physical_planner import Chooser
+from ...planner.physical.physical_planner import PhysicalPlanner
 from ...sql.expressions import Column, Literal
 from .. import types
 from .hints import Hints
@@ -163,7 +163,7 @@ class _Preparation:
         """The physical plan of a node, with hash joins, because those provide runtime filters."""
         self._estimator.rows(node)
         options = PlannerOptions(merge_joins="never")
-        return Chooser(Context(self._estimator, self._numbers, options, self._context.check)).plan(node)
+        return PhysicalPlanner(Context(self._estimator, self._numbers, options, self._context.check)).plan(node)
 
     def _working(self) -> ExecutionContext:
         """The context for work done here, which is not counted in the statement's progress."""

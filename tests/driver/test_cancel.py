@@ -9,7 +9,7 @@ import threading
 import pyarrow as pa
 import pytest
 from nyala.errors import Cancelled
-from nyala.executor.run.interrupts import Deferred
+from nyala.executor.run.interrupts import DeferInterrupts
 
 SLOW = "SELECT count(*) FROM n a, n b, n c WHERE a.k + b.k + c.k = -1"
 """A cross join of 8 billion rows."""
@@ -148,7 +148,7 @@ def test_a_second_ctrl_c_does_not_set_the_event_once_more():
     cancel = Interrupted()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), Deferred(cancel):
+        with pytest.raises(KeyboardInterrupt), DeferInterrupts(cancel):
             signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
