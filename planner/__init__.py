@@ -14,7 +14,7 @@ The life of a plan:
    a CTE or view used more than once becomes an `algebra.logical.Shared` subplan.
 3. `plan.Pipeline` applies `rules.RULES` one after the other, to the main plan and to each shared subplan.
    `rules.decorrelate_subqueries` makes joins of all subqueries and of LATERAL with the machinery of
-   `decorrelation.unnesting`.
+   `decorrelation.pull_predicates` and `decorrelation.inject_domain`.
 4. The rules prove properties with `algebra.properties` (NULL-free columns, unique keys, functional dependencies) and
    estimate the rest with `estimates.cardinality.Estimator`.
 5. `rules.order_joins` takes each cluster of inner joins to `physical.join_order.best_tree`, which weighs trees with

@@ -25,7 +25,7 @@ from ...sql.functions import SCALARS, VOLATILE, is_volatile
 from ...sql.functions.aggregates import sum_type
 from ...sql.functions.fallible import FALLIBLE
 from ..algebra.trees import Numbers, columns_in, is_null, negate, subexpressions
-from .unnesting import over_no_rows
+from .inject_domain import over_no_rows
 
 UNMOVED_BY_DUPLICATES = frozenset(("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or"))
 """Aggregates whose value does not depend on the number of occurrences of a value."""

@@ -21,7 +21,7 @@ from ..algebra.logical import Aggregate, Join, Node, Project
 from ..algebra.properties import determined, unique_keys
 from ..algebra.trees import column_equality, column_ids, columns_in, columns_in_all, passing, rewrite_nodes
 from ..context import Context
-from ..decorrelation.unnesting import over_no_rows
+from ..decorrelation.inject_domain import over_no_rows
 
 SAFE = frozenset(
     [

@@ -87,16 +87,8 @@ from ..context import Context
 from ..decorrelation.branch_subqueries import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
 from ..decorrelation.correlated_windows import as_window
 from ..decorrelation.existence import only_rows
-from ..decorrelation.unnesting import (
-    CannotPull,
-    Domain,
-    inject,
-    is_drawn,
-    may_be_true,
-    over_no_rows,
-    pull,
-    pull_through_groups,
-)
+from ..decorrelation.inject_domain import Domain, inject, is_drawn, may_be_true, over_no_rows
+from ..decorrelation.pull_predicates import CannotPull, pull, pull_through_groups
 from ..logical_builder import Builder
 from .order_joins import order_joins
 from .pushdown_predicates import pushdown_predicates
