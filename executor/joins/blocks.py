@@ -44,7 +44,7 @@ class Room:
         self.share = max(SMALLEST, guarantee // threads)
         self._spare = guarantee // threads * (threads - 1)
 
-    def take(self, size: int) -> int | None:
+    def reserve(self, size: int) -> int | None:
         """Reserve `size` bytes: return the number to release; None if there is no room."""
         if self.account.grow(size + self._spare):
             self.account.shrink(self._spare)
@@ -53,25 +53,25 @@ class Room:
             return None
         return size if self.account.grow(size) else 0
 
-    def hold(self, size: int) -> int:
+    def require(self, size: int) -> int:
         """Reserve `size` bytes that are required; raises `OperationalError` if there is no room."""
-        taken = self.take(size)
+        taken = self.reserve(size)
         if taken is None:
             self.account.hold(size)
             return size
         return taken
 
-    def give(self, taken: int) -> None:
-        """Release the bytes that `take` returned."""
+    def release(self, taken: int) -> None:
+        """Release the bytes that `reserve` returned."""
         self.account.shrink(taken)
 
 
 class Joining(Protocol):
     """A block of build rows, ready for probe rows; see `pairs.Matches`."""
 
-    def found(self, batch: Batch, hit: Array) -> Iterator[Batch]: ...
+    def emit_matches(self, batch: Batch, hit: Array) -> Iterator[Batch]: ...
 
-    def settled(self, batch: Batch, hit: Array) -> Iterator[Batch]: ...
+    def emit_settled(self, batch: Batch, hit: Array) -> Iterator[Batch]: ...
 
     def rest(self) -> Batch: ...
 
@@ -119,10 +119,10 @@ class BlockJoin:
     room: Room
     context: ExecutionContext
 
-    def run(self, build: SpilledRows, probe: SpilledRows) -> Iterator[Batch]:
+    def join_rows(self, build: SpilledRows, probe: SpilledRows) -> Iterator[Batch]:
         """Yield the join's rows."""
         hits = _Hits(probe.extents) if self.kind in _NEEDS_HITS else None
-        taken = 0 if hits is None else self.room.hold(hits.bytes)
+        taken = 0 if hits is None else self.room.require(hits.bytes)
         try:
             joining = None
             for block in self._blocks(build):
@@ -133,30 +133,30 @@ class BlockJoin:
             if hits is not None:
                 yield from self._settle(joining or self.make(empty_batch(self.build_columns)), probe, hits)
         finally:
-            self.room.give(taken)
+            self.room.release(taken)
 
     def _pass(self, joining: Joining, probe: SpilledRows, hits: _Hits | None) -> Iterator[Batch]:
         """Join all probe rows with one block."""
         for number, extent in enumerate(probe.extents):
             self.context.check()
             if hits is None:
-                yield from read_now(joining.found(probe.read(extent), np.zeros(extent.rows, np.bool_)))
+                yield from read_now(joining.emit_matches(probe.read(extent), np.zeros(extent.rows, np.bool_)))
                 continue
             hit = hits.get(number)
             if self.kind in _HALF:
                 open_ = np.flatnonzero(~hit)
                 if len(open_):
                     inner = np.zeros(len(open_), np.bool_)
-                    yield from joining.found(probe.read(extent).select(open_), inner)
+                    yield from joining.emit_matches(probe.read(extent).select(open_), inner)
                     hit[open_] = inner
             else:
-                yield from read_now(joining.found(probe.read(extent), hit))
+                yield from read_now(joining.emit_matches(probe.read(extent), hit))
             hits.set(number, hit)
 
     def _settle(self, joining: Joining, probe: SpilledRows, hits: _Hits) -> Iterator[Batch]:
         for number, extent in enumerate(probe.extents):
             self.context.check()
-            yield from read_now(joining.settled(probe.read(extent), hits.get(number)))
+            yield from read_now(joining.emit_settled(probe.read(extent), hits.get(number)))
 
     def _blocks(self, build: SpilledRows) -> Iterator[Batch]:
         """Yield the build rows in blocks as large as one thread may hold, with at least one batch of the file each."""
@@ -174,11 +174,11 @@ class BlockJoin:
             yield from self._block(build, waiting, size)
 
     def _block(self, build: SpilledRows, extents: list[Extent], size: int) -> Iterator[Batch]:
-        taken = self.room.take(size) or 0
+        taken = self.room.reserve(size) or 0
         try:
             yield read_rows(self.build_columns, (build.read(extent) for extent in extents))
         finally:
-            self.room.give(taken)
+            self.room.release(taken)
 
 
 class _Hits:
@@ -209,7 +209,7 @@ def block_stream(join: BlockJoin, output: tuple[Column, ...], build: SpilledRows
         pairs = [(build, part) for part in _parts(probe, wanted)]
 
     def morsel(some_build: SpilledRows, some_probe: SpilledRows) -> Morsel:
-        return Morsel(lambda: join.run(some_build, some_probe))
+        return Morsel(lambda: join.join_rows(some_build, some_probe))
 
     return Stream(output, tuple(morsel(*pair) for pair in pairs))
 

@@ -60,12 +60,12 @@ def open_merge_join(node: MergeJoin, context: ExecutionContext, filters: Runtime
     _check_unchanged(node, context)
     lefts, rights = _by_partition(left), _by_partition(right)
     merge = _MergeJoin(node, context)
-    wanted = list(dict.fromkeys([*lefts, *rights]))
+    partitions = list(dict.fromkeys([*lefts, *rights]))
     if node.kind in _NEEDS_LEFT:
-        wanted = [partition for partition in wanted if partition in lefts]
+        partitions = [partition for partition in partitions if partition in lefts]
     if node.kind in _NEEDS_RIGHT:
-        wanted = [partition for partition in wanted if partition in rights]
-    morsels = tuple(Morsel(partial(merge.run, lefts.get(p, ()), rights.get(p, ())), p) for p in wanted)
+        partitions = [partition for partition in partitions if partition in rights]
+    morsels = tuple(Morsel(partial(merge.join_partition, lefts.get(p, ()), rights.get(p, ())), p) for p in partitions)
     given = left if node.kind in _NEEDS_LEFT else right if node.kind in _NEEDS_RIGHT else None
     kept = frozenset[int]() if given is None else given.partitioned_by
     if not kept <= {column.id for column in node.columns}:
@@ -109,7 +109,7 @@ class _MergeJoin:
         self._left = _Side(node.left.columns, node.left_keys)
         self._right = _Side(node.right.columns, node.right_keys)
 
-    def run(self, lefts: Sequence[Morsel], rights: Sequence[Morsel]) -> Iterator[Batch]:
+    def join_partition(self, lefts: Sequence[Morsel], rights: Sequence[Morsel]) -> Iterator[Batch]:
         """Yield the rows of one partition; a side without a tablet there has no rows."""
         for batch in self._all(self._batches(lefts), self._blocks(rights)):
             self._context.check()

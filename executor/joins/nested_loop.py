@@ -50,7 +50,7 @@ def open_nested_loop(
     if right.length == 1 and node.kind in _SAME_KIND:
         return left.through(node.columns, _beside_one_row(node, right))
     loop = _Loop(shape, right, context, account)
-    output = left.through(node.columns, loop.run)
+    output = left.through(node.columns, loop.join_batches)
     return all_probed(context, account, output, loop.rest) if node.kind in MARKS_BUILD else output
 
 
@@ -64,18 +64,18 @@ class _Loop:
         self._context = context
         self._account = account
 
-    def run(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def join_batches(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the join's rows for a morsel of the left side."""
         for batch in batches:
             yield from self._context.checked(self._matches.emit(batch, self._pairs(batch)))
 
-    def found(self, batch: Batch, hit: Array) -> Iterator[Batch]:
-        """`Matches.found`."""
-        return self._matches.found(batch, self._pairs(batch), hit)
+    def emit_matches(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.emit_matches`."""
+        return self._matches.emit_matches(batch, self._pairs(batch), hit)
 
-    def settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
-        """`Matches.settled`."""
-        return self._matches.settled(batch, hit)
+    def emit_settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.emit_settled`."""
+        return self._matches.emit_settled(batch, hit)
 
     def rest(self) -> Batch:
         """`Matches.rest`."""

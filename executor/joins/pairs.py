@@ -84,10 +84,10 @@ class Matches:
     def emit(self, probe: Batch, parts: Iterable[Part]) -> Iterator[Batch]:
         """Yield a probe batch's output; build rows with a partner are marked if the kind needs them."""
         hit = np.zeros(probe.length, np.bool_)
-        yield from self.found(probe, parts, hit)
-        yield from self.settled(probe, hit)
+        yield from self.emit_matches(probe, parts, hit)
+        yield from self.emit_settled(probe, hit)
 
-    def found(self, probe: Batch, parts: Iterable[Part], hit: Array) -> Iterator[Batch]:
+    def emit_matches(self, probe: Batch, parts: Iterable[Part], hit: Array) -> Iterator[Batch]:
         """Yield the pairs that are matches, for the kinds that produce pairs; `hit` is set to True for probe rows with
         one.
 
@@ -104,7 +104,7 @@ class Matches:
             if gives_pairs and both.length:
                 yield self.project(both)
 
-    def settled(self, probe: Batch, hit: Array) -> Iterator[Batch]:
+    def emit_settled(self, probe: Batch, hit: Array) -> Iterator[Batch]:
         """Yield the output for the rows of a probe batch, once all their matches are known."""
         if self.kind == "semi":
             yield self._of_probe(probe, hit)

@@ -110,18 +110,18 @@ class Probing:
 
     # ---- a part of the build side -----------------------------------------------------------------------------------
 
-    def found(self, batch: Batch, hit: Array) -> Iterator[Batch]:
-        """`Matches.found` for a part of the build rows."""
+    def emit_matches(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.emit_matches` for a part of the build rows."""
         keys = [evaluate(batch) for evaluate in self._keys]
         codes = self._coder.encode(keys)
         if self._is_plain and self.kind in ("semi", "anti"):
             hit |= self._index.has(codes)
             return
-        yield from self.matches.found(batch, self._candidates(batch, keys, codes), hit)
+        yield from self.matches.emit_matches(batch, self._candidates(batch, keys, codes), hit)
 
-    def settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
-        """`Matches.settled`."""
-        return self.matches.settled(batch, hit)
+    def emit_settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.emit_settled`."""
+        return self.matches.emit_settled(batch, hit)
 
     def _candidates(self, batch: Batch, keys: list[Vector], codes: Array) -> Iterator[Part]:
         """Pairs with equal keys; under NOT IN also those in which a key is NULL: a probe row stays unless the condition

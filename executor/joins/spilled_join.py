@@ -174,16 +174,16 @@ class SpilledJoin:
         self.context.check()
         if not self._gives_rows(build, probe):
             return
-        taken = self.room.take(loaded_bytes(build.types, build.rows, build.size))
+        taken = self.room.reserve(loaded_bytes(build.types, build.rows, build.size))
         if taken is not None:
             try:
                 yield from self._whole(build, probe)
             finally:
-                self.room.give(taken)
+                self.room.release(taken)
         elif is_worth_cutting and level < DEEPEST:
             yield from self._cut(build, probe, level + 1)
         else:
-            yield from self._blocks().run(build, probe)
+            yield from self._blocks().join_rows(build, probe)
 
     def _whole(self, build: SpilledRows, probe: SpilledRows) -> Iterator[Batch]:
         probing = self._probing(read_rows(self.sides[True].columns, build.batches()))

@@ -86,7 +86,7 @@ class Memory:
             account.usage.peak = max(account.usage.peak, account.size)
             return True
 
-    def leave(self, account: Account) -> None:
+    def note_collected(self, account: Account) -> None:
         """Record that an account was collected."""
         if account.size:
             self._left.append(account.size)
@@ -109,7 +109,7 @@ class Account:
         self.usage = Usage()
 
     def __del__(self) -> None:
-        self._memory.leave(self)
+        self._memory.note_collected(self)
 
     @property
     def room(self) -> int | None:

@@ -174,7 +174,7 @@ class _Merge:
         rows = self._runs[run].rows
         self._fresh.append((run, rows.read(rows.extents[chunk])))
 
-    def give(self, bound: tuple[int, list[Vector]] | None, width: int) -> Iterator[Batch]:
+    def pop_up_to(self, bound: tuple[int, list[Vector]] | None, width: int) -> Iterator[Batch]:
         """Yield the first `width` columns of the rows up to the bound, and remove these rows."""
         pieces = sorted([*self._pieces, *self._fresh], key=lambda piece: piece[0])
         order = self._up_to(bound, pieces)
@@ -228,4 +228,4 @@ def merged(runs: Sequence[Run], by: Ordering, width: int, memory: int, context: 
             context.check()
             merge.read(run, number)
             read += 1
-        yield from merge.give(forecast.bound(read), width)
+        yield from merge.pop_up_to(forecast.bound(read), width)

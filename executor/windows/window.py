@@ -70,7 +70,7 @@ class Windows:
         positions = {column.id: i for i, column in enumerate(self._node.source.columns)}
         return {positions[number] for expr in self._exprs for number in columns_of(expr)}
 
-    def run(self, batches: list[Batch]) -> Batch:
+    def compute(self, batches: list[Batch]) -> Batch:
         """Compute the rows of some batches (at least one row), which hold whole partitions."""
         rows = joined(self._node.source.columns, batches)
         partition = [evaluate(rows) for evaluate in self._partition]
@@ -165,7 +165,7 @@ def open_window(node: Window, source: Stream, context: ExecutionContext) -> Stre
         by_partition.setdefault(tags.get(id(batch)), []).append(batch)
     if not by_partition:
         return stream_of(node.columns, [])
-    done = context.parallel([partial(windows.run, batches) for batches in by_partition.values()])
+    done = context.parallel([partial(windows.compute, batches) for batches in by_partition.values()])
     morsels = tuple(
         replace(morsel, partition=tag)
         for tag, batch in zip(by_partition, done, strict=True)
