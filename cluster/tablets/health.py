@@ -97,8 +97,9 @@ class ReplicaHealth:
     tablet: Tablet
     consensus: Consensus
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, listener: ReplicaListener):
         self.directory = directory
+        self._listener = listener
         self._health = STATES.first
         self._health_lock = threading.Lock()
         """Guards `_health` and `error`: several threads may find damage."""
@@ -120,14 +121,6 @@ class ReplicaHealth:
         """The tablet's id."""
         raise NotImplementedError
 
-    def _told(self) -> None:
-        """Marks this replica for the next report."""
-        raise NotImplementedError
-
-    def _found_full(self, error: Exception) -> Exception:
-        """Handles a lack of space; returns the error to raise."""
-        raise NotImplementedError
-
     def _check_running(self) -> None:
         if self.state != "RUNNING":
             raise ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
@@ -140,7 +133,7 @@ class ReplicaHealth:
         other error is returned unchanged.
         """
         if is_full(error):
-            return self._found_full(error)
+            return self._listener.on_full(self, error)
         if not is_damage(error, self.directory):
             return error
         if self.state == "RUNNING":
@@ -154,7 +147,7 @@ class ReplicaHealth:
     def _damaged(self, why: str) -> None:
         others_vote = len(self.consensus.committed_configuration.voters) > 1
         self._note_failure(why, Health.FAILED if others_vote else Health.DAMAGED)
-        self._told()
+        self._listener.on_change(self)
         self.step_down_if_damaged()
 
     def _note_failure(self, why: str, health: Health = Health.FAILED) -> None:

@@ -55,7 +55,7 @@ from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind, log_schema
 from ...storage.maintenance.table_compaction import compact_tablets
 from ...storage.maintenance.tablet_flush import flush, flush_overfull, quiet
-from ...storage.reading.tablet_scan import Piece, cut, scan_view
+from ...storage.reading.tablet_scan import cut, scan_view
 from ...storage.rowsets.memrowset import MemRowSet
 from ...storage.statistics.analysis import Analysis, analyze
 from ...storage.statistics.table_statistics import StatisticsCache
@@ -134,7 +134,7 @@ class Replica(ReplicaHealth):
         clock: HybridClock,
         listener: ReplicaListener,
     ):
-        super().__init__(directory)
+        super().__init__(directory, listener)
         self.fs = fs
         self.layout = ReplicaLayout.of(superblock.tablet)
         self.schema_index = superblock.schema_index
@@ -143,7 +143,6 @@ class Replica(ReplicaHealth):
         self._applied_to = 0
         """Entries up to here, of those given to `apply`, are in memory; one without space comes again with others."""
         self._clock = clock
-        self._listener = listener
         self._altering: LogTicket | None = None
         """The ALTER entry that this replica proposed last; guarded by `write_lock`."""
         self._alter_lock = threading.Lock()
@@ -360,14 +359,6 @@ class Replica(ReplicaHealth):
         self._note_failure(f"{type(error).__name__}: {error}")
         self._listener.on_change(self)
 
-    def _told(self) -> None:
-        """See `ReplicaHealth`."""
-        self._listener.on_change(self)
-
-    def _found_full(self, error: Exception) -> Exception:
-        """See `ReplicaHealth`."""
-        return self._listener.on_full(self, error)
-
     @property
     def decided_index(self) -> int:
         """Everything up to here is decided and in memory."""
@@ -516,28 +507,12 @@ class Replica(ReplicaHealth):
         """Where the leader listens; "" while none is known."""
         return self.consensus.leader_address()
 
-    def tokens(
-        self, spec: ScanSpec, *, deadline: float, schema_version: int | None = None
-    ) -> list[tuple[TabletView, tuple[Piece, ...], int]]:
-        """(view, pieces, rows before predicates) of each token of a scan; raises as `view`."""
-        view = self.view(spec.snapshot, deadline=deadline, schema_version=schema_version)
-        if spec.changes is not None:
-            self.tablet.check_history(spec.changes.since)
-        return [(view, pieces, sum(p.stop - p.start for p in pieces)) for pieces in cut(view, spec)]
-
-    def scan(
-        self,
-        spec: ScanSpec,
-        *,
-        deadline: float,
-        counters: ScanCounters | None = None,
-        schema_version: int | None = None,
-    ) -> Iterator[Batch]:
+    def scan(self, spec: ScanSpec, *, deadline: float) -> Iterator[Batch]:
         """The rows of a scan; `deadline` is for its beginning. Raises as `view`."""
-        tokens = self.tokens(spec, deadline=deadline, schema_version=schema_version)
+        view = self.view(spec.snapshot, deadline=deadline)
         with self.watched:
-            for view, pieces, _ in tokens:
-                yield from scan_view(view, pieces, spec, counters or ScanCounters())
+            for pieces in cut(view, spec):
+                yield from scan_view(view, pieces, spec, ScanCounters())
 
     # ---- facts ---------------------------------------------------------------------------------------------------
 
