@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ..cluster.master.options import MasterOptions
 from ..cluster.master.server import run as run_master
@@ -22,16 +23,7 @@ _LEASE = 0.9
 def master_command(arguments: argparse.Namespace) -> int:
     """`nyala master`."""
     options = MasterOptions(
-        directory=str(arguments.dir),
-        bind=arguments.bind,
-        advertise=arguments.advertise,
-        masters=_addresses(arguments.masters),
-        durability=arguments.durability,
-        dead_after=arguments.dead_after,
-        default_replicas=arguments.replicas,
-        raft=_raft(arguments),
-        allow_faults=arguments.allow_faults,
-        tls=tls_of(arguments),
+        **_server_options(arguments), dead_after=arguments.dead_after, default_replicas=arguments.replicas
     )
     return run_master(options, address_file=_optional(arguments.address_file))
 
@@ -40,21 +32,28 @@ def tserver_command(arguments: argparse.Namespace) -> int:
     """`nyala tserver`."""
     limit = arguments.memory_limit
     options = TabletServerOptions(
-        directory=str(arguments.dir),
+        **_server_options(arguments),
         data_directories=tuple(map(str, arguments.data_dir)),
-        bind=arguments.bind,
-        advertise=arguments.advertise,
-        masters=_addresses(arguments.masters),
-        durability=arguments.durability,
         memory_limit_bytes=None if limit is None else parse_bytes(limit, "memory-limit"),
         memrowset_bytes=arguments.memrowset_bytes,
         cache_bytes=arguments.cache_bytes,
         history_seconds=arguments.history_seconds,
-        raft=_raft(arguments),
-        allow_faults=arguments.allow_faults,
-        tls=tls_of(arguments),
     )
     return run_tserver(options, fragments=table_evaluator, address_file=_optional(arguments.address_file))
+
+
+def _server_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of a master and of a tablet server alike."""
+    return {
+        "directory": str(arguments.dir),
+        "bind": arguments.bind,
+        "advertise": arguments.advertise,
+        "masters": _addresses(arguments.masters),
+        "durability": arguments.durability,
+        "raft": _raft(arguments),
+        "allow_faults": arguments.allow_faults,
+        "tls": tls_of(arguments),
+    }
 
 
 def _addresses(text: str) -> tuple[str, ...]:

@@ -80,19 +80,9 @@ class TabletCalls:
         Raises the leader's permanent errors, including `StaleSchema`; `TabletGone` or `UnknownTable` if the tablet no
         longer exists; `DeadlineExceeded`.
         """
-        # Usually the leader is known, and still leads.
-        address = self._locations.leader(tablet_id)
-        if not address:
-            return self._call(request, reply, known, tablet_id, attempts, self.leading(known, tablet_id))
-        try:
-            found = self._shared.channels.get(address).call(request, timeout=attempts.timeout())
-        except Error as error:
-            route = self.leading(known, tablet_id)
-            route.address = address
-            self.failed(route, error, attempts)
-            return self._call(request, reply, known, tablet_id, attempts, route)
-        assert isinstance(found, reply)
-        return found
+        route = self.leading(known, tablet_id)
+        route.address = self._locations.leader(tablet_id)  # usually it is known, and still leads
+        return self._call(request, reply, known, tablet_id, attempts, route)
 
     def replica(
         self,
@@ -134,12 +124,14 @@ class TabletCalls:
         attempts: Attempts,
         route: Route,
     ) -> R:
+        address = route.address
         while True:
-            address = self.next(route, known, tablet_id, attempts)
+            address = address or self.next(route, known, tablet_id, attempts)
             try:
                 found = self._shared.channels.get(address).call(request, timeout=attempts.timeout())
             except Error as error:
                 self.failed(route, error, attempts)
+                address = ""
                 continue
             assert isinstance(found, reply)
             return found
