@@ -77,9 +77,10 @@ class Leaving:
         while left := self._left():
             now = time.monotonic()
             if seconds is not None and now - began >= seconds:
+                held = self.held()
                 raise DeadlineExceeded(
                     f"{self.name} is not empty after {seconds:g} s, and continues to be emptied; still there: "
-                    f"{_shown(self.held())}"
+                    f"{len(held)} replicas: {listed([f'{one.tablet} of {one.table}' for one in held])}"
                 )
             if told == began or now - told >= TELL_SECONDS:
                 told = now
@@ -114,7 +115,3 @@ def check_room(server: NamedServer, names: Names, held: Sequence[Held]) -> None:
         f"server{' remains' if len(takers) == 1 else 's remain'}{f' ({out})' if out else ''}, too few for {tables}; "
         "start others first"
     )
-
-
-def _shown(held: Sequence[Held]) -> str:
-    return f"{len(held)} replicas: {listed([f'{one.tablet} of {one.table}' for one in held])}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ...errors import ClusterError, ConfigurationRefused, DeadlineExceeded, InterfaceError, NotTheLeader
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
-from ..wire.messages.methods import ChangeReplicas, NamedServer, StepDown, TabletLocation
+from ..wire.messages.methods import ChangeReplicas, StepDown, TabletLocation
 from .names import Names
 
 _PAUSE_SECONDS = 0.1
@@ -41,7 +41,8 @@ class ReplicaMover:
         location = self._locate(tablet, end)
         tablet_id = location.tablet_id
         old = self._replica(location, source)
-        new = _peer(self._names.server(target, _left(end)))
+        server = self._names.server(target, _left(end))
+        new = Peer(server.id, server.address, PeerRole.PRE_VOTER)
         if any(peer.id == new.id for peer in location.replicas):
             raise InterfaceError(f"{self._names.of(new.address)} has a replica of tablet {tablet_id} already")
         self._change(tablet_id, "add", new, end)
@@ -152,11 +153,6 @@ class ReplicaMover:
             there = self._names.there_are(server, location.replicas)
             raise InterfaceError(f"tablet {location.tablet_id} has no replica at {server}{there}")
         return found
-
-
-def _peer(server: NamedServer) -> Peer:
-    """Returns the server as a peer without a vote."""
-    return Peer(server.id, server.address, PeerRole.PRE_VOTER)
 
 
 def _left(end: float) -> float:

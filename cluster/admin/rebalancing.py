@@ -85,7 +85,8 @@ class MoveRun:
         while (taken := self._take()) is not None:
             number, move = taken
             began = time.monotonic()
-            self._tell(f"{number}/{total}  {self._describe(move)}")
+            with self._changed:
+                self._say(f"{number}/{total}  {self._describe(move)}")
             failure: Error | None = None
             try:
                 self._work(move)
@@ -100,10 +101,6 @@ class MoveRun:
                 if failure is not None:
                     self._failures.append(Failure(move, failure))
                 self._say(f"{number}/{total}  {how}; {total - self._ended} left")
-
-    def _tell(self, line: str) -> None:
-        with self._changed:
-            self._say(line)
 
     def _take(self) -> tuple[int, Move] | None:
         """Returns the first move that may begin; waits for one, None if none is left."""

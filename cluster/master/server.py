@@ -54,7 +54,6 @@ from ..wire.messages.methods import (
     TabletReports,
 )
 from ..wire.peer_streams import FlightTransport
-from ..wire.peers import PeerBatch
 from ..wire.process.server_process import run_server
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import CallContext, RpcServer
@@ -132,7 +131,9 @@ class MasterServer:
         masters = () if alone else options.masters
         self._directory = MasterDirectory(fs, options.directory, self.peer.id, masters, create)
         stack.callback(self._directory.release)
-        self._transport = FlightTransport(lambda: self.peer, self._clock, self._receive, self._tls)
+        self._transport = FlightTransport(
+            lambda: self.peer, self._clock, lambda batch: self._host.receive(batch), self._tls
+        )
         stack.callback(self._transport.close)
         self._space = MasterSpace(fs, self._directory.path, self._note_space)
         self._host = ConsensusHost(
@@ -233,9 +234,6 @@ class MasterServer:
                     stack.callback(running.stop)
 
     # ---- parts -----------------------------------------------------------------------------------------------------
-
-    def _receive(self, batch: PeerBatch) -> None:
-        self._host.receive(batch)
 
     def _changed(self, replica: Replica) -> None:
         """Called when this master's part in the system tablet's consensus has changed: it may have begun to lead."""

@@ -37,7 +37,7 @@ from ...storage.files.filesystem import FileSystem, ReadableFile
 from ...storage.maintenance.tablet_flush import flush, flush_deltas
 from ...storage.rowsets.rowset_metadata import RowSetMetadata
 from ...storage.tables.store_directory import make_durable_directory
-from ...storage.tablet.tablet import Pin, Tablet, rowset_files
+from ...storage.tablet.tablet import Pin, rowset_files
 from ...storage.tablet.tablet_metadata import TabletMetadata
 from ..consensus.consensus_file import NAME as CONSENSUS
 from ..consensus.consensus_file import ConsensusState, read_consensus, write_consensus
@@ -124,7 +124,8 @@ class BootstrapSources:
                 raise ReplicaUnavailable(f"the log of tablet {tablet.id} no longer has entry {metadata.replay_index}")
             rowsets = {f"rowsets/{name}": rowset for rowset in metadata.rowsets for name in rowset_files(rowset)}
             with replica.watched:
-                files = {name: _size(tablet, name) for name in rowsets}
+                handles = tablet.cache.handles(tablet.fs)
+                files = {name: handles.size(posixpath.join(tablet.directory, name)) for name in rowsets}
             results = replica.results.save(replica.decided_index)  # up to the base at least
         except BaseException:
             anchor.close()
@@ -213,10 +214,6 @@ class BootstrapSources:
 
 def _ended(name: str) -> ReplicaUnavailable:
     return ReplicaUnavailable(f"bootstrap session {name} no longer exists; begin another one")
-
-
-def _size(tablet: Tablet, name: str) -> int:
-    return tablet.cache.handles(tablet.fs).size(posixpath.join(tablet.directory, name))
 
 
 def _catch_up(replica: Replica) -> None:

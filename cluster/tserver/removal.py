@@ -133,12 +133,9 @@ class Removal:
             if slot.state == "FORGOTTEN":
                 self.remove(slot)
             elif slot.state == "TOMBSTONED":
-                self._remove_data(slot)
-
-    def _remove_data(self, slot: Slot) -> None:
-        """Removes everything but the tombstone."""
-        if any(name not in (SUPERBLOCK_FILE, CONSENSUS_FILE) for name in self._fs.list(slot.path)):
-            remove_data(self._fs, slot.path)
+                tombstone = {SUPERBLOCK_FILE, CONSENSUS_FILE}
+                if not tombstone.issuperset(self._fs.list(slot.path)):
+                    remove_data(self._fs, slot.path)
 
     def remove(self, slot: Slot) -> None:
         """Removes a tablet's directory, and drops its slot. Raises `DiskError`."""

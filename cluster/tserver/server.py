@@ -189,7 +189,7 @@ class TabletServer:
                 failed=self.tablets.met,
             )
             self._space = Rounds(
-                "nyala-space", self._look_for_space, options.background, interval=options.full_check_seconds
+                "nyala-space", self.tablets.look_for_space, options.background, interval=options.full_check_seconds
             )
             stack.callback(self._space.stop)
             self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
@@ -199,9 +199,6 @@ class TabletServer:
             self._rpc.exchange = self._transport.serve
             self._rpc.around = self._deciding
             stack.pop_all()
-
-    def _look_for_space(self) -> None:
-        self.tablets.look_for_space()
 
     def _deciding(self) -> _Deciding:
         return _Deciding(self._completions.here(), self._transport.holding())

@@ -77,7 +77,8 @@ class Ddl:
         began = self._manager.monotonic()
 
         def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
-            return (self._is_warm(directory) and self._is_worth_trying(requested, state, directory, began)) or None
+            is_warm = directory.is_warm(self._manager.monotonic(), self._options.warm_up)
+            return (is_warm and self._is_worth_trying(requested, state, directory, began)) or None
 
         self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
 
@@ -189,9 +190,6 @@ class Ddl:
             return f"the {what} has finished: {len(lacking)} of {len(tablets)} tablets do not serve yet"
 
         return self._manager.wait(look, context.deadline, missing)
-
-    def _is_warm(self, directory: TabletDirectory) -> bool:
-        return directory.is_warm(self._manager.monotonic(), self._options.warm_up)
 
     def _is_worth_trying(
         self, requested: int | None, state: CatalogState, directory: TabletDirectory, began: float

@@ -210,7 +210,7 @@ class CallStream:
         if not _has_arrived(waiting, timeout, look):
             self._timed_out(number, sent)
         if waiting.error is not None:
-            raise _again(waiting.error)
+            raise type(waiting.error)(*waiting.error.args)  # a copy: the error has been raised in another thread
         return waiting.answer
 
     def _timed_out(self, number: int, sent: float) -> None:
@@ -307,8 +307,3 @@ def sending_together() -> Turn[CallStream]:
     """Holds back the calls that this thread begins, and sends them at the end, one frame for each server. Waiting for a
     reply before that blocks until the timeout."""
     return _held.turn()
-
-
-def _again(error: errors.Error) -> errors.Error:
-    """Returns a copy of the error for another thread."""
-    return type(error)(*error.args)

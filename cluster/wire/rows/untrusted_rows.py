@@ -49,7 +49,8 @@ def read_rows(data: bytes) -> pa.RecordBatch:
         batches = list(reader)
     if len(batches) != 1:
         raise ProtocolError(f"a write has {len(batches)} record batches instead of one")
-    _check_size(batches[0], len(data))
+    if batches[0].num_rows > 8 * len(data):  # a row has a bit at least, since every table has a key
+        raise ProtocolError(f"a write of {len(data)} bytes claims to have {batches[0].num_rows} rows")
     batches[0].validate(full=True)
     _check_dictionaries(batches[0])
     return batches[0]
@@ -114,12 +115,6 @@ class _Table:
             return None
         place = self._position + offset
         return _Table(self._data, place + struct.unpack_from("<I", self._data, place)[0])
-
-
-def _check_size(rows: pa.RecordBatch, size: int) -> None:
-    """Checks the number of rows: a row has a bit at least, since every table has a key."""
-    if rows.num_rows > 8 * size:
-        raise ProtocolError(f"a write of {size} bytes claims to have {rows.num_rows} rows")
 
 
 def _check_dictionaries(rows: pa.RecordBatch) -> None:
