@@ -13,33 +13,33 @@ A scan that is not surely large begins with a call, which costs a third of a str
     | later, in key order | another replica goes on behind the last key |
     | later, in no order | `ServerUnavailable`: replicas keep rows in orders of their own |
 
-The scan at the server, which holds something for it from ASKED to READING and while RESUMING:
+The scan at the server, which holds something for it from REQUESTED to READING and while RESUMING:
 
     | state | event | next state |
     |---|---|---|
-    | NEW | the call that begins it is sent before anything reads it | ASKED |
+    | NEW | the call that begins it is sent before anything reads it | REQUESTED |
     | NEW | a replica is chosen and called | STARTING |
     | NEW | no replica is found | NEW |
     | NEW | no replica is found, and rows have come out | BROKEN |
-    | NEW | it is left | ENDED |
-    | ASKED | the reply is waited for | STARTING |
-    | ASKED | it is left | ENDED |
+    | NEW | the caller closes it, or a permanent error | ENDED |
+    | REQUESTED | the reply is waited for | STARTING |
+    | REQUESTED | the caller closes it, or a permanent error | ENDED |
     | STARTING | the reply comes, or a stream begins | READING |
     | STARTING | an error | NEW |
     | STARTING | an error, and rows have come out | BROKEN |
-    | STARTING | it is left | ENDED |
+    | STARTING | the caller closes it, or a permanent error | ENDED |
     | READING | the batches of the reply are through, and there are more | STARTED |
     | READING | the last batch | ENDED |
     | READING | an error | NEW |
     | READING | an error, and rows have come out | BROKEN |
-    | READING | it is left | ENDED |
+    | READING | the caller closes it, or a permanent error | ENDED |
     | STARTED | a stream goes on | READING |
-    | STARTED | it is left | ENDED |
+    | STARTED | the caller closes it, or a permanent error | ENDED |
     | BROKEN | the same server is called to go on | RESUMING |
-    | BROKEN | it is left | ENDED |
+    | BROKEN | the caller closes it, or a permanent error | ENDED |
     | RESUMING | a batch, or the end | READING |
     | RESUMING | an error | NEW |
-    | RESUMING | it is left | ENDED |
+    | RESUMING | the caller closes it, or a permanent error | ENDED |
 
 Most tokens end before anything is given out. What is given out of the others is right all the same; a statement of
 which no row has come out yet is run again by the driver.
@@ -86,7 +86,7 @@ class ScanState(Enum):
     """State of the scan of one token; the table is on the module's page."""
 
     NEW = "new"
-    ASKED = "asked"
+    REQUESTED = "requested"
     STARTING = "starting"
     READING = "reading"
     STARTED = "started"
@@ -99,32 +99,32 @@ _S = ScanState
 STATES = StateTable(
     _S.NEW,
     {
-        (_S.NEW, "the call that begins it is sent before anything reads it"): _S.ASKED,
+        (_S.NEW, "the call that begins it is sent before anything reads it"): _S.REQUESTED,
         (_S.NEW, "a replica is chosen and called"): _S.STARTING,
         (_S.NEW, "no replica is found"): _S.NEW,
         (_S.NEW, "no replica is found, and rows have come out"): _S.BROKEN,
-        (_S.NEW, "it is left"): _S.ENDED,
-        (_S.ASKED, "the reply is waited for"): _S.STARTING,
-        (_S.ASKED, "it is left"): _S.ENDED,
+        (_S.NEW, "the caller closes it, or a permanent error"): _S.ENDED,
+        (_S.REQUESTED, "the reply is waited for"): _S.STARTING,
+        (_S.REQUESTED, "the caller closes it, or a permanent error"): _S.ENDED,
         (_S.STARTING, "the reply comes, or a stream begins"): _S.READING,
         (_S.STARTING, "an error"): _S.NEW,
         (_S.STARTING, "an error, and rows have come out"): _S.BROKEN,
-        (_S.STARTING, "it is left"): _S.ENDED,
+        (_S.STARTING, "the caller closes it, or a permanent error"): _S.ENDED,
         (_S.READING, "the batches of the reply are through, and there are more"): _S.STARTED,
         (_S.READING, "the last batch"): _S.ENDED,
         (_S.READING, "an error"): _S.NEW,
         (_S.READING, "an error, and rows have come out"): _S.BROKEN,
-        (_S.READING, "it is left"): _S.ENDED,
+        (_S.READING, "the caller closes it, or a permanent error"): _S.ENDED,
         (_S.STARTED, "a stream goes on"): _S.READING,
-        (_S.STARTED, "it is left"): _S.ENDED,
+        (_S.STARTED, "the caller closes it, or a permanent error"): _S.ENDED,
         (_S.BROKEN, "the same server is called to go on"): _S.RESUMING,
-        (_S.BROKEN, "it is left"): _S.ENDED,
+        (_S.BROKEN, "the caller closes it, or a permanent error"): _S.ENDED,
         (_S.RESUMING, "a batch, or the end"): _S.READING,
         (_S.RESUMING, "an error"): _S.NEW,
-        (_S.RESUMING, "it is left"): _S.ENDED,
+        (_S.RESUMING, "the caller closes it, or a permanent error"): _S.ENDED,
     },
 )
-_HELD = frozenset((_S.ASKED, _S.STARTING, _S.READING, _S.STARTED, _S.RESUMING))
+_HELD = frozenset((_S.REQUESTED, _S.STARTING, _S.READING, _S.STARTED, _S.RESUMING))
 """States in which a server may hold something ready for the scan."""
 
 
@@ -156,7 +156,7 @@ class TokenScan:
         """While READING or RESUMING."""
         self._starts_by_call = self._sent.may_be_small(token.rows)
         self._asked: tuple[str, StartScan, Any] | None = None
-        """While ASKED: the call, and to which address it was sent."""
+        """While REQUESTED: the call, and to which address it was sent."""
         self._ticket: ScanTablet | None = None
         """Of the scan at the server that is asked."""
         self._received = 0
@@ -193,7 +193,7 @@ class TokenScan:
             ticket = self._new_ticket()
             request, timeout = StartScan(ticket=ticket), self._new_attempts().timeout()
             begun = self._shared.channels.get(address).begin(request, timeout)
-            self._to(ScanState.ASKED)
+            self._to(ScanState.REQUESTED)
             self._ticket, self._asked = ticket, (address, request, begun)
 
     def give_up(self) -> None:
@@ -295,7 +295,7 @@ class TokenScan:
             self._to(ScanState.STARTING)
             self._stream = self._start(self._ticket) if self._starts_by_call else self._streaming(self._ticket)
             self._to(ScanState.READING)
-        elif self._state is ScanState.ASKED:
+        elif self._state is ScanState.REQUESTED:
             assert self._asked is not None
             self._to(ScanState.STARTING)
             self._received = 0
@@ -428,7 +428,7 @@ class TokenScan:
 
     def _forget(self) -> None:
         address, scanner = self._route.address, self._scanner
-        asked = self._asked if self._state is ScanState.ASKED else None
+        asked = self._asked if self._state is ScanState.REQUESTED else None
 
         def forget() -> None:
             with contextlib.suppress(Error):

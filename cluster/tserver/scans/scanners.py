@@ -18,12 +18,12 @@ scan that ends with that is forgotten at once: nothing of it was given out by it
     |---|---|---|
     | WAITING | a stream begins | READ |
     | READ | another stream takes over | READ |
-    | READ | its stream is gone | WAITING |
+    | READ | its stream ends | WAITING |
     | READ | the last batch has been made | FINISHED |
-    | WAITING | the last batch has been made, for a stream that is gone | FINISHED |
-    | WAITING | it is forgotten | CLOSED |
-    | READ | it is forgotten | CLOSED |
-    | FINISHED | it is forgotten | CLOSED |
+    | WAITING | the last batch has been made, for a stream that has ended | FINISHED |
+    | WAITING | it is dropped | CLOSED |
+    | READ | it is dropped | CLOSED |
+    | FINISHED | it is dropped | CLOSED |
 
 Streams of a FINISHED scan repeat what is kept; those of a CLOSED one end with an error.
 
@@ -77,12 +77,12 @@ STATES = StateTable(
     {
         (_S.WAITING, "a stream begins"): _S.READ,
         (_S.READ, "another stream takes over"): _S.READ,
-        (_S.READ, "its stream is gone"): _S.WAITING,
+        (_S.READ, "its stream ends"): _S.WAITING,
         (_S.READ, "the last batch has been made"): _S.FINISHED,
-        (_S.WAITING, "the last batch has been made, for a stream that is gone"): _S.FINISHED,
-        (_S.WAITING, "it is forgotten"): _S.CLOSED,
-        (_S.READ, "it is forgotten"): _S.CLOSED,
-        (_S.FINISHED, "it is forgotten"): _S.CLOSED,
+        (_S.WAITING, "the last batch has been made, for a stream that has ended"): _S.FINISHED,
+        (_S.WAITING, "it is dropped"): _S.CLOSED,
+        (_S.READ, "it is dropped"): _S.CLOSED,
+        (_S.FINISHED, "it is dropped"): _S.CLOSED,
     },
 )
 
