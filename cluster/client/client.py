@@ -358,10 +358,10 @@ class Client:
         self._check()
         scans = [self._token_scan(token, mine) for token, mine in zip(tokens, counters, strict=True)]
         # If the location of a tablet is not known, finding the others would only delay: each reader finds its own.
-        ready = list(takewhile(TokenScan.can_be_asked, scans))
+        ready = list(takewhile(TokenScan.can_request, scans))
         with sending_together():
             for scan in ready:
-                scan.ask()
+                scan.request()
         return [TokenBatches(scan) for scan in scans]
 
     def _token_scan(self, token: ScanToken, counters: ScanCounters) -> TokenScan:

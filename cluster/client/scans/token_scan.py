@@ -1,19 +1,19 @@
-"""Reading one token: batches from a replica, and what hides from the reader that a server died.
+"""Reads one token: batches from a replica, with failover that the reader does not notice.
 
     call that begins the scan ─┐
                                ├─► held back, up to 64 MB ─► reader
     stream, where more comes ──┘
 
-A scan that is not surely large begins with a call, which costs a third of a stream and as a rule brings all of it.
+A scan that may be small begins with a call. That costs a third of a stream, and usually returns all of it.
 
     | the stream breaks | then |
     |---|---|
-    | while all is held back | the token is read again from the beginning, at the same time, from another replica |
-    | later, and the server is still there | it goes on with the next batch, which the server holds ready |
-    | later, in key order | another replica goes on behind the last key |
-    | later, in no order | `ServerUnavailable`: replicas keep rows in orders of their own |
+    | while all is held back | the token is read again from the start, as of the same timestamp, from another replica |
+    | later, and the server is still there | it continues with the next batch, which the server keeps ready |
+    | later, in key order | another replica continues after the last key |
+    | later, in no order | `ServerUnavailable`: the order of rows differs between replicas |
 
-The scan at the server, which holds something for it from REQUESTED to READING and while RESUMING:
+States of the scan. A server may hold batches for it from REQUESTED to STARTED, and while RESUMING:
 
     | state | event | next state |
     |---|---|---|
@@ -41,8 +41,8 @@ The scan at the server, which holds something for it from REQUESTED to READING a
     | RESUMING | an error | NEW |
     | RESUMING | the caller closes it, or a permanent error | ENDED |
 
-Most tokens end before anything is given out. What is given out of the others is right all the same; a statement of
-which no row has come out yet is run again by the driver.
+Most tokens end before their first batch is returned. Batches of the others are correct as well; the driver reruns a
+statement that has not returned a row yet.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ from .stream_watch import StreamWatch
 
 HELD_BYTES = 64 << 20
 STREAM_SECONDS = 24 * 3600.0
-"""A stream may take long; `StreamWatch` sees to it that its server is alive."""
+"""Timeout of a stream. `StreamWatch` checks that its server is alive."""
 _FORGET_SECONDS = 5.0
-"""For so long a server is told that a scan is not wanted; later it finds out by itself."""
+"""Timeout for telling a server that a scan was closed; the server drops it by itself later."""
 
 
 class ScanState(Enum):
@@ -129,7 +129,7 @@ _HELD = frozenset((_S.REQUESTED, _S.STARTING, _S.READING, _S.STARTED, _S.RESUMIN
 
 
 class TokenScan:
-    """Reads one token. For one thread at a time."""
+    """The scan of one token. For one thread at a time."""
 
     def __init__(
         self,
@@ -155,53 +155,53 @@ class TokenScan:
         self._stream: ScanStream | StartedScan | None = None
         """While READING or RESUMING."""
         self._starts_by_call = self._sent.may_be_small(token.rows)
-        self._asked: tuple[str, StartScan, Any] | None = None
+        self._request: tuple[str, StartScan, Any] | None = None
         """While REQUESTED: the call, and to which address it was sent."""
         self._ticket: ScanTablet | None = None
-        """Of the scan at the server that is asked."""
+        """Of the scan at the current server."""
         self._received = 0
-        """Batches of this scanner that came by a call, and by streams which broke."""
+        """Number of batches of this scanner received by the call and by broken streams."""
         self._rows_out = 0
         self._passed = 0
         self._after_key: tuple[Any, ...] | None = None
         self._stopped: BaseException | None = None
-        """What the reader's own `ScanCounters.watch` raised."""
+        """Error raised by the reader's own `ScanCounters.watch`."""
         self._attempts: Attempts | None = None
-        """Since the last batch; None while all goes well."""
+        """Attempts since the last batch; None if the last one succeeded."""
         self._waiting = current_waiting() or WaitingTime()
-        """Of the statement, whichever of its threads reads the scan."""
+        """Waiting time of the statement, in whichever of its threads the scan is read."""
 
     def _to(self, state: ScanState) -> None:
         self._state = STATES.checked(self._state, state)
 
-    def can_be_asked(self) -> bool:
-        """Is a call to begin the scan, and is it known to whom? It may have to ask a master for that."""
+    def can_request(self) -> bool:
+        """True if the scan begins with a call, and the replica to call is known. May call a master to find out."""
         if not self._starts_by_call:
             return False
         attempts = self._trying()
         with contextlib.suppress(Error):
             is_known = bool(self._route.next(attempts.remaining))
-            self._attempts = None  # who reads the scan may come late, and waits for nothing yet
+            self._attempts = None  # the reader may come late, and waits for nothing yet
             return is_known
         return False
 
-    def ask(self) -> None:
-        """After `can_be_asked`: send the call that begins the scan, and wait for nothing. Whether that went well shows
-        when the first batch is asked for."""
+    def request(self) -> None:
+        """Sends the call that begins the scan, without waiting; needs `can_request`. The first batch raises its
+        errors."""
         address = self._route.address
         with contextlib.suppress(Error):
             ticket = self._new_ticket()
             request, timeout = StartScan(ticket=ticket), self._new_attempts().timeout()
             begun = self._shared.channels.get(address).begin(request, timeout)
             self._to(ScanState.REQUESTED)
-            self._ticket, self._asked = ticket, (address, request, begun)
+            self._ticket, self._request = ticket, (address, request, begun)
 
-    def give_up(self) -> None:
-        """Nobody will read it, though it was asked for."""
+    def cancel(self) -> None:
+        """Ends a scan that was requested and will not be read."""
         self._end()
 
     def batches(self) -> Generator[Batch]:
-        """The token's batches. Closing the iterator ends the scan at the server."""
+        """Yields the token's batches. Closing the iterator ends the scan at the server."""
         held: list[Batch] = []
         size = 0
         is_out = False
@@ -238,7 +238,7 @@ class TokenScan:
             self._end()
 
     def _given(self, batch: Batch) -> Batch:
-        """A batch on its way out, without what was fetched for this class alone."""
+        """Returns a batch for the reader, without the key columns that only this class needs."""
         self._rows_out += batch.length
         if not self._sent.is_resumable:
             return batch
@@ -252,7 +252,7 @@ class TokenScan:
     # ---- one stream ----------------------------------------------------------------------------------------------
 
     def _next(self) -> Batch | None:
-        """The next batch of the scan, which is begun, or gone on with, where there is no stream; None at its end."""
+        """Returns the next batch, None at the end. Begins or resumes the scan if there is no stream."""
         self._shared.check_open()
         self._look()
         while True:
@@ -262,7 +262,7 @@ class TokenScan:
             else:
                 batch = self._streamed(stream)
             if batch is not None or stream.end is not None:
-                # An answer that says "not yet" is no progress: a tablet without a leader would be asked for ever.
+                # A reply without batch or end is no progress: calls to a tablet without a leader would never end.
                 self._attempts = None
                 if self._state is ScanState.RESUMING:
                     self._to(ScanState.READING)
@@ -288,7 +288,7 @@ class TokenScan:
             raise
 
     def _open(self) -> ScanStream | StartedScan:
-        """Begin, or go on where the call that began it stopped, or the last stream broke."""
+        """Begins the scan, or resumes it after the batches of the call or of a broken stream."""
         if self._state is ScanState.NEW:
             self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
             self._ticket, self._received = self._new_ticket(), 0
@@ -296,10 +296,10 @@ class TokenScan:
             self._stream = self._start(self._ticket) if self._starts_by_call else self._streaming(self._ticket)
             self._to(ScanState.READING)
         elif self._state is ScanState.REQUESTED:
-            assert self._asked is not None
+            assert self._request is not None
             self._to(ScanState.STARTING)
             self._received = 0
-            self._stream = self._started(*self._asked)
+            self._stream = self._started(*self._request)
             self._to(ScanState.READING)
         else:
             assert self._ticket is not None
@@ -311,7 +311,7 @@ class TokenScan:
         return self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
 
     def _new_ticket(self) -> ScanTablet:
-        """For what has not come out yet, by a name of its own."""
+        """Returns a ticket for the rows not returned yet, with a new scanner id."""
         spec, plain = self._sent.spelled(self._known.table)
         if self._after_key is not None and spec.limit is not None:
             plain = spec_to_plain(replace(spec, limit=spec.limit - self._rows_out, fragment=b""))
@@ -325,18 +325,18 @@ class TokenScan:
         )
 
     def _start(self, ticket: ScanTablet) -> StartedScan:
-        """Begin by a call."""
+        """Begins the scan with a call."""
         channel, request = self._shared.channels.get(self._route.address), StartScan(ticket=ticket)
         return self._answered(lambda timeout: channel.call(request, timeout=timeout, look=self._look))
 
     def _started(self, address: str, request: StartScan, begun: Any) -> StartedScan:
-        """What `ask` has begun."""
+        """Waits for the reply to `request`."""
         channel = self._shared.channels.get(address)
         return self._answered(lambda timeout: channel.finish(request, begun, timeout, self._look))
 
     def _answered(self, wait: Callable[[float], Any]) -> StartedScan:
-        """The answer to the call that begins the scan. A server that has not answered in time is slow, or stands still:
-        the next is asked by a stream, which may take its time, and whose server is looked after."""
+        """Returns the reply to the call that begins the scan. A server without a reply in time is slow or blocked: the
+        next one is sent a stream, which has no such limit and whose server is watched."""
         try:
             reply = wait(self._trying().timeout())
         except DeadlineExceeded:
@@ -355,7 +355,7 @@ class TokenScan:
         return self._shared.attempts(f"a scan of table {self._token.table.name}")
 
     def _failed(self, error: Error, is_out: bool) -> None:
-        """The stream broke: arrange for the next, or raise."""
+        """Handles a broken stream or failed call: prepares the next attempt, or raises."""
         said = verdict(error)
         if self._stream is not None:
             self._received += self._stream.batches
@@ -364,7 +364,7 @@ class TokenScan:
             self._to(ScanState.ENDED)
             raise error
         attempts = self._trying()
-        # A stream that nobody read for long is given up before the scan is: that goes on by another stream.
+        # A server closes a stream that was not read for long before it drops the scan: another stream resumes it.
         if is_out and self._state is not ScanState.RESUMING and said is not Verdict.SCHEMA:
             self._to(ScanState.BROKEN)
             attempts.failed(error)
@@ -388,7 +388,7 @@ class TokenScan:
     # ---- counting and ending -------------------------------------------------------------------------------------
 
     def _look(self, rows: int = 0) -> None:
-        """Tell whoever watches the scan; what that raises is his word, and no server's."""
+        """Calls the reader's `ScanCounters.watch`; its error is the reader's, not a server's."""
         try:
             self._counters.passing(rows)
         except BaseException as error:
@@ -419,7 +419,7 @@ class TokenScan:
             stream.close()
 
     def _end(self) -> None:
-        """Where the scan is left before its end, the server need not hold anything ready."""
+        """Ends the scan; before its last batch, the server is told to drop it."""
         self._drop_stream()
         if self._state in _HELD:
             self._forget()
@@ -428,16 +428,16 @@ class TokenScan:
 
     def _forget(self) -> None:
         address, scanner = self._route.address, self._scanner
-        asked = self._asked if self._state is ScanState.REQUESTED else None
+        request = self._request if self._state is ScanState.REQUESTED else None
 
         def forget() -> None:
             with contextlib.suppress(Error):
                 channel = self._shared.channels.get(address)
-                # One that has ended with its first answer needs no word; one without an answer is not to begin.
+                # A scan that ended with the first reply needs no message; one without a reply must not begin.
                 reply = None
-                if asked is not None:
+                if request is not None:
                     with contextlib.suppress(DeadlineExceeded):
-                        reply = channel.finish(*asked[1:], _FORGET_SECONDS)
+                        reply = channel.finish(*request[1:], _FORGET_SECONDS)
                 if isinstance(reply, ScanStart) and reply.end is not None:
                     return
                 channel.call(CloseScanner(scanner=scanner), timeout=_FORGET_SECONDS)
@@ -447,7 +447,7 @@ class TokenScan:
 
 
 def _sent_spec(token: ScanToken) -> SentSpec:
-    """What the token's scan made for all of its tokens, or made anew for one that came from elsewhere."""
+    """Returns the spec that the scan shares among its tokens; a new one for a token from another process."""
     for part in token.part:
         if isinstance(part, SentSpec) and part.asked is token.spec:
             return part
@@ -455,7 +455,7 @@ def _sent_spec(token: ScanToken) -> SentSpec:
 
 
 class TokenBatches:
-    """`TokenScan.batches` of one that was asked: it can be closed before it was read."""
+    """`TokenScan.batches` of a requested scan, which may be closed before it is read."""
 
     def __init__(self, scan: TokenScan):
         self._scan = scan
@@ -470,8 +470,8 @@ class TokenBatches:
         return next(self._batches)
 
     def close(self) -> None:
-        """As a generator's."""
+        """Closes the iterator, as a generator."""
         self._batches.close()
         if not self._is_begun:
             self._is_begun = True
-            self._scan.give_up()
+            self._scan.cancel()

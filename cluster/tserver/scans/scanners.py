@@ -1,18 +1,18 @@
-"""Scans that clients read: begun, gone on with by a stream, also after one broke, forgotten when nobody asks.
+"""Scans of clients: begun, resumed by a stream after another one broke, dropped when idle.
 
     batch    0   1   2   3   4   5   6   7   8
              └─ gone ─┘  └── kept ──┘  └ ready ┘        kept: sent, perhaps not received
                          ▲                              a stream that begins at batch 2 repeats 2, 3 and 4
-                         first                          and goes on; one at batch 1 comes too late
+                         first                          and continues; one at batch 1 is too late
 
-A stream tells nothing of what its reader has received. So the last batches that went out are kept, as far as memory
-allows, until the scan is forgotten: `FINISHED_SECONDS` after its end, `scanner_ttl` after the last batch was taken of
-one that has not ended. The client names the batch that it goes on with; what comes before is forgotten.
+A server does not know which batches a stream's reader has received. So the last batches sent are kept, as far as
+memory allows, until the scan is dropped: `FINISHED_SECONDS` after its end; before its end, `scanner_ttl` after its last
+batch. The client names the batch to resume with; earlier ones are dropped.
 
-A scan has one stream at a time: a new one takes it over from the one before, which its client has given up.
+A scan has one stream at a time: a new one replaces the one before, which its client has abandoned.
 
-The first batches may go out by a call instead (`Scanners.start`), as if a stream had begun and broken off after them. A
-scan that ends with that is forgotten at once: nothing of it was given out by its client without its end.
+The first batches may be sent as the reply to a call (`Scanners.start`), as if a stream had broken after them. A scan
+that ends with it is dropped at once: its client returns none of its rows without its end.
 
     | state | event | next state |
     |---|---|---|
@@ -25,10 +25,10 @@ scan that ends with that is forgotten at once: nothing of it was given out by it
     | READ | it is dropped | CLOSED |
     | FINISHED | it is dropped | CLOSED |
 
-Streams of a FINISHED scan repeat what is kept; those of a CLOSED one end with an error.
+Streams of a FINISHED scan repeat the kept batches; those of a CLOSED one end with an error.
 
-Calls and streams overtake each other on their way, so a scan may be closed before it is begun. It is not begun then:
-the ids that clients closed last are remembered, each is one scan's for ever.
+Calls and streams may arrive out of order, so a scan may be closed before it is begun. It is not begun then: the ids
+closed last are kept, and an id is never used twice.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from ...wire.rows.small_batches import sent_bytes
 from .scan_production import Budget, NotYet, Production
 
 KEPT_BATCHES = 16
-"""So many batches that went out are kept per scan at most,"""
+"""Maximum number of kept batches per scan."""
 KEPT_BYTES = 32 << 20
-"""or so many bytes, but for the last one."""
+"""Maximum size of the kept batches per scan, without the last one."""
 FINISHED_SECONDS = 10.0
-"""A scan that was read to its end is kept for so long, in case that the end got lost."""
+"""Seconds for which a finished scan is kept, in case its end was lost on the way."""
 FINISHED_SCANS = 256
-"""So many of these are kept at most."""
+"""Maximum number of finished scans kept."""
 MOST_SCANS = 1000
-"""More scans at once are refused."""
+"""Maximum number of open scans; further ones are refused."""
 CLOSED_SCANS = 4096
-"""So many ids of scans that clients have closed are remembered: for as long as a message may be on its way."""
+"""Number of closed scans whose ids are kept: enough for the time that a message may take."""
 
 
 class ScannerState(Enum):
@@ -90,7 +90,7 @@ STATES = StateTable(
 class Scanner:
     """One scan. Streams of it may be in several threads, one of them attached.
 
-    Locks: `_turn` while the next batch is made (it may take long), `_mutex` for a moment, within it or alone.
+    Locks: `_turn` while the next batch is produced (it may take long), `_mutex` briefly, within it or alone.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Scanner:
         self._first = 0
         """The number of the first batch that is kept."""
         self._stream = 0
-        """Counts the streams; the last one is attached."""
+        """Number of the newest stream, which is the attached one."""
         self._state = STATES.first
         self._used = time.monotonic()
         self._end: ScanEnd | None = None
@@ -122,18 +122,18 @@ class Scanner:
     # ---- streams -------------------------------------------------------------------------------------------------
 
     def attach(self, number: int, is_cancelled: Callable[[], bool]) -> Iterator[Batch | ScanEnd]:
-        """A stream from batch `number` on. `ScannerExpired` where that batch is not kept any more."""
+        """Returns a stream from batch `number` on. Raises `ScannerExpired` if that batch is no longer kept."""
         return self._batches(self._attached_stream(number), number, is_cancelled)
 
     def first(
         self, most_bytes: int, until: float, is_cancelled: Callable[[], bool]
     ) -> tuple[list[Batch], ScanEnd | None]:
-        """The batches from the first on that have at most so many bytes together, and that there are by a time
-        (monotonic); and the end, if it comes after these. A stream may take over meanwhile: `ScannerExpired`."""
+        """Returns the first batches, of at most `most_bytes` together and produced by `until` (monotonic); and the end,
+        if it follows them. Raises `ScannerExpired` if a stream takes over meanwhile."""
         stream = self._attached_stream(0)
         found: list[Batch] = []
         try:
-            # What has been made and does not fit any more is among those that are kept.
+            # A batch that was produced and does not fit is among the kept ones.
             while len(found) < KEPT_BATCHES and (not found or time.monotonic() < until):
                 item = self._item(stream, len(found), is_cancelled, until)
                 if isinstance(item, ScanEnd):
@@ -172,7 +172,7 @@ class Scanner:
     def _item(
         self, stream: int, number: int, is_cancelled: Callable[[], bool], until: float | None = None
     ) -> Batch | ScanEnd:
-        """The batch of a number, or the end; `until` as `Production.next`."""
+        """Returns the batch of a number, or the end; `until` as in `Production.next`."""
         with self._turn:
             with self._mutex:
                 if stream != self._stream:
@@ -191,7 +191,7 @@ class Scanner:
                     if self._state is not ScannerState.CLOSED:
                         self._to(ScannerState.FINISHED)
                     return self._end
-                if self._state is ScannerState.CLOSED:  # while it was made: nobody would take it off the budget again
+                if self._state is ScannerState.CLOSED:  # while it was produced: it would stay in the budget for ever
                     raise ScannerExpired(f"scan {self.id} was closed")
                 self._keep(*made)
                 return made[0]
@@ -213,7 +213,7 @@ class Scanner:
             self._forget_to(self._first + 1)
 
     def _forget_to(self, number: int) -> None:
-        """Let go of the batches before one."""
+        """Drops the batches before number `number`."""
         while self._kept and self._first < number:
             _, size = self._kept.popleft()
             self._first += 1
@@ -246,20 +246,20 @@ class Scanner:
 
     @property
     def is_attached(self) -> bool:
-        """Is there a stream of it?"""
+        """True if a stream reads it."""
         return self._state is ScannerState.READ
 
     def idle_seconds(self, now: float) -> float:
-        """Since its last batch was asked for."""
+        """Seconds since its last batch was requested."""
         return now - self._used
 
     def keep_alive(self) -> None:
-        """As if a batch had been asked for."""
+        """Restarts the idle time, as a request for a batch does."""
         with self._mutex:
             self._used = time.monotonic()
 
     def close(self) -> None:
-        """Forget it; a stream of it ends with an error."""
+        """Drops the scan; a stream of it ends with an error."""
         with self._mutex:
             if self._state is not ScannerState.CLOSED:
                 self._to(ScannerState.CLOSED)
@@ -269,7 +269,7 @@ class Scanner:
 
 
 class Scanners:
-    """The scans of a server by name. Safe for several threads.
+    """The scans of a server by id. Thread-safe.
 
     Parameters
     ----------
@@ -283,19 +283,19 @@ class Scanners:
         self.budget = budget
         self._ttl = ttl
         self._lock = threading.Lock()
-        """Guards the maps, of which a scan is in one; taken before a scanner's own."""
+        """Guards the maps, of which a scan is in one; acquired before a scanner's own lock."""
         self._live: dict[str, Scanner] = {}
         self._finished: dict[str, Scanner] = {}
-        """By the time of their end."""
+        """In the order of their ends."""
         self._closed: dict[str, None] = {}
-        """The ids that clients have closed, the oldest first; guarded by the lock, too."""
+        """Ids closed by clients, the oldest first; guarded by the lock, too."""
 
     def stream(
         self, id: str, number: int, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
     ) -> Iterator[Batch | ScanEnd]:
-        """A stream of a scan from a batch on; a scan that is not known is begun, by `begin`.
+        """Returns a stream of a scan from batch `number` on; begins an unknown scan, by `begin`.
 
-        Raises `ScannerExpired` where it is not known any more, or not from there on, `ServerOverloaded` where there are
+        Raises `ScannerExpired` if it is no longer known, or not from there on, `ServerOverloaded` if there are
         too many.
         """
         scanner = self._scanner(id, number, begin)
@@ -304,7 +304,7 @@ class Scanners:
     def start(
         self, id: str, most_bytes: int, until: float, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
     ) -> tuple[list[Batch], ScanEnd | None]:
-        """The first batches of a scan, and its end, as `Scanner.first`; where it has not ended, a stream may go on.
+        """Returns the first batches of a scan, and its end, as `Scanner.first`; without an end, a stream may continue.
         Raises as `stream`."""
         scanner = self._scanner(id, 0, begin)
         try:
@@ -319,7 +319,7 @@ class Scanners:
         return found, end
 
     def _scanner(self, id: str, number: int, begin: Callable[[], Scanner]) -> Scanner:
-        """The scan of an id, begun where it is not known and nothing of it has been read."""
+        """Returns the scan of an id; begins it if it is unknown and `number` is its first batch."""
         with self._lock:
             scanner = self._live.get(id) or self._finished.get(id)
             if scanner is not None:
@@ -334,7 +334,7 @@ class Scanners:
         try:
             with self._lock:
                 self._check_wanted(id)  # it may have been closed while it was begun
-                # A client that sends the same twice at once gets one scan; the stream that came last has it.
+                # A client that sends the same request twice at once gets one scan, read by the last stream.
                 first = self._live.setdefault(id, scanner)
         finally:
             if first is not scanner:
@@ -342,7 +342,7 @@ class Scanners:
         return first
 
     def _check_wanted(self, id: str) -> None:
-        """`ScannerExpired` where the client has closed the scan. Needs the lock."""
+        """Raises `ScannerExpired` if the client has closed the scan. Needs the lock."""
         if id in self._closed:
             raise ScannerExpired(f"scan {id} has been closed")
 
@@ -354,7 +354,7 @@ class Scanners:
                         self._finish(scanner)
                     yield item
             except (GeneratorExit, Cancelled, ScannerExpired):
-                # The stream is gone; the scan waits for another one.
+                # The stream has ended; the scan waits for another one.
                 raise
             except Exception:
                 self._forget(scanner.id)
@@ -372,7 +372,7 @@ class Scanners:
             old.close()
 
     def keep_alive(self, id: str) -> None:
-        """Keep a scan as if a batch of it had been asked for. `ScannerExpired` where it is not known."""
+        """Restarts the idle time of a scan. Raises `ScannerExpired` if it is unknown."""
         with self._lock:
             scanner = self._live.get(id) or self._finished.get(id)
         if scanner is None:
@@ -380,8 +380,7 @@ class Scanners:
         scanner.keep_alive()
 
     def close(self, id: str) -> None:
-        """Forget a scan, whose client does not want it any more, and do not begin it later; fine where it is not
-        known."""
+        """Drops a scan that its client has closed; one that is unknown yet will not be begun."""
         with self._lock:
             self._closed[id] = None
             if len(self._closed) > CLOSED_SCANS:
@@ -389,14 +388,14 @@ class Scanners:
         self._forget(id)
 
     def _forget(self, id: str) -> None:
-        """Forget a scan, if it is known."""
+        """Drops a scan, if it is known."""
         with self._lock:
             scanner = self._live.pop(id, None) or self._finished.pop(id, None)
         if scanner is not None:
             scanner.close()
 
     def expire(self, now: float) -> None:
-        """Forget what nobody has asked for; called now and then."""
+        """Drops idle scans; to be called regularly."""
         with self._lock:
             old = [s for s in self._live.values() if s.idle_seconds(now) > self._ttl]
             old += [s for s in self._finished.values() if s.idle_seconds(now) > min(FINISHED_SECONDS, self._ttl)]
@@ -404,14 +403,14 @@ class Scanners:
             self._forget(scanner.id)
 
     def release(self, tablet_id: str) -> None:
-        """Forget the scans of a tablet that have no stream: its files are to be removed."""
+        """Drops the scans of a tablet that have no stream, before its files are removed."""
         with self._lock:
             scans = [s for s in self._live.values() if s.tablet_id == tablet_id and not s.is_attached]
         for scanner in scans:
             self._forget(scanner.id)
 
     def close_all(self, timeout: float) -> None:
-        """Forget everything; waits until no thread reads a tablet any more, at most `timeout` seconds."""
+        """Drops all scans; waits until no thread reads a tablet, at most `timeout` seconds."""
         with self._lock:
             scans = [*self._live.values(), *self._finished.values()]
             self._live.clear()
@@ -424,5 +423,5 @@ class Scanners:
 
     @property
     def count(self) -> int:
-        """How many scans have not ended."""
+        """Number of scans that have not ended."""
         return len(self._live)
