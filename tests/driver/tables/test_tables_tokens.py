@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.tables.conditions import col
 from nyala.driver.tables.key_ranges import key_ranges
-from nyala.driver.tables.scan_tokens import MAGIC, ScanToken
+from nyala.driver.tables.scan_tokens import MAGIC, ScanToken, TokenColumn
 from nyala.errors import HistoryGone, StaleScanToken, TabletGone, UnsupportedFormat
-from nyala.model.store import ScanSpec
+from nyala.model.predicates import AnyOf, InList, IsNull, Range
+from nyala.model.store import Replica, ScanSpec
 
 CREATE = """CREATE TABLE t (h STRING, k INT, v DECIMAL(30,2), PRIMARY KEY (h, k))
             PARTITION BY HASH (k) INTO 2 BUCKETS"""
@@ -179,6 +180,50 @@ def test_bytes_that_are_no_token(connection):
     body = msgpack.packb({"table_id": "t"})
     with pytest.raises(nyala.DataError, match="scan token lacks"):
         ScanToken.deserialize(data[: place + 1] + zlib.crc32(body).to_bytes(4, "little") + body)
+
+
+WIDE = 10**37 + 1
+K, W = TokenColumn(0, "k", "BIGINT"), TokenColumn(1, "w", "DECIMAL(38, 0)")
+OF_VERSION_1 = """
+6e79616c61207363616e20746f6b656e01820be0328fa87461626c655f6964a774303030303031a57461626c65a174ae
+736368656d615f76657273696f6e03a67461626c6574ad743030303030312d7030303030a9706172746974696f6ea361
+6c6ca8736e617073686f74cf4000000000000000a76f726465726564c3a56c696d697409ae657374696d617465645f72
+6f777364af657374696d617465645f6279746573cf0000010000000000a96c6f636174696f6e739183a4686f7374a168
+a96469726563746f7279a22f64a4726f6c65a64c4541444552a7636f6c756d6e73919301a177ae444543494d414c2833
+382c203029b1636f6e646974696f6e5f636f6c756d6e73929300a16ba6424947494e549301a177ae444543494d414c28
+33382c203029a96b65795f72616e67659196a572616e67650005c0c2c3aa707265646963617465739496a572616e6765
+01c71101ffffffff5fc90bff26b9252aef117af8ffc7110101000000a036f400d946dad510ee850700c3c394a2696e01
+01c71101000000000000000001000000000000000093a46e756c6c01c395a3616e790196a572616e676501c000c3c393
+a2696e01c7110101000000a036f400d946dad510ee85070093a46e756c6c01c2
+"""
+
+
+def test_a_token_of_an_earlier_version_is_read():
+    token = ScanToken.deserialize(bytes.fromhex(OF_VERSION_1))
+    expected = {
+        "table_id": "t000001",
+        "table": "t",
+        "schema_version": 3,
+        "tablet": "t000001-p0000",
+        "partition": "all",
+        "locations": (Replica("h", "/d"),),
+        "columns": (W,),
+        "condition_columns": (K, W),
+        "key_range": (Range("k", 5, lower_inclusive=False),),
+        "predicates": (
+            Range("w", -WIDE, WIDE),
+            InList("w", (1, 2**64)),
+            IsNull("w", negated=True),
+            AnyOf("w", (Range("w", None, 0), InList("w", (WIDE,)), IsNull("w"))),
+        ),
+        "snapshot": 2**62,
+        "ordered": True,
+        "limit": 9,
+        "estimated_rows": 100,
+        "estimated_bytes": 2**40,
+    }
+    assert {name: getattr(token, name) for name in ScanToken.__slots__} == expected
+    sent(token)
 
 
 def test_key_samples_are_keys_of_the_tablet(connection):
