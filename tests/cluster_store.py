@@ -23,7 +23,7 @@ _cluster: MiniCluster | None = None
 _is_used = False
 count = 0
 """Stores that were given out."""
-EXAMPLES = 25
+EXAMPLES = 10
 """Of a property, at most: the embedded store is tried with more of them, in a tenth of the time."""
 _running = ""
 """The module of the test that runs."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nyala
 import pytest
+from examples import examples
 from golden import rewrite
 from hypothesis import HealthCheck, settings
 from nyala.driver.stores.cluster_url import ENVIRONMENT
@@ -33,7 +34,11 @@ for variable in ENVIRONMENT.values():
 # How long an example takes says something about the machine, nothing about the code. A run that decides whether a
 # change is taken in tries the same examples each time; every other run tries new ones.
 settings.register_profile(
-    "nyala", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+    "nyala",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
 )
 settings.load_profile("nyala")
 

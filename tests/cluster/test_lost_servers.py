@@ -24,6 +24,14 @@ def own(tmp_path: Path) -> Iterator[MiniCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
+    """For tests that leave three servers alive and `ksck` clean."""
+    options = {"master.dead-after": "3"}
+    with MiniCluster(tservers=3, directory=tmp_path_factory.mktemp("lost") / "c", options=options) as cluster:
+        yield cluster
+
+
 def run(*words: object) -> tuple[int, str]:
     ended = subprocess.run(
         [sys.executable, "-m", "nyala", *map(str, words)], capture_output=True, text=True, timeout=120
@@ -41,46 +49,47 @@ def lose(cluster: MiniCluster, name: str) -> None:
     shutil.rmtree(cluster.directory / name)
 
 
-def test_a_server_that_comes_back_empty_takes_the_place_of_the_one_before(own: MiniCluster) -> None:
-    with nyala.connect(own.url) as connection:
+def test_a_server_that_comes_back_empty_takes_the_place_of_the_one_before(shared: MiniCluster) -> None:
+    with nyala.connect(shared.url) as connection:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
         connection.execute("INSERT INTO t VALUES (1)")
-        before = {server.id for server in servers(own)}
-        lose(own, "tserver-2")
-        own.start("tserver-2")
+        before = {server.id for server in servers(shared)}
+        lose(shared, "tserver-2")
+        shared.start("tserver-2")
 
         def is_whole() -> bool:
-            return run("cluster", "ksck", own.directory, "--checksum")[0] == 0
+            return run("cluster", "ksck", shared.directory, "--checksum")[0] == 0
 
-        own.wait_until(is_whole, "ksck is clean, without a restart of the master")
-        now = servers(own)
+        shared.wait_until(is_whole, "ksck is clean, without a restart of the master")
+        now = servers(shared)
         assert [server.state for server in now] == ["ALIVE"] * 3
         assert len({server.id for server in now} - before) == 1
         assert connection.execute("SELECT k FROM t").fetchall() == [(1,)]
-        check_replicas(own)
+        check_replicas(shared)
+        connection.execute("DROP TABLE t")
 
 
 @pytest.mark.parametrize("called", ["id", "address", "name"])
-def test_what_is_lost_for_good_is_told_and_can_be_told_to_leave(own: MiniCluster, called: str) -> None:
+def test_what_is_lost_for_good_is_told_and_can_be_told_to_leave(shared: MiniCluster, called: str) -> None:
     """The only replica of a table was on the server: nothing can be copied, and ksck reports that."""
-    with nyala.connect(own.url) as connection:
+    with nyala.connect(shared.url) as connection:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 1")
-        name = own.leader("t")
-        lost = next(server for server in servers(own) if server.address == own.local.addresses[name])
-        lose(own, name)
-        own.start(name)
-        told = run("cluster", "ksck", own.directory)
+        name = shared.leader("t")
+        lost = next(server for server in servers(shared) if server.address == shared.local.addresses[name])
+        lose(shared, name)
+        shared.start(name)
+        told = run("cluster", "ksck", shared.directory)
         assert told[0] == 1
         assert f"tablet server {lost.id} is lost, as another one runs at its address {lost.address}" in told[1]
         assert "has not heard of it" not in told[1]
         words = {"id": lost.id, "address": lost.address, "name": name}
-        status, left = run("cluster", "leave", own.directory, words[called])
+        status, left = run("cluster", "leave", shared.directory, words[called])
         assert status == 0
         assert f"({lost.id}) has lost its directory" in left
         connection.execute("DROP TABLE t")
-        own.wait_until(lambda: all(server.id != lost.id for server in servers(own)), "it is forgotten")
-        own.wait_until(lambda: run("cluster", "ksck", own.directory)[0] == 0, "ksck is clean")
-        assert all(server.state == "ALIVE" for server in servers(own)), "the one that runs there did not leave"
+        shared.wait_until(lambda: all(server.id != lost.id for server in servers(shared)), "it is forgotten")
+        shared.wait_until(lambda: run("cluster", "ksck", shared.directory)[0] == 0, "ksck is clean")
+        assert all(server.state == "ALIVE" for server in servers(shared)), "the one that runs there did not leave"
 
 
 def test_a_server_that_is_dead_and_left_is_forgotten(own: MiniCluster) -> None:

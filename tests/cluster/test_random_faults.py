@@ -71,19 +71,19 @@ class Faults:
     def full_disks(self) -> None:
         for name in self._chance.sample(list(self._cluster.tservers), self._chance.randint(1, 2)):
             self._cluster.faults(name, full_path=f"/{name}/")
-        time.sleep(self._chance.uniform(1, 4))
+        time.sleep(self._chance.uniform(0.5, 2))
         self._cluster.heal()
 
     def all_disks_full(self) -> None:
         for name in self._cluster.tservers:
             self._cluster.faults(name, full_path=f"/{name}/")
-        time.sleep(self._chance.uniform(3, 6))
+        time.sleep(self._chance.uniform(2, 3))
         self._cluster.heal()
 
     def full_master(self) -> None:
         leading = next(m for m in self._cluster.masters if self._cluster.call(m, GetStatus()).is_leader)
         self._cluster.faults(leading, full_path=f"/{leading}/")
-        time.sleep(self._chance.uniform(1, 4))
+        time.sleep(self._chance.uniform(0.5, 2))
         self._cluster.heal()
 
     def damaged_leader(self) -> None:
@@ -96,18 +96,18 @@ class Faults:
     def killed(self) -> None:
         name = self._some()
         self._cluster.kill(name)
-        time.sleep(self._chance.uniform(0, 4))
+        time.sleep(self._chance.uniform(0, 2))
         self._cluster.start(name)
 
     def paused(self) -> None:
         name = self._some()
         self._cluster.pause(name)
-        time.sleep(self._chance.uniform(1, 5))
+        time.sleep(self._chance.uniform(0.5, 3))
         self._cluster.resume(name)
 
     def cut_off(self) -> None:
         self._cluster.cut(self._some())
-        time.sleep(self._chance.uniform(1, 5))
+        time.sleep(self._chance.uniform(0.5, 3))
         self._cluster.heal()
 
 

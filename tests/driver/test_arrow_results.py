@@ -8,6 +8,7 @@ import duckdb
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.executor.run import context
@@ -68,7 +69,7 @@ def test_a_reader_that_pauses_stops_the_producers(numbers, made):
     batches.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 40_000), st.lists(st.tuples(st.sampled_from(["one", "many", "batch"]), st.integers(0, 9_000))))
 def test_rows_and_batches_share_one_position(rows, steps):
     with nyala.connect(":memory:", threads=1) as connection:

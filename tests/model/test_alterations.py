@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from columnar_support import make_schema
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DuplicateTable, InvalidTableDefinition, UnknownColumn
@@ -216,7 +217,7 @@ def test_the_catalog_keeps_all_that_a_table_has() -> None:
     assert list(after.entries) == ["renamed"] and after.version == before.version + 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=20))
 def test_tablets_keep_their_partitions_and_no_id_is_used_twice(changes: list[tuple[bool, int]]) -> None:
     catalog = Catalog().with_table(TableDefinition("t", SCHEMA, PARTITIONS), 4)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from columnar_support import arrow_array, make_schema, make_table, write
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.bloom_predicate import bloom_predicate, may_contain, may_contain_value
@@ -36,7 +37,7 @@ VALUES: dict[DataType, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.parametrize("type_", VALUES, ids=str)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_what_was_put_in_passes_in_every_form(type_: DataType, data: Any) -> None:
     column = data.draw(st.lists(VALUES[type_] | st.none(), max_size=30))

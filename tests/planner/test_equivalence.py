@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import duckdb
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.store import ColumnStatistics, TableStatistics
@@ -458,7 +459,7 @@ def queries(draw: st.DrawFn) -> str:
     return f"SELECT {', '.join(columns)} FROM {source} WHERE {where}"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(query=queries(), sizes=st.sampled_from(SIZES), left_out=st.sets(st.sampled_from([r.name for r in RULES])))
 def test_random_queries_keep_their_answer(
     database: duckdb.DuckDBPyConnection, query: str, sizes: FixedCatalog, left_out: set[str]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nyala
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.sql import bind, generate, parse
@@ -74,13 +75,13 @@ def _mutate(text: str, rng: random.Random) -> str:
     return "".join(tokens)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=st.sampled_from(CORPUS), seed=st.integers(0, 2**32))
 def test_mutated_statements_raise_only_nyala_errors(catalog: Any, text: str, seed: int) -> None:
     _run(_mutate(text, random.Random(seed)), catalog)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     words=st.lists(
         st.sampled_from([*SPICE, "nation", "n_name", "kinds", "i", "m", "day", "sum(i)", "count(*)"]), max_size=14
@@ -90,7 +91,7 @@ def test_word_salad_raises_only_nyala_errors(catalog: Any, words: list[str]) -> 
     _run("select " + " ".join(words), catalog)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=st.text(max_size=40))
 def test_any_text_raises_only_nyala_errors(catalog: Any, text: str) -> None:
     _run(text, catalog)

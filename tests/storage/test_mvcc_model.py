@@ -13,20 +13,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, settings
 from mvcc_machine import ADDED, KEYS, LOG_STEPS, SCHEMAS, MvccMachine
 from nyala.model.store import Op
 
 TestMvccModel = MvccMachine.TestCase
 TestMvccModel.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(40), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
 RUNS = int(os.environ.get("NYALA_RUNS", "3"))
-STEPS = int(os.environ.get("NYALA_STEPS", "1000"))
+STEPS = int(os.environ.get("NYALA_STEPS", "400"))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 Step = tuple[str, dict[str, Any]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
@@ -206,4 +207,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreModel = StoreMachine.TestCase
-TestStoreModel.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestStoreModel.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)

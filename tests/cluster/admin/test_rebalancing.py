@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.cluster.admin.rebalance import Move
@@ -17,7 +18,7 @@ from nyala.errors import DeadlineExceeded
 SERVERS = [f"s{number}" for number in range(8)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 12), st.sampled_from(SERVERS), st.sampled_from(SERVERS)).filter(

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from cluster_support_client import FakeCluster, FakeStream, once
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
@@ -93,7 +94,7 @@ def die_after(cluster: FakeCluster, batches: int, kill: bool = True) -> None:
 # ---- servers that die ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     broken=st.integers(0, 12),
     kill=st.booleans(),

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from cluster_support_client import FakeCluster, once
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
@@ -88,7 +89,7 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batches=st.lists(st.tuples(st.lists(ROW, min_size=1, max_size=25), st.booleans(), st.booleans()), max_size=4),
     piece_rows=st.sampled_from([1, 3, 1 << 17]),
@@ -115,7 +116,7 @@ def test_the_embedded_store_gives_the_same_answers(monkeypatch, batches, piece_r
 _TYPES = {"k": pa.int32(), "v": pa.string(), "n": pa.int32(), "fixed": pa.int32()}
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(list(Op)), ROW, st.sets(st.sampled_from(["v", "n", "fixed"]))), max_size=12))
 def test_single_rows_have_the_answers_of_the_embedded_store(written):
     cluster, model = FakeCluster(), Database(":memory:", background=False)

@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nyala.cluster.consensus.log.raft_log import RaftLog
@@ -103,7 +104,7 @@ NAMES = ["append", "append", "persist", "persist", "truncate", "trim", "reopen",
 OPERATIONS = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 10**6)), max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(operations=OPERATIONS, syncs=st.booleans())
 @example(  # an empty segment that recovery removed reappeared with a crash, after entries that were truncated meanwhile
     operations=[("append", 0), ("persist", 22679), ("truncate", 1), ("persist", 0), ("crash", 1)], syncs=False
@@ -277,7 +278,7 @@ def test_a_disk_that_fails_once_is_never_believed_again(operation: str) -> None:
     assert found == [entry(n) for n in range(1, len(found) + 1)] and found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(["append", "write", "sync", "create", "truncate", "heal"]), max_size=30))
 def test_a_disk_that_was_full_is_written_again_and_nothing_is_called_durable_before(steps: list[str]) -> None:
     crashable = new_file_system()

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.cluster.master.catalog.catalog_changes import (
@@ -139,7 +140,7 @@ def change_of(state: CatalogState, kind: str, name: str, other: Any) -> Change:
             return Change((record,)) if other else Change((), (record.key,) if is_there else ())
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(STEPS, max_size=25))
 def test_memory_is_what_rows_say(steps: list[tuple[str, str, Any]]) -> None:
     rows, state = Rows(), START

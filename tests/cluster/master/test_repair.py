@@ -2,6 +2,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.cluster.master.balance.cluster_view import ClusterView, ReplicaAt, ServerView, TabletView
@@ -244,7 +245,7 @@ def befall(model: ModelCluster, event: str, number: int) -> None:
                     replica.state, replica.votes = before
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(clusters(), events, st.integers(0, 1000))
 def test_clusters_are_repaired_and_never_harmed(
     model: ModelCluster, happenings: list[tuple[str, int]], seed: int

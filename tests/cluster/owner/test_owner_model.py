@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala import errors
@@ -156,7 +157,7 @@ def _told(result: Any) -> Any:
     return result.applied, [(e.row, type(e.error).__name__, str(e.error)) for e in result.errors]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=st.lists(STEP, max_size=14), piece_rows=st.sampled_from([2, 5, 1 << 17]))
 def test_a_client_gets_the_answers_of_the_embedded_store(steps, piece_rows):
     """Also if a batch takes several messages: errors, row numbers and timestamps are those of one write."""

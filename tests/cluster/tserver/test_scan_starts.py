@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.cluster.tserver.scans import scan_service
@@ -85,7 +86,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(spec=specs, fragment=st.booleans(), after=st.sampled_from([None, (0,), (17_000,)]), most=st.integers(0, 200_000))
 def test_the_same_rows_as_by_a_stream(one: Servers, monkeypatch, spec, fragment, after, most) -> None:
     monkeypatch.setattr(scan_service, "START_BYTES", most)

@@ -6,13 +6,14 @@ the same time end the process by SIGSEGV (`cluster.decoders`).
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-PROCESSES = 12
-"""Of each kind. If the using threads build decoders, 1 of 2 to 4 fresh processes dies."""
+PROCESSES = int(os.environ.get("NYALA_PROCESSES", "6"))
+"""Number of each kind. If threads build the decoders that they use, 1 of 2 to 4 fresh processes dies."""
 
 _DECODE_ALL = """
 import sys, threading

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
@@ -174,14 +175,14 @@ def test_other_actions_and_tickets(besieged: Besieged) -> None:
     assert besieged.is_well()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payload=st.binary(max_size=60), is_headed=st.booleans())
 def test_random_bytes(besieged: Besieged, payload: bytes, is_headed: bool) -> None:
     with pytest.raises(errors.ProtocolError):
         besieged.send(headed(payload) if is_headed else payload)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_requests(besieged: Besieged, data: st.DataObject) -> None:
     """Every method, with a byte changed or the end truncated: an error of the protocol, or a reply."""

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.cluster.wire.messages.methods import Call, Write
@@ -150,7 +151,7 @@ def test_rows_that_do_not_fit_together() -> None:
             write_from_request(msgspec.structs.replace(good, **change))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(0, 2**32), st.integers(1, 255))
 def test_rows_with_a_damaged_byte_cannot_reach_memory_that_is_not_theirs(place: int, change: int) -> None:
     rows = pa.record_batch({"k": ["a", "bb", None, "dddd"], "v": [b"1", b"22", b"", None]})

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import nyala
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nyala.bench.postgres import PostgresServer, connect, is_installed
@@ -108,7 +109,7 @@ def postgres_rows(postgres: Any, data: bytes, columns: int, options: str) -> lis
 
 
 @pytest.mark.usefixtures("blocks")
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=MALFORMED, columns=st.integers(1, 2), dialect=st.sampled_from(DIALECTS))
 @example(text='a,"b\na,b\n', columns=2, dialect=DIALECTS[0])
 @example(text="a\n\nb\n", columns=1, dialect=DIALECTS[0])
@@ -165,7 +166,7 @@ WAYS_OUT = [
 
 
 @pytest.mark.usefixtures("blocks")
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(), way=st.sampled_from(WAYS_OUT))
 @example(table=(["STRING"], [("a",), (None,), ("",), (None,)]), way=WAYS_OUT[0])
 @example(table=(["BIGINT"], [(None,), (1,), (None,)]), way=WAYS_OUT[1])
@@ -219,7 +220,7 @@ def test_texts_that_spell_bytes(database: Any, folder: Path, postgres: Any) -> N
         rows_of(database, path, 1, kind="BINARY")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(1, 3).flatmap(
         lambda n: st.lists(st.tuples(*[st.none() | TEXT.filter(lambda t: "\0" not in t)] * n), min_size=1, max_size=6)
@@ -247,7 +248,7 @@ def test_duckdb_and_python_read_what_is_written(database: Any, folder: Path, row
 
 
 @pytest.mark.usefixtures("blocks")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(TEXT, TEXT), max_size=6), end=st.sampled_from(["\n", "\r\n"]), last=st.booleans())
 def test_what_python_writes_is_read(database: Any, folder: Path, rows: Any, end: str, last: bool) -> None:
     text = io.StringIO()

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, NotSupportedError, OperationalError, StatementError, UnknownColumn
@@ -51,7 +52,7 @@ def folder(tmp_path_factory: Any) -> Path:
     return path
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=CONDITIONS, negated=st.booleans())
 def test_the_same_rows_as_in_a_table(connection: Any, folder: Path, condition: str, negated: bool) -> None:
     file = f"'{folder}/x.parquet'"

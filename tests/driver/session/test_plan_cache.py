@@ -11,6 +11,7 @@ from typing import Any
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.connection import Connection
@@ -286,7 +287,7 @@ def outcome(connection: Connection, text: str, value: Any) -> Any:
         return type(error), str(error)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from([*READS, *WRITES]), VALUES), min_size=1, max_size=12))
 def test_kept_statements_do_what_new_ones_do(steps: list[tuple[str, Any]]) -> None:
     """One connection keeps nothing, one keeps plans, one goes the short ways as well."""

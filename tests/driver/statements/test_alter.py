@@ -7,6 +7,7 @@ from typing import Any
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -260,7 +261,7 @@ def definitions(draw):
     return table, f"CREATE TABLE {quoted(table)} ({', '.join(items)}){clauses} COMMENT 'it''s'"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(definitions())
 def test_show_create_table_makes_the_same_table(definition):
     name, text = definition

@@ -221,7 +221,7 @@ def test_writers_beside_alterations(tmp_path):
         threads = [threading.Thread(target=write, args=(p,)) for p in range(3)]
         for thread in threads:
             thread.start()
-        for n in range(24):
+        for n in range(6):
             connection.execute("ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 7")
             connection.execute("ALTER TABLE t DROP COLUMN c" if n % 3 else "ALTER TABLE t RENAME COLUMN c TO x")
             if not n % 3:

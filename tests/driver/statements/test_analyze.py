@@ -6,6 +6,7 @@ import random
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.session.session import Session
@@ -148,7 +149,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(CHANGES)
 def test_after_it_the_statistics_are_those_of_the_rows(changes):
     with nyala.connect(":memory:", threads=1) as c:

@@ -6,6 +6,7 @@ import sqlite3
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def in_sqlite(text: str) -> str:
     return f"INSERT{text.removeprefix('UPSERT')}{tail} ON CONFLICT (k) DO UPDATE SET {column} = excluded.{column}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STATEMENTS, min_size=1, max_size=6), st.sampled_from(["", "flush", "compact"]))
 def test_changes_are_sqlites(statements, between):
     with nyala.connect(":memory:") as ours, sqlite3.connect(":memory:") as theirs:

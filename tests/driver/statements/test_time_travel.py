@@ -6,6 +6,7 @@ import datetime
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ class History:
         assert found == after
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(OPERATIONS, min_size=1, max_size=10), st.data())
 def test_every_state_and_every_difference(operations, data):
     with nyala.connect(":memory:", threads=1) as connection:

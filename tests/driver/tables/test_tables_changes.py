@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.tables.conditions import col
@@ -24,7 +25,7 @@ def replay(state, rows):
             state[row["k"]] = row["v"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(STEPS)
 def test_changes_replayed_are_the_table(steps):
     with nyala.connect(":memory:", threads=1) as connection:

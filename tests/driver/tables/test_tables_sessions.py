@@ -7,6 +7,7 @@ import threading
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import (
@@ -62,7 +63,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STEPS, st.sampled_from(MODES), st.integers(150, 2000))
 def test_sessions_do_what_was_asked_in_its_order(steps, mode, buffer_bytes):
     models = {"a": {}, "b": {}}

@@ -13,6 +13,7 @@ import msgpack
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.tables.conditions import col
@@ -68,7 +69,7 @@ def test_all_tokens_together_are_the_table(connection, hosts):
     assert together.equals(expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 9)), unique=True, max_size=60),
     st.integers(1, 20),

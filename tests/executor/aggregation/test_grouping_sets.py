@@ -8,6 +8,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from aggregate_support import compare, query, stores, tables
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def clause() -> st.SearchStrategy[str]:
 
 
 @given(tables(), clause(), st.sampled_from(AGGREGATES))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_combination(data: pa.Table, by: str, aggregates: str) -> None:
     if by.replace("(", "").replace(")", "").strip() == "":
         by = "a"

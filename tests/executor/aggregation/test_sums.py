@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import NumericOutOfRange
@@ -21,7 +22,7 @@ from nyala.executor.kernels.numbers import from_limbs
 from nyala.model.types import BIGINT, DECIMAL, DataType
 from nyala.model.vectors.vector import Const, Flat, Vector, Wide, concat, physical_to_arrow
 
-QUICK = settings(max_examples=100, deadline=None)
+QUICK = settings(max_examples=examples(100), deadline=None)
 WIDE = DECIMAL(38, 3)
 EXTREMES = [10**38 - 1, -(10**38) + 1, 2**63, -(2**63), 2**64, -(2**64), 2**96 - 1, 0, -1, 2**32]
 HUGE = st.integers(-(10**38) + 1, 10**38 - 1) | st.sampled_from(EXTREMES)

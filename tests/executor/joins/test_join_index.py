@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.executor.joins import join_index
@@ -15,7 +16,7 @@ def pairs_of(index: JoinIndex, probe: np.ndarray) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("form", [DirectSlots, RankedSlots, HashSlots])
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.integers(1, 400).flatmap(
         lambda size: st.tuples(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, DivisionByZero, NumericOutOfRange
@@ -558,7 +559,7 @@ def test_like_shapes(pattern: str) -> None:
 @given(
     st.lists(maybe(texts), min_size=1, max_size=40), st.lists(st.sampled_from(["a", "ab", "é", "A ", "\\%"])), st.data()
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_search_for_pieces_in_order(values: list[str | None], pieces: list[str], data: st.DataObject) -> None:
     """The whole-buffer search that is used for long columns, on slices and with anchored ends."""
     ends = [data.draw(st.sampled_from(["", "%"])) for _ in range(2)]

@@ -11,6 +11,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotSupportedError
@@ -19,7 +20,7 @@ from nyala.model.types import BIGINT, BOOLEAN, INT, STRING
 from nyala.model.vectors.vector import Const, Dict, Text, Vector
 from nyala.sql.functions.regular_expressions import parse, similar_pattern
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=examples(150), deadline=None)
 TEXTS = st.text("ab_é9 \n界-", max_size=9)
 COLUMNS = st.lists(st.none() | TEXTS, min_size=1, max_size=5)
 
@@ -174,7 +175,7 @@ def test_similar_to_matches_whole_texts(pattern: str, values: list[str | None]) 
     check("similar", BOOLEAN, values, (pattern,), of_each(values, lambda t: expected.search(t) is not None))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.text("ab.*+?()|[]^$x\\d", max_size=7), st.lists(TEXTS, min_size=1, max_size=4))
 def test_duckdb_agrees(pattern: str, texts: list[str]) -> None:
     """DuckDB also runs RE2, and refuses what nyala refuses; `\\x` and sets that open with a bracket are read

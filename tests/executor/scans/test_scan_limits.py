@@ -13,6 +13,7 @@ import nyala
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from examples import examples
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,7 +69,7 @@ ORDER = st.sampled_from(["g, t", "g, t, v", "t, g", "g, t DESC", "3, g, t"])
 @given(
     where=WHERE, order=ORDER, limit=st.integers(0, 12), offset=st.integers(0, 5), hashed=st.sampled_from([None, "g"])
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_top_rows_are_duckdb_s(hashed: str | None, where: str, order: str, limit: int, offset: int) -> None:
     """Also if the scan must produce the rows in key order regardless of cost."""
     store = filled(hashed)
@@ -83,7 +84,7 @@ def test_top_rows_are_duckdb_s(hashed: str | None, where: str, order: str, limit
 
 
 @given(where=WHERE, limit=st.integers(0, 70), offset=st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_limit_alone_gives_so_many_of_the_rows(where: str, limit: int, offset: int) -> None:
     store = filled("g")
     every = Counter(ORACLE.execute(f"SELECT t, v + 1 FROM r WHERE {where}").fetchall())

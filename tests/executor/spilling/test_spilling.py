@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import OperationalError
@@ -88,7 +89,7 @@ def test_equal_rows_have_equal_hashes_in_every_encoding(values: list[int | None]
         assert row_hashes([constant[flat]], 1) == row_hashes([encodings(values)[const]], len(values))[0]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(VALUES, st.integers(0, 3))
 def test_a_partition_has_all_rows_of_its_keys_in_order(values: list[int | None], level: int) -> None:
     vectors = encodings(values)[:1]

@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def query(store: MemoryStore, text: str, threads: int = 2, without: Iterable[str
 
 
 @given(tables(), st.lists(calls(), min_size=1, max_size=4))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_windows_are_duckdbs(data: pa.Table, found: list[str]) -> None:
     compare(data, f"SELECT id, {', '.join(found)} FROM r")
 

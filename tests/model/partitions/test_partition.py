@@ -11,6 +11,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import InvalidTableDefinition, NotNullViolation
@@ -186,7 +187,7 @@ def satisfies(row: dict[str, Any], predicate: ColumnPredicate) -> bool:
     return bool(0 <= place < len(predicate.bits) and predicate.bits[place])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(partition_schemas(), ROWS, st.lists(predicates(), max_size=4))
 def test_pruning_never_loses_a_row(
     schema: PartitionSchema, rows: list[dict[str, Any]], conditions: list[ColumnPredicate]

@@ -6,6 +6,7 @@ import json
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DataError, OperationalError, UnknownTable
@@ -160,7 +161,7 @@ def as_changes(events):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(EVENTS, EVENTS, EVENTS, st.integers(0, 70), st.integers(1, 5))
 def test_folding_gives_the_rows_of_the_moment(first, second, third, at, batch_rows):
     rows = {}

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, InterfaceError, NotSupportedError, OperationalError
@@ -24,7 +25,7 @@ from nyala.spark.pipelines.reading.csv_scan import dialect_of, scan_csv
 from nyala.spark.pipelines.reading.footers import check_alike, read_footer
 from nyala.spark.pipelines.reading.json_rows import is_multi_line, json_rows, scan_json
 
-SMALL = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SMALL = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read_csv(place: Path, content: bytes, **options: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]], list[str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.spark import table, url
@@ -113,7 +114,7 @@ def test_tokens_are_shared_out_evenly(rows, most):
     assert max(weights, default=0) <= min(weights, default=0) + max(rows, default=0) + len(rows)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.integers(0, 20_000), max_size=6), st.integers(500, 30_000))
 def test_batches_are_neither_tiny_nor_larger_than_asked_for(sizes, most):
     total = sum(sizes)

@@ -13,6 +13,7 @@ from typing import Any
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nyala.driver.connection import Connection
@@ -88,7 +89,7 @@ def outcome(connection: Connection, run: JobPlan, rows: Any, before: Rows) -> tu
     return wanted, found
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(operation=OPERATIONS, before=BEFORE, keys=DISJOINT | TASKS)
 @example(operation=Operation.DELETE, before={0: ("old", 0)}, keys=[[0, 0]])
 def test_a_job_does_what_its_operation_says(
@@ -113,7 +114,7 @@ def are_shared(keys: Sequence[Sequence[int]]) -> bool:
     return sum(len(set(rows)) for rows in keys) > len({k for rows in keys for k in rows})
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     operation=OPERATIONS,
     before=BEFORE,

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from columnar_support import WatchedFileSystem, arrow_array
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
@@ -103,7 +104,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(columns(), st.data())
 def test_values_come_back_whole_sliced_and_gathered(made: tuple[ColumnSchema, list[Any], int], data: Any) -> None:
     spec, physical, page_rows = made
@@ -124,7 +125,7 @@ def test_values_come_back_whole_sliced_and_gathered(made: tuple[ColumnSchema, li
         assert all(same(a, b) for a, b in zip(decoded.to_pylist(), wanted, strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(columns())
 def test_sketch_is_true(made: tuple[ColumnSchema, list[Any], int]) -> None:
     spec, physical, page_rows = made

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from columnar_support import WatchedFileSystem, arrow_array
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
@@ -181,7 +182,7 @@ def repetitive(draw: st.DrawFn) -> tuple[DataType, list[Any]]:
     return type_, [value for value, length in runs for _ in range(length)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(repetitive(), st.sampled_from([8, 64, 65_536]), st.sampled_from(list(Compression)), st.data())
 def test_every_encoding_gives_the_same_rows(
     made: tuple[DataType, list[Any]], page_rows: int, compression: Compression, data: Any

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.store import ColumnStatistics
@@ -39,7 +40,7 @@ def test_distinct_count_is_within_five_percent(distinct: int) -> None:
     assert found == distinct if distinct <= 512 else abs(found / distinct - 1) < 0.05
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(-1000, 1000), st.integers(0, 900)), min_size=1, max_size=5))
 def test_merging_equals_building_at_once(parts: list[tuple[int, int]]) -> None:
     columns = [np.arange(start, start + length) for start, length in parts]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from columnar_support import WatchedFileSystem, arrow_array
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, UnsupportedFormat
@@ -105,7 +106,7 @@ def with_columns(deltas: Deltas, columns: set[int]) -> Deltas:
     return Deltas(deltas.rows, deltas.timestamps, deltas.kinds, kept)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(deltas(), st.integers(0, 12), st.integers(0, 12), st.sets(st.integers(0, 99)), st.sampled_from(BASES))
 def test_deltas_come_back(made: Deltas, low: int, high: int, columns: set[int], base: int) -> None:
     file = opened(write(made))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.schema import ColumnSchema
@@ -98,7 +99,7 @@ def test_redo_gives_the_state_at_any_time(history, time, cut):
     assert found == states(stamps, initial, records, time)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(histories(), st.integers(0, 60), st.integers(0, 25), st.integers(0, 25))
 def test_turned_round_in_steps_it_gives_the_same_states(history, time, one, other):
     stamps, initial, records = history

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, StoreClosed, UnsupportedFormat
@@ -249,7 +250,7 @@ def test_a_missing_segment_is_found():
         recover(fs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.booleans(), max_size=12), st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
 def test_a_crash_keeps_what_was_synced_and_never_looks_like_damage(synced, seed, keep):
     fs = CrashableFileSystem()
@@ -359,7 +360,7 @@ def test_durability_os_does_not_wait_but_can_be_made_to():
 # ---- failing disks -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.integers(0, 20_000), min_size=1, max_size=12), st.integers(200, 50_000), st.booleans())
 def test_the_short_way_of_one_entry_writes_the_same_bytes(sizes, segment_bytes, syncs):
     logs = []

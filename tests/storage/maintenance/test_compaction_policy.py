@@ -6,6 +6,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.storage.keys.key_spans import RowSetExtent, key_spans
@@ -65,7 +66,7 @@ def test_one_key_is_a_place_and_shared_prefixes_are_passed_over():
 # ---- rowset compaction -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(layouts(), st.sampled_from([64, 150, 256]))
 def test_choices_are_within_the_budget_pay_and_are_close_to_the_best(rowsets, budget):
     policy = CompactionPolicy(budget * MIB, 64 * MIB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compaction_support import History
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.storage.maintenance import delta_compaction, rowset_compaction
@@ -39,7 +40,7 @@ def compact(history: History, kind: str, first: int) -> None:
 KINDS = st.sampled_from(["minor", "major", "one column", "rowsets", "deltas"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.lists(st.tuples(KINDS, st.integers(0, 2)), max_size=5))
 def test_all_states_stay_readable(seed, files, steps):
     history = updated(seed, files, writes=4)

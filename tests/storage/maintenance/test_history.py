@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 from compaction_support import History
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import HistoryGone
@@ -31,7 +32,7 @@ def grown(seed: int, rounds: int = 3) -> History:
     return history
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_what_is_above_the_mark_stays(seed, data):
     history = grown(seed, data.draw(st.integers(1, 3)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from compaction_support import History, deltas_of, keys_of
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.keys.keys import Keys
@@ -24,7 +25,7 @@ def build(data, seed) -> History:
     return history
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_all_states_stay_readable(seed, data):
     history = build(data, seed)
@@ -42,7 +43,7 @@ def test_all_states_stay_readable(seed, data):
     history.check()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_what_was_written_is_read_again_from_the_files(seed, data):
     history = build(data, seed)
@@ -60,7 +61,7 @@ def test_what_was_written_is_read_again_from_the_files(seed, data):
     }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_nothing_ancient_stays(seed, data):
     history = build(data, seed)

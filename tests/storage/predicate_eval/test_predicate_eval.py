@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from columnar_support import arrow_array, holds
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
@@ -68,7 +69,7 @@ def check(predicate: ColumnPredicate, vector: Vector, column: list[Any]) -> None
     assert found.tolist() == [holds(predicate, v) for v in column]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(predicates(INTEGERS) | bitmaps(), physical(INTEGERS), st.sampled_from([INT, BIGINT, DECIMAL(12, 2)]))
 def test_integers(predicate: ColumnPredicate, column: list[Any], type_: DataType) -> None:
     values = np.array([0 if v is None else v for v in column], type_.dtype)
@@ -81,7 +82,7 @@ def test_integers(predicate: ColumnPredicate, column: list[Any], type_: DataType
         check(predicate, Narrow(type_, codes, base, validity(column)), column)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(predicates(TEXTS), physical(TEXTS), st.randoms())
 def test_texts(predicate: ColumnPredicate, column: list[Any], random: Any) -> None:
     check(predicate, Text(STRING, arrow_array(STRING, column)), column)
@@ -98,14 +99,14 @@ def test_binary_compares_by_bytes() -> None:
     check(Range("c", b"\x00", b"\xff", False, False), Text(BINARY, pa.array(column)), column)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(predicates(FLOATS), physical(FLOATS), st.sampled_from([FLOAT, DOUBLE]))
 def test_floats_with_nan_above_all(predicate: ColumnPredicate, column: list[Any], type_: DataType) -> None:
     values = np.array([0 if v is None else v for v in column], type_.dtype)
     check(predicate, Flat(type_, values, validity(column)), column)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(predicates(WIDE) | bitmaps(), physical(WIDE))
 def test_wide_decimals(predicate: ColumnPredicate, column: list[Any]) -> None:
     type_ = DECIMAL(38, 3)
@@ -135,7 +136,7 @@ def test_booleans(value: bool) -> None:
     check(Range.equal("c", value), Narrow(BOOLEAN, codes, 0, np.array([True, True, False])), column)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     predicates(INTEGERS) | bitmaps(),
     st.lists(st.lists(INTEGERS, min_size=1, max_size=6), min_size=1, max_size=6),
@@ -176,7 +177,7 @@ def test_long_lists_over_wide_spans(wanted: set[int], shift: int, data: Any) -> 
     assert found.tolist() == [v in wanted for v in column]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.booleans(), max_size=60),
     st.integers(-100, 100),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.predicates import Range
@@ -68,7 +69,7 @@ def rows_of(batches: Iterator[Batch]) -> list[Row]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sets(st.tuples(st.integers(-5, 30), st.text("ab\0é", max_size=2)), max_size=60),
     st.lists(st.integers(0, 4), min_size=60, max_size=60),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.alterations import AddColumn
@@ -70,7 +71,7 @@ def chosen(draw: Callable[..., Any], kind: str) -> tuple[tuple[ColumnPredicate, 
 
 
 @pytest.mark.parametrize("kind", list(KEYS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_short_scans_give_what_a_dictionary_has(kind: str, data: st.DataObject) -> None:
     first, second = VALUES[kind]

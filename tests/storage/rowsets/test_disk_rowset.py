@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from columnar_support import WatchedFileSystem, arrow_array, holds, make_schema, make_table, write
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, InternalError
@@ -306,7 +307,7 @@ def open_keyed(schema: Schema, rows: list[tuple[Any, ...]], page_rows: int) -> D
     return rowset
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(keyed())
 def test_find_agrees_with_a_dictionary(made: Any) -> None:
     schema, rows, probes, page_rows, _ = made
@@ -328,7 +329,7 @@ def test_find_agrees_with_a_dictionary(made: Any) -> None:
         rowset.check()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(keyed(), st.data())
 def test_key_predicates_agree_with_plain_python(made: Any, data: Any) -> None:
     schema, rows, probes, page_rows, _ = made

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
@@ -48,7 +49,7 @@ def scan(memrowset: MemRowSet, timestamp: int, predicates=(), start=0, stop=None
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.integers(1, 600), max_size=30), st.integers(0, 40), st.sets(st.integers(1, 30)))
 def test_rows_at_or_below_the_timestamp_are_visible_unless_aborted(sizes, timestamp, aborted):
     memrowset = MemRowSet(SCHEMA)
@@ -293,7 +294,7 @@ def read(snapshot, timestamp: int, predicates=()) -> dict[int, tuple]:
 
 
 TestMemRowSetModel = MemRowSetMachine.TestCase
-TestMemRowSetModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestMemRowSetModel.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_single_rows_become_chunks_when_there_are_many_or_a_batch_comes():

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from columnar_support import holds, make_table, write
 from delta_support import VALUES, deltas_of, predicates, python_row, state_at
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.predicates import BitmapFilter, InList, IsNull, Range
@@ -65,7 +66,7 @@ def tables(draw: st.DrawFn) -> tuple[Schema, list[ColumnSchema], list[Any], list
     return Schema(tuple(c for c in columns if c.id not in later), 1), columns, strategies, rows
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(tables(), st.data())
 def test_a_scan_shows_the_state_at_its_time(table: Any, data: st.DataObject) -> None:
     stored, columns, strategies, rows = table

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from columnar_support import WatchedFileSystem, arrow_array, holds, make_table, write
 from delta_support import deltas_of, predicates, python_row, records_of
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.keys.keys import Keys
@@ -24,7 +25,8 @@ from nyala.storage.rowsets.stored_rowset import DeletedRows, StoredRowSet, open_
 
 SCHEMA = Schema((ColumnSchema("k", INT, False, 0), ColumnSchema("n", BIGINT, id=1), ColumnSchema("t", STRING, id=2)), 1)
 COLUMNS = SCHEMA.columns
-VALUES = {1: st.none() | st.integers(-3, 9), 2: st.none() | st.sampled_from(["a", "b", "", "zz"])}
+KNOWN: dict[int, st.SearchStrategy[Any]] = {1: st.integers(-3, 9), 2: st.sampled_from(["a", "b", "", "zz"])}
+VALUES = {column: st.none() | values for column, values in KNOWN.items()}
 ROWS = 5
 
 
@@ -110,7 +112,7 @@ def seen(stored: StoredRowSet, time: int) -> list[dict[int, Any] | None]:
     return [None if row in hidden else {c: v[row] for c, v in columns.items()} for row in range(ROWS)]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(histories(), st.data())
 def test_the_state_at_any_time(history: Any, data: st.DataObject) -> None:
     stored = stored_as(MemoryFileSystem(), history)
@@ -118,7 +120,7 @@ def test_the_state_at_any_time(history: Any, data: st.DataObject) -> None:
     for time in data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=4)):
         expected = states(stamps, initial, records, time)
         assert seen(stored, time) == expected
-        conjunction = [data.draw(predicates(c, VALUES[c.id].filter(lambda v: v is not None))) for c in COLUMNS[1:]]
+        conjunction = [data.draw(predicates(c, KNOWN[c.id])) for c in COLUMNS[1:]]
         view = stored.view(time)
         batches = view.rowset.scan(COLUMNS, conjunction, 0, ROWS, ScanCounters(), view.all_patches)
         found = [tuple(row.values()) for b in batches for row in b.to_arrow(SCHEMA.names).to_pylist()]

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, TableDefinition
@@ -20,7 +21,7 @@ from nyala.storage.single_rows.row_deltas import FOLD_ROWS, Folded, folded
 SCHEMA = Schema((ColumnSchema("k", INT, False, 0), ColumnSchema("n", BIGINT, id=1), ColumnSchema("t", STRING, id=2)), 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_a_long_chain_is_looked_up_as_it_is_resolved(data: st.DataObject) -> None:
     """Of two rows with many deltas each, some of them in runs; at times before, between and after them."""

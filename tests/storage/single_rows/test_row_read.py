@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, HistoryGone, NotNullViolation, TypeMismatch, UnknownColumn
@@ -54,7 +55,7 @@ def scanned(store: Database, snapshot: Timestamp) -> dict[tuple[Any, ...], tuple
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.booleans())
 def test_a_look_up_gives_what_a_scan_gives(steps: Sequence[Any], all_clash: bool) -> None:
     with one_slot(all_clash):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DiskError, InvalidText, NumericOutOfRange, TextTooLong, TypeMismatch, UnknownColumn
@@ -139,7 +140,7 @@ def contents(store: Database) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: row[: table.schema.key_columns])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.sampled_from(["os", "fsync"]), st.booleans())
 def test_a_row_is_a_batch_of_one_row(steps: Sequence[Any], durability: str, is_one_slot: bool) -> None:
     with one_slot(is_one_slot):
@@ -157,7 +158,7 @@ FEW_ROWS = st.fixed_dictionaries({"k": st.integers(0, 2), "v": st.integers(0, 9)
 FEW_STEPS = st.lists(st.tuples(st.sampled_from(list(Op)), FEW_ROWS) | st.sampled_from(["flush", "compact", "reopen"]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(FEW_STEPS)
 def test_a_hint_of_another_row_changes_nothing(steps: Sequence[Any]) -> None:
     schema = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT)), 1)
@@ -181,7 +182,7 @@ NUMBERED_ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(Op)), NUMBERED_ROW) | st.sampled_from(["flush", "reopen"]), max_size=20))
 def test_rows_are_numbered_as_in_batches(steps: Sequence[Any]) -> None:
     pair = Pair(NUMBERED, PartitionSchema((HashRule(("a",), 2),)), "os")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.keys.keys import Keys
@@ -101,7 +102,7 @@ def after(found: Resolution, given_rows: pa.RecordBatch, before: dict[int, dict[
     return table
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sets(st.integers(0, 3)), rows())
 def test_a_batch_comes_to_what_its_rows_come_to_one_by_one(present, batch):
     ops, given_rows = batch
