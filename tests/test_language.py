@@ -21,6 +21,7 @@ ROOMS = (
     "README.md",
     "__init__.py",
     "__main__.py",
+    "bench",
     "cli",
     "docs/README.md",
     "docs/architecture.md",
@@ -36,9 +37,13 @@ ROOMS = (
     "errors.py",
     "model",
     "planner",
+    "pyspark_nyala",
     "shell",
+    "spark",
+    "sql",
     "storage",
     "testing.py",
+    "tpch",
 )
 """Rooms, folders and files that are held. Add one when it is clean; folders give way to their room."""
 
