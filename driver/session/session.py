@@ -90,7 +90,7 @@ Stopper = TypeVar("Stopper", Halt, threading.Event)
 
 
 class Uncommitted(Enum):
-    """What was changed since the last `commit`; the table is on the module's page."""
+    """Changes since the last `commit`; the table is on the module's page."""
 
     NOTHING = "nothing"
     TABLES = "tables"
