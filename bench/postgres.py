@@ -17,9 +17,9 @@ against crashes of the system, which "os" does not promise to survive.
 for the clients; the rest, including autovacuum and JIT, has its defaults.
 
 **As root.** PostgreSQL refuses to run as root, so its programs run as the user `postgres`, or `nobody`. That user must
-have access to the data directory. If it has no access to `home` (temporary directories are often private), the
-directory lies elsewhere, on the same file system if possible, while the server runs. `home/data` is then a symbolic
-link, and `stop` moves the files to `home`.
+have access to the data directory. Temporary directories are often private: if it has no access to `home`, the directory
+lies elsewhere while the server runs, on the same file system if possible. `home/data` is then a symbolic link, and
+`stop` moves the files to `home`.
 
 **Shutdown.** `stop` shuts the server down cleanly. If the harness is killed, a guard process stops the server: it waits
 for the end of a pipe that the harness holds, stops the server and removes a data directory outside `home`.

@@ -1,4 +1,4 @@
-"""Arithmetic: result types of `+ - * / %` and unary minus, and their value where all operands are literals.
+"""Arithmetic: result types of `+ - * / %` and unary minus, and their value if all operands are literals.
 
 | operands | result |
 |---|---|

@@ -86,9 +86,8 @@ class FileRef:
 class SubqueryRef:
     """A derived table, a view or a CTE. `columns` are fresh, one per output column of the query.
 
-    `shared` names a CTE or view that the statement uses more than once with this same `query` object, so that the
-    planner may compute it once; None otherwise. A CTE bound once may be referenced several times: same `query`, fresh
-    `columns`.
+    `shared` names a CTE or view that the statement uses more than once with this `query` object; None otherwise. The
+    planner may then compute it once. A CTE bound once may be referenced several times: same `query`, fresh `columns`.
     """
 
     query: Query

@@ -2,8 +2,8 @@
 
 Numbers widen along TINYINT < SMALLINT < INT < BIGINT < DECIMAL < DOUBLE; FLOAT and any other number have the common
 type DOUBLE. DATE and TIMESTAMP have the common type TIMESTAMP. No other types have one: the statement must write CAST.
-Every conversion appears in the bound tree as a `Cast`, with one exception: the length of VARCHAR(n) limits what a table
-stores, not the value of an expression, so texts of different lengths need none. (CHAR(n) is VARCHAR(n): values are not
+Every conversion appears in the bound tree as a `Cast`, with one exception: the length of VARCHAR(n) limits the stored
+values, not those of expressions, so texts of different lengths need none. (CHAR(n) is VARCHAR(n): values are not
 padded.)
 
 A literal is converted to the other side's type if that is lossless: `l_quantity < 24` compares a DECIMAL(15,2) column

@@ -5,7 +5,7 @@ operators. Generated statements are nested deeper, and PostgreSQL accepts them: 
 calls. Work on such a statement is done in a thread with a larger stack:
 
     on_deep_stack(work)  in such a thread, while this one waits
-    deeply(work)         here; where that ends in RecursionError, again in such a thread
+    deeply(work)         here; after a RecursionError, again in such a thread
     require()            RecursionError unless this is such a thread
 
 Python's limit holds for all threads of the process, so it is raised only while such a thread works. Statements known to

@@ -1,8 +1,8 @@
 """Prints bound statements for golden files, debugging and error reports.
 
 A column is printed as `name#number`, a cast as `expr::TYPE`. A literal is printed as SQL writes it, followed by its
-type where that is not obvious. The parts of a query appear in order of evaluation: from, where, group, aggregate,
-having, select, order, limit.
+type if that is not obvious. The parts of a query appear in order of evaluation: from, where, group, aggregate, having,
+select, order, limit.
 """
 
 from __future__ import annotations

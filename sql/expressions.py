@@ -131,7 +131,7 @@ class Expr(_ByValue):
 class OrderItem:
     """One ORDER BY key; by default NULLs sort last when ascending and first when descending (PostgreSQL).
 
-    Not an expression itself: where a node holds order items, their expressions are among the node's children.
+    Not an expression itself: the expressions of a node's order items are among the node's children.
     """
 
     expr: Expr
@@ -229,7 +229,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expr):
-    """`CAST(arg AS type)`; with `safe`, TRY_CAST: NULL where the value does not convert."""
+    """`CAST(arg AS type)`; with `safe`, TRY_CAST: NULL if the value does not convert."""
 
     arg: Expr = field(default_factory=lambda: Literal(NULL, True))
     safe: bool = False
@@ -289,9 +289,9 @@ class Window(Expr):
     """A window call: `function(args) FILTER (WHERE filter) OVER (PARTITION BY partition ORDER BY order frame)`.
 
     The function is an aggregate or one of the registry's window functions, of which only first_value, last_value and
-    nth_value have a frame. `start` and `end` are the offsets of the frame's bounds, constant, None where there is none.
-    For RANGE with an offset, `range_key` is the order key and `range_start` and `range_end` are, row by row, the values
-    at which the frame begins and ends: the key less or plus the offset, all of one type.
+    nth_value have a frame. `start` and `end` are the offsets of the frame's bounds, constant, None if there is none.
+    For RANGE with an offset, `range_key` is the order key. `range_start` and `range_end` are each row's limits of the
+    frame: the key minus or plus the offset, all of one type.
 
     Stands only in `Select.windows` and, above it, in the planner's Window node.
     """

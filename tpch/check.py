@@ -67,8 +67,9 @@ def _same_as_printed(ours: Any, printed: str, tolerance: decimal.Decimal) -> boo
 def compare(query: Query, ours: pa.Table, theirs: pa.Table, *, cut: bool = False) -> Difference | None:
     """Compares with another engine's result on the same data; None if it agrees.
 
-    Numbers may differ by a relative 1e-9 (floats add up in another order), or by half a unit in the last decimal place
-    if one side rounds to it. With `cut`, they may differ by a whole unit, for engines that truncate averages.
+    Numbers may differ by a relative 1e-9, because floats are added in another order. They may differ by half a unit in
+    the last decimal place if one side rounds to it. With `cut`, they may differ by a whole unit, for engines that
+    truncate averages.
     """
     if ours.num_columns != theirs.num_columns:
         return Difference(query.number, f"{ours.num_columns} columns instead of {theirs.num_columns}")

@@ -1,8 +1,8 @@
 """The eight tables of TPC-H in nyala's DDL, with the primary keys of the specification (revision 3, section 1.4).
 
-`orders` and `lineitem` both hash the order key into the same number of buckets, and `partsupp` and `part` the part
-key, so each pair is co-partitioned: an order and its items lie in tablets of the same number. `supplier` has few rows
-and few buckets, `nation` and `region` one tablet.
+`orders` and `lineitem` hash the order key into the same number of buckets, `partsupp` and `part` the part key. So each
+pair is co-partitioned: an order and its items lie in tablets of the same number. `supplier` has few rows and few
+buckets, `nation` and `region` one tablet.
 """
 
 from __future__ import annotations

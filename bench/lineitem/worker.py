@@ -1,6 +1,6 @@
 """One engine in a separate process, which executes requests.
 
-The memory that an engine needs for loading is released when its process ends, and the threads, caches or allocators of
+The memory that an engine needs for loading is released when its process ends. Threads, caches or allocators of
 different engines never share a process. The queries are then sent to new processes, one per engine, in turn. A process
 ends with its pipe: it never outlives the one that started it.
 """

@@ -1,9 +1,8 @@
 """Upserts at a fixed rate, from several threads: an open loop.
 
-Upsert number n is due n / rate seconds after the start, whatever the state of those before it, and the next free writer
-executes it. Its latency is counted from its due time. So if an engine stalls for a second, this is not one slow upsert,
-as it would be for clients that wait for each response, but all upserts that were due in that second ("coordinated
-omission").
+Upsert number n is due n / rate seconds after the start, whatever the state of those before it. The next free writer
+executes it. Its latency is counted from its due time. So if an engine stalls for a second, all upserts that were due in
+that second are slow. With clients that wait for each response, it would be only one ("coordinated omission").
 """
 
 from __future__ import annotations

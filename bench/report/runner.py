@@ -8,9 +8,9 @@
       tmp-points/      its TMPDIR, removed with its content
       tpch-sf1/, tpch-parquet-sf1/    the data, created once when the first benchmark needs it
 
-The process leads a separate session. When it ends, the remaining processes of that session are killed, and so are
-servers that it started and did not stop, which are identified by their TMPDIR. If this process is interrupted, the
-benchmark first receives a signal to end, so that it can stop them.
+The process leads a separate session. When it ends, the remaining processes of that session are killed. So are servers
+that it started and did not stop, which are identified by their TMPDIR. If this process is interrupted, the benchmark
+first receives a signal to end, so that it can stop them.
 """
 
 from __future__ import annotations

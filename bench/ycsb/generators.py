@@ -8,7 +8,7 @@ Rows are numbered from 0 in the order of their insertion; a chooser draws such n
 
 YCSB's "latest" is Zipfian too: the drawn number is the distance behind the newest row (`operations`).
 
-The text of a key is "user" and a hash of the row's number, so rows reach a store in random order of their keys, and
+The text of a key is "user" and a hash of the row's number. So rows reach a store in random order of their keys, and
 rows with consecutive numbers are far apart.
 """
 
@@ -59,8 +59,8 @@ class Zipfian:
     """Numbers from 0 to `items` - 1, small ones most often.
 
     The method is that of Gray et al., Quickly Generating Billion-Record Synthetic Databases (SIGMOD 1994): exact for
-    the two most popular items, and for all others a power of the random number, which makes items three to ten up to a
-    fifth too popular. So a draw costs the same for any number of items.
+    the two most popular items. For all others it is a power of the random number, which makes items three to ten up to
+    a fifth too popular. So a draw costs the same for any number of items.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ class ScrambledZipfian:
     """Numbers from 0 to `items` - 1, some far more frequent than others and scattered over the range.
 
     As in YCSB, a number is drawn from among ten billion and its hash taken modulo `items`. So the most popular row has
-    1 / 26.5 of all requests whatever `items` is, and a row has the popularity of all numbers that map to it: the tail
-    is flatter than that of `Zipfian(items)`.
+    1 / 26.5 of all requests whatever `items` is. A row has the popularity of all numbers that map to it: the tail is
+    flatter than that of `Zipfian(items)`.
     """
 
     def __init__(self, items: int) -> None:

@@ -1,9 +1,9 @@
 """Binds the client threads of one process to one processor.
 
 A Python interpreter runs one thread at a time. When its threads wait for a store, the system wakes each on any idle
-processor, and the interpreter with the content of its caches moves along, several times per operation. That costs more
-than the operation, for every store that was measured (on two virtual processors, SQLite's reads were four times as fast
-without it, PostgreSQL's updates half as fast again). It also makes runs differ. A store's own threads, and servers, run
+processor. The interpreter with the content of its caches then moves along, several times per operation. That costs more
+than the operation, for every store that was measured. On two virtual processors, SQLite's reads were four times as fast
+without it, PostgreSQL's updates half as fast again. It also makes runs differ. A store's own threads, and servers, run
 where the system schedules them.
 """
 

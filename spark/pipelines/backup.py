@@ -3,7 +3,7 @@
 1. The snapshot timestamp is chosen: everything at or before it is saved, nothing later.
 2. Spark's workers write one Parquet file for each tablet: its rows or, if there is an earlier backup to continue, every
    change after that backup's snapshot. They return rows, bytes and checksums. A table that the earlier backup lacks is
-   saved as of that backup's snapshot, with its changes since, so that it too can be restored as of any time between.
+   saved as of that backup's snapshot, with its changes since. It too can then be restored as of any time between.
 3. The manifest names the files. It is written last: a job that fails leaves a folder without one, which the next
    backup removes.
 """

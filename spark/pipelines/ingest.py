@@ -222,7 +222,7 @@ _SETTINGS: Final = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.legacy.parquet.nanosAsLong": "false",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
-    # A fallible expression is evaluated where its failure is caught, and not once for all before.
+    # A fallible expression is evaluated where its failure is caught, and not in a shared step before.
     "spark.sql.subexpressionElimination.enabled": "false",
 }
 """Settings of the session with which a reader or an expression could lose data."""

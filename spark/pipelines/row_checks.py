@@ -94,7 +94,7 @@ def _computable(plan: Plan, name: str) -> Column:
 
 
 def _succeeds(value: Column) -> Column:
-    """True where an expression can be computed, False where it raises an error.
+    """True if an expression can be computed, False if it raises an error.
 
     Spark has no such function; of those that it has, `try_to_binary` yields NULL for an error of its argument too.
     """

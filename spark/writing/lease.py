@@ -2,7 +2,7 @@
 
 The owner of a record in state `publishing` renews it every few seconds. One that has not been renewed for
 `ABANDONED_SECONDS` is abandoned: the next run of the job takes it over. The owner itself stops long before that, when
-it could not renew the record for `LEASE_SECONDS`, so that the two do not write at the same time.
+it could not renew the record for `LEASE_SECONDS`. So the two do not write at the same time.
 
     renewed ───────── 10 s ── renewed ──────────────── 40 s: the owner stops ─────────── 90 s: others may take over
 

@@ -1,8 +1,8 @@
 """The sink of streams: each micro-batch is a job whose key is the query's id and the batch's number.
 
-Spark repeats a batch, with the same number and the same offsets, when a query restarts from its checkpoint, without
-knowing whether the batch was written before. The record of jobs has that information: a published batch is not
-published again, and an interrupted publication is finished with its original rows.
+Spark repeats a batch, with the same number and offsets, when a query restarts from its checkpoint, even if the batch
+was written before. The record of jobs has that information: a published batch is not published again, and an
+interrupted publication is finished with its original rows.
 
     tasks    write(batches) ─► message: query, batch, rows          (the ids are properties of the task)
     driver   commit(messages, batch) ─► publish "stream <query> <batch>"

@@ -83,7 +83,7 @@ class Context:
     _now: Timestamp | None = None
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
-        """A column with a number of its own."""
+        """A column with a new number."""
         return Column(type_, nullable, next(self.numbers), name)
 
     def now(self) -> Timestamp:

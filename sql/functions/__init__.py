@@ -9,7 +9,7 @@
 listed in `SCALARS` and `AGGREGATES`. Aliases (`substr`, `char_length`, `ceiling`) and shorthands (`nullif`, `concat` of
 several) are resolved before.
 
-Scalars give NULL where any argument is NULL, except those that say otherwise (`Function.strict`). Texts are counted in
+Scalars return NULL if any argument is NULL, except those that are not `Function.strict`. Texts are counted in
 characters, from 1.
 """
 

@@ -58,7 +58,7 @@ def truth(function: Function, arg: Expr, position: int = 0) -> Expr:
 
 
 def moment(function: Function, arg: Expr, position: int = 0) -> Expr:
-    """A DATE or TIMESTAMP; a quoted text is a DATE where it is written as one, else a TIMESTAMP."""
+    """A DATE or TIMESTAMP; a quoted text is a DATE if it has the form of one, else a TIMESTAMP."""
     if arg.type.kind is Kind.NULL:
         return convert(arg, TIMESTAMP)
     if is_text_literal(arg):

@@ -238,7 +238,7 @@ def _of_the_statement(function: Function, args: Args) -> Expr:
 
 CLOCKS = {"now": TIMESTAMP, "current_timestamp": TIMESTAMP, "localtimestamp": TIMESTAMP, "current_date": DATE,
           "transaction_timestamp": TIMESTAMP, "statement_timestamp": TIMESTAMP}  # fmt: skip
-"""Functions of no arguments that give the statement's time, and their types."""
+"""Functions without arguments that return the statement's time, and their types."""
 
 DATES = (
     Function(

@@ -13,7 +13,7 @@ name. Syntax that the two interpret differently is translated:
     flags i c n m p s w x, also as (?flags)     (?s:...), (?i-s:...) around the pattern; blanks and comments left out
 
 Flags: `i` ignore case, `c` do not; `n` or `m` newline-sensitive (`.` and `[^...]` stop at line ends, `^` and `$` match
-there), `p` only the former, `w` only the latter, `s` neither (the default); `x` blanks and comments in the pattern are
+there); `p` only the former, `w` only the latter, `s` neither (the default); `x` blanks and comments in the pattern are
 ignored; `g` all matches. The last of contradictory flags wins.
 
 Alternatives are tried from left to right, as in Perl; PostgreSQL takes the longest. Word boundaries (`\y`, `\m`, `\M`)

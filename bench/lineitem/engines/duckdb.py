@@ -13,8 +13,8 @@ class DuckDB:
 
     The other stores find an order by their primary key. DuckDB's cannot serve that look-up: it requires a value of each
     of its columns. Its manual advises against a key if no constraint is needed. An index on the first column makes the
-    look-up a fifth faster than minimum and maximum of each row group do, for a larger file and a slower load. (`nyala
-    bench load` loads into DuckDB without an index.)
+    look-up a fifth faster than the minima and maxima of row groups do. It costs a larger file and a slower load.
+    (`nyala bench load` loads into DuckDB without an index.)
     """
 
     name: ClassVar[str] = "duckdb"

@@ -4,10 +4,10 @@
       Scan lineitem              ─►            lineitem's relation reads only rows whose l_partkey is among them
       Scan part WHERE p_name ...
 
-nyala's executor passes such filters down while a join runs. Spark's joins start after the relations are defined, so
-nyala reads the keys in advance, if that costs less than sending the rows that they exclude to Spark. A filter that a
-build side's own joins have found is kept too, so filters reach the scans along chains of joins, as in the executor.
-Spark still joins: some filters let rows pass that have no match.
+nyala's executor passes such filters down while a join runs. Spark's joins start after the relations are defined. So
+nyala reads the keys in advance, if that costs less than sending the excluded rows to Spark. Filters from a build side's
+own joins are kept too, so filters reach the scans along chains of joins, as in the executor. Spark still joins: some
+filters let rows pass that have no match.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Found:
 
 
 def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> Found:
-    """Reads the keys of a plan with hash joins where that pays, and makes filters of them."""
+    """Reads the keys of those hash joins for which it pays, and makes filters of them."""
     found = Found()
     _Gatherer(model, context, found).visit(root, _Recording(found=found))
     return found

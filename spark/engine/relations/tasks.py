@@ -3,8 +3,8 @@
     Reading ── pickled, the same for all tasks of a relation ──► worker ─ its partition's number ─► parts
         connection(url) ─► the store, narrowed to the parts ─► execute(plan) ─► Arrow in Spark's schema
 
-The store behind `url` is remote, so the servers of the tablets evaluate conditions, projections and partial groups, and
-the worker receives only the remaining rows.
+The store behind `url` is remote: the servers of the tablets evaluate conditions, projections and partial groups. The
+worker receives only the remaining rows.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def _joined(
 def _left_side(kind: str, left: Block, hint: str | None, aliases: Aliases) -> Block:
     """The left side in a form to which a join can be added.
 
-    Its filters must not be evaluated after an outer join that fills its columns with NULLs, and a hint needs one alias
-    for all of it.
+    Its filters must not be evaluated after an outer join that fills its columns with NULLs. A hint needs one alias for
+    all of it.
     """
     if not left.is_open:
         return aliases.nested(left)

@@ -157,7 +157,7 @@ def _lost(type_: DataType, narrowed: DataType, shift: int) -> int:
 
 
 def guard(expr: Call, write: Callable[[Expr], Tree]) -> Tree | None:
-    """A tree of + - * / over floats, with an error where finite numbers give an infinite one; None for other calls."""
+    """A tree of + - * / over floats, with an error if finite numbers give an infinite one; None for other calls."""
     if not _is_float_arithmetic(expr):
         return None
     leaves: list[Tree] = []

@@ -120,8 +120,8 @@ def table_chains(
 ) -> list[TableChain]:
     """The input of each table of a chain, or of the named ones, by name.
 
-    Raises `UnknownTable` for an unknown name, and `DataError` for a table (named, or any if `names` is None) that was
-    dropped before the covering backup was made: its existence at that time is not known.
+    Raises `UnknownTable` for an unknown name. Raises `DataError` for a table that was dropped before the covering
+    backup was made, if it is named or `names` is None: its existence at that time is not known.
     """
     covering = chain.backups[-1]
     wanted = [table for table in covering.tables if names is None or table.definition.name in names]

@@ -8,6 +8,6 @@
     footers     the schemas of all Parquet files
     inference   types of texts, for tables that are made from a source
 
-Spark's own readers of CSV and JSON replace undecodable bytes, split texts at line breaks, keep the first of two equal
-keys and the first of two objects, and round numbers. So CSV has the dialect of nyala's COPY here, and JSON is RFC 8259.
+Spark's own readers of CSV and JSON replace undecodable bytes, split texts at line breaks and round numbers. Of two
+equal keys, or two objects, they keep the first. So CSV has the dialect of nyala's COPY here, and JSON is RFC 8259.
 """

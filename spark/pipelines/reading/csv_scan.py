@@ -81,8 +81,8 @@ class ScannedCsv:
 def scan_csv(uri: str, dialect: Dialect) -> ScannedCsv:
     """Finds the header and the records of a file.
 
-    Raises `DataError` with the line of a misplaced quote or line end, of bytes that are not in the encoding, or of two
-    columns of one name.
+    Raises `DataError` with the line of the fault: a misplaced quote or line end, bytes that are not in the encoding, or
+    two columns of one name.
     """
     scan = _Scan(uri, dialect)
     for block in csv_blocks(uri, dialect, scan.skip_mark(chunks(uri, dialect.encoding))):

@@ -1,8 +1,8 @@
 """Binds views: their definition, their use in FROM, and their dependencies.
 
-A view is stored as text: its query as `parser.generate` writes it, with every `*` of a select list expanded, so that
-columns added to a table later do not appear in the view. The text is bound again in each statement that uses the view,
-in its own scope: no name of the statement is visible inside.
+A view is stored as text: its query as `parser.generate` writes it, with every `*` of a select list expanded. Columns
+that are added to a table later therefore do not appear in the view. The text is bound again in each statement that uses
+the view, in its own scope: no name of the statement is visible inside.
 
 Tables and views that a view depends on cannot be dropped or renamed: `dependents` and `check_views` bind the views on
 the catalog as the statement would leave it.
@@ -110,7 +110,7 @@ def _named(tree: Any) -> Iterator[str]:
 
 
 def bind_create_view(node: Any, context: Context) -> CreateView:
-    """Binds CREATE VIEW: normalises the query as it is stored, and binds it once as a later use would."""
+    """Binds CREATE VIEW: normalises its query, and binds it once as a later use would."""
     with context.at(node.this):
         name = table_name(node.this)
     source, replaces, exists = node.args["query"], bool(node.args.get("replace")), bool(node.args.get("exists"))
