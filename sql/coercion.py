@@ -36,7 +36,7 @@ from ..model.types import (
 )
 from . import literals
 from .bound import Query, Select, Values
-from .deferred_parameters import LateParameter
+from .deferred_parameters import DeferredParameter
 from .expressions import Call, Cast, Expr, Literal, ScalarSubquery
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -85,7 +85,7 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 def is_text_literal(expr: Expr) -> bool:
     """True for a quoted text, whose type is determined by its context."""
-    return isinstance(expr, Literal | LateParameter) and expr.type == STRING
+    return isinstance(expr, Literal | DeferredParameter) and expr.type == STRING
 
 
 def is_null_query(expr: Expr) -> bool:
@@ -208,7 +208,7 @@ def comparand(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
     """
     if not is_cut(expr.type, type_):
         return convert(expr, type_, settled)
-    if isinstance(expr, LateParameter):
+    if isinstance(expr, DeferredParameter):
         late = expr.converted(fit, type_, settled)
         if late is not None:
             return late
@@ -241,11 +241,11 @@ def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:
     """The common type of values, and True if no parameter's value affected it."""
     target = NULL
     for expr in exprs:
-        if not isinstance(expr, Literal | LateParameter) and not is_null_query(expr):
+        if not isinstance(expr, Literal | DeferredParameter) and not is_null_query(expr):
             target = _meet(target, expr.type, what)
     asked = target
     for expr in exprs:
-        if isinstance(expr, Literal | LateParameter) and not is_text_literal(expr):
+        if isinstance(expr, Literal | DeferredParameter) and not is_text_literal(expr):
             known = target.kind is not Kind.NULL
             if not (known and _fits(expr, target)):
                 target = _meet(target, expr.type, what)
@@ -255,7 +255,7 @@ def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:
     return target, settled
 
 
-def _fits(expr: Literal | LateParameter, type_: DataType) -> bool:
+def _fits(expr: Literal | DeferredParameter, type_: DataType) -> bool:
     found = fit(expr, type_) if isinstance(expr, Literal) else expr.converted(fit, type_)
     return found is not None
 
@@ -270,7 +270,7 @@ def _meet(left: DataType, right: DataType, what: str) -> DataType:
 def convert(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
     """The expression converted to a common type: itself, a converted literal or a `Cast`. `settled` is True if no
     parameter's value affected the type."""
-    if isinstance(expr, LateParameter):
+    if isinstance(expr, DeferredParameter):
         late = expr.converted(fit, type_, settled)
         if late is not None:
             return late
@@ -356,7 +356,7 @@ def _fold_number(literal: Literal, type_: DataType) -> Literal | None:
 
 def assign(expr: Expr, type_: DataType, column: str) -> Expr:
     """The expression as INSERT stores it in a column; raises `TypeMismatch` with both types if it cannot."""
-    if isinstance(expr, LateParameter):
+    if isinstance(expr, DeferredParameter):
         late = expr.converted(Assigned(column), type_, settled=True)
         if late is not None:
             return late

@@ -2,14 +2,14 @@
 
 Binding depends on the values of constants: `k = ?` compares integers or decimals depending on whether the value is a
 whole number, and a quoted text takes the type that its context requires. So a statement is bound with *sample* values.
-Each `LateParameter` keeps the sample and the conversions applied to it (`path`); the outcome of each conversion is
+Each `DeferredParameter` keeps the sample and the conversions applied to it (`path`); the outcome of each conversion is
 recorded as a `Decision`:
 
     WHERE k = ?   with 7, k BIGINT      fit(7, BIGINT) gave a BIGINT
     VALUES (?)    with '2.5', DECIMAL   assign('2.5', DECIMAL(9,2)) gave a DECIMAL(9,2)
 
-Other values may use the bound statement if each decision has the same outcome for them (`LateValues.of`). Otherwise the
-statement is bound again with these values: another variant, or an error with its position.
+Other values may use the bound statement if each decision has the same outcome for them (`DeferredValues.of`).
+Otherwise the statement is bound again with these values: another variant, or an error with its position.
 
 `now()` is also such a parameter, with the number `NOW`.
 """
@@ -53,7 +53,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LateParameter(Parameter):
+class DeferredParameter(Parameter):
     """A deferred parameter with a sample of its values.
 
     Attributes
@@ -79,7 +79,7 @@ class LateParameter(Parameter):
         """The position or name of the bind value."""
         return self.index if self.name is None else self.name
 
-    def converted(self, convert: Conversion, type_: DataType, settled: bool = False) -> LateParameter | None:
+    def converted(self, convert: Conversion, type_: DataType, settled: bool = False) -> DeferredParameter | None:
         """The parameter after a conversion; None if the sample does not convert to a constant of the type."""
         found = convert(self.sample, type_)
         value = found if isinstance(found, Literal) else None
@@ -88,16 +88,16 @@ class LateParameter(Parameter):
         if value is None:
             return None
         path = (*self.path, step)
-        return LateParameter(value.type, False, self.index, self.name, value, path, settled, self.decisions)
+        return DeferredParameter(value.type, False, self.index, self.name, value, path, settled, self.decisions)
 
 
-def late(key: Key, index: int, sample: Literal, decisions: list[Decision]) -> LateParameter:
+def deferred(key: Key, index: int, sample: Literal, decisions: list[Decision]) -> DeferredParameter:
     """A parameter as the binder first creates it."""
     name = key if isinstance(key, str) else None
-    return LateParameter(sample.type, False, index, name, sample, (), False, decisions)
+    return DeferredParameter(sample.type, False, index, name, sample, (), False, decisions)
 
 
-class LateValues:
+class DeferredValues:
     """Conditions under which other bind values may replace the samples.
 
     Parameters

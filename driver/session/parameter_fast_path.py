@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ...executor.statements.single_rows import SingleRow
 from ...model.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
 from ...sql.coercion import Assigned, fit
-from ...sql.deferred_parameters import Decision, Key, LateParameter, LateValues
+from ...sql.deferred_parameters import Decision, DeferredParameter, DeferredValues, Key
 from ...sql.expressions import Literal, Parameter
 from ...sql.literals import from_python
 from .bind_values import Normalized
@@ -33,9 +33,9 @@ class Unfit(Exception):
 # ---- cells of single rows --------------------------------------------------------------------------------------------
 
 
-def cell_takers(single: SingleRow, values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
+def cell_takers(single: SingleRow, values: DeferredValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
     """Converters of the Python values of a single row; None if some values need the general conversion."""
-    if {value.key for value in single.values if isinstance(value, LateParameter)} != set(keys):
+    if {value.key for value in single.values if isinstance(value, DeferredParameter)} != set(keys):
         return None  # NULL has its place without being in a cell
     found = []
     for value in single.values:
@@ -121,7 +121,9 @@ _CELLS: dict[Kind, Callable[[Any, DataType], Taker]] = {
 # ---- values of plans -----------------------------------------------------------------------------------------------
 
 
-def value_takers(parameters: Sequence[Parameter], values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
+def value_takers(
+    parameters: Sequence[Parameter], values: DeferredValues, keys: Sequence[Key]
+) -> tuple[Taker, ...] | None:
     """Converters to the physical values of a plan's parameters; None if some need the general conversion.
 
     A parameter is simple if its context defines its type, for any value, or if its value is used unchanged.
@@ -133,7 +135,7 @@ def value_takers(parameters: Sequence[Parameter], values: LateValues, keys: Sequ
         by_key.setdefault(decision.key, []).append(decision)
     found = []
     for parameter in parameters:
-        assert isinstance(parameter, LateParameter)
+        assert isinstance(parameter, DeferredParameter)
         decisions = by_key.get(parameter.key, ())
         if not decisions and not parameter.path and parameter.key not in values.settled:
             make = _OWN.get(parameter.type.kind)

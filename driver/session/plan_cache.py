@@ -31,10 +31,10 @@ from ...model.store import Store, Timestamp
 from ...model.types import TIMESTAMP
 from ...planner import Plan, PlanTemplate
 from ...planner.algebra.physical import TableScan, nodes
-from ...planner.prepared.deferred_statements import late_parameters, same_with_values
+from ...planner.prepared.deferred_statements import deferred_parameters, same_with_values
 from ...sql import ParsedStatement, bound
-from ...sql.binding.binder import LateStatement, bind_late
-from ...sql.deferred_parameters import NOW, Key, LateParameter, LateValues, Path
+from ...sql.binding.binder import DeferredStatement, bind_deferred
+from ...sql.deferred_parameters import NOW, DeferredParameter, DeferredValues, Key, Path
 from ...sql.expressions import Literal
 from ...sql.literals import from_python
 from ...sql.placeholders import Given
@@ -78,7 +78,7 @@ class Prepared:
 
     statement: bound.Statement
     keys: tuple[Key, ...]
-    values: LateValues
+    values: DeferredValues
     single: SingleRow | None
     template: PlanTemplate | None
     takers: tuple[Taker, ...] | None
@@ -98,7 +98,7 @@ class Prepared:
         literals = self.literals(parameters, Timestamp(0))
         if literals is None or self.single is None:
             return None
-        return [_python(literals[v.key, v.path] if isinstance(v, LateParameter) else v) for v in self.single.values]
+        return [_python(literals[v.key, v.path] if isinstance(v, DeferredParameter) else v) for v in self.single.values]
 
     def literals(self, parameters: Normalized | None, now: Timestamp) -> Literals | None:
         """The values in all their conversions; None where the parameters are not for this statement."""
@@ -262,11 +262,11 @@ def prepare(
     late = _bind(parsed, store, given, now)
     if late is None:
         return None
-    uses = list(late_parameters(late.statement))
-    if any(late_parameters(getattr(late.statement, "returning", None))):
+    uses = list(deferred_parameters(late.statement))
+    if any(deferred_parameters(getattr(late.statement, "returning", None))):
         return None
     samples = {**given.literals, NOW: late.now}
-    values = LateValues(samples, late.decisions, _settled(uses, given))
+    values = DeferredValues(samples, late.decisions, _settled(uses, given))
     literals = values.of(samples)
     if literals is None:
         return None
@@ -291,14 +291,14 @@ def prepare(
 KEPT: Final = bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement
 
 
-def _bind(parsed: ParsedStatement, store: Store, given: Given, now: Timestamp) -> LateStatement | None:
+def _bind(parsed: ParsedStatement, store: Store, given: Given, now: Timestamp) -> DeferredStatement | None:
     try:
-        return bind_late(parsed, store, given, now)
+        return bind_deferred(parsed, store, given, now)
     except Error:
         return None  # a value must be known here: with it, the statement was bound
 
 
-def _settled(uses: Sequence[LateParameter], given: Given) -> frozenset[Key]:
+def _settled(uses: Sequence[DeferredParameter], given: Given) -> frozenset[Key]:
     """The parameters all of whose uses are settled, and of which no use was folded away."""
     counts = Counter(use.key for use in uses)
     wanted = Counter(given.places.values())

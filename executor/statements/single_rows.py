@@ -29,14 +29,14 @@ from ...model.store import Op, Store, Timestamp, WriteBatch
 from ...model.types import INTEGER_WIDTHS, Kind
 from ...planner.algebra.trees import MIRRORED
 from ...sql import bound
-from ...sql.deferred_parameters import LateParameter
+from ...sql.deferred_parameters import DeferredParameter
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...storage.single_rows.row_codec import RowCodec
 from ...storage.single_rows.row_write import as_batch
 from ..run.interrupts import DeferInterrupts
 from .changing import ATTEMPTS, conflict
 
-Value: TypeAlias = Literal | LateParameter
+Value: TypeAlias = Literal | DeferredParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
 _INEXACT = (Kind.FLOAT, Kind.DOUBLE)
 """Types whose zero and NaN have several representations, which compare as equal."""
@@ -211,7 +211,7 @@ def _values(table: Table, names: Sequence[str], exprs: Sequence[Expr]) -> tuple[
     found: list[Value] = []
     for name, expr in zip(names, exprs, strict=True):
         column = table.schema.column(name)
-        if not isinstance(expr, Literal | LateParameter):
+        if not isinstance(expr, Literal | DeferredParameter):
             return None
         is_null = isinstance(expr, Literal) and expr.value is None
         if not is_null and expr.type.kind is not column.type.kind:
@@ -267,7 +267,7 @@ def _comparison(part: Expr) -> tuple[Column, str, Value] | None:
     function, (column, value) = part.function, part.args
     if not isinstance(column, Column):
         function, column, value = MIRRORED[function], value, column
-    if not isinstance(column, Column) or not isinstance(value, Literal | LateParameter):
+    if not isinstance(column, Column) or not isinstance(value, Literal | DeferredParameter):
         return None
     return None if isinstance(value, Literal) and value.value is None else (column, function, value)
 

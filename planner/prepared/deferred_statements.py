@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ...sql import bound, expressions
-from ...sql.deferred_parameters import Key, LateParameter, Path
+from ...sql.deferred_parameters import DeferredParameter, Key, Path
 from ...sql.expressions import SUBQUERIES, Expr, Literal
 from ..algebra.trees import rewrite
 from ..fold import fold
@@ -19,14 +19,14 @@ from ..fold import fold
 _MODULES = (bound.__name__, expressions.__name__)
 
 
-def late_parameters(value: Any) -> Iterator[LateParameter]:
+def deferred_parameters(value: Any) -> Iterator[DeferredParameter]:
     """Yield every deferred parameter in a statement, as often as it occurs; once for queries that several places
     share."""
     seen: set[int] = set()
     stack = [value]
     while stack:
         part = stack.pop()
-        if isinstance(part, LateParameter):
+        if isinstance(part, DeferredParameter):
             yield part
         elif isinstance(part, tuple):
             stack.extend(reversed(part))
@@ -119,7 +119,7 @@ class _Filling:
         return replace(value, **changes) if changes else value
 
     def _part(self, part: Expr) -> Expr:
-        if isinstance(part, LateParameter):
+        if isinstance(part, DeferredParameter):
             return self._values[part.key, part.path]
         if isinstance(part, SUBQUERIES) and part.query is not None:
             query = self.filled(part.query)

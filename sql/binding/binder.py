@@ -18,7 +18,7 @@ from ..bound import (
     Statement,
 )
 from ..deep_stack import deeply, on_deep_stack
-from ..deferred_parameters import NOW, Decision, Key, late
+from ..deferred_parameters import NOW, Decision, Key, deferred
 from ..expressions import Expr, Literal
 from ..files import FileCatalog
 from ..placeholders import Given, Parameters, match_parameters
@@ -40,8 +40,8 @@ from .tables.create_table import bind_create_table, bind_create_table_as, bind_d
 
 
 @dataclass(frozen=True, slots=True)
-class LateStatement:
-    """A bound statement with `LateParameter`s, the decisions made for their samples, and the sample of `now()`."""
+class DeferredStatement:
+    """A bound statement with `DeferredParameter`s, the decisions made for their samples, and the sample of `now()`."""
 
     statement: Statement
     decisions: tuple[Decision, ...]
@@ -110,22 +110,22 @@ def bind_given(
         raise too_complex(parsed.text) from None
 
 
-def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp) -> LateStatement | None:
+def bind_deferred(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp) -> DeferredStatement | None:
     """Binds one parsed statement for later values; returns None if the result is valid for this execution only.
 
     Raises as `bind` does, and also wherever a value must be known: then `bind_given` may still succeed.
     """
     decisions: list[Decision] = []
     values: dict[Key, Expr] = {
-        key: literal if literal.value is None else late(key, index, literal, decisions)
+        key: literal if literal.value is None else deferred(key, index, literal, decisions)
         for index, (key, literal) in enumerate(given.literals.items())
     }
     parameters = {place: values[key] for place, key in given.places.items()}
     moment = Literal(TIMESTAMP, False, wall_time(now))
     context = Context(parsed.text, catalog, parameters, bind_query, HANDLERS)
-    context.late_now = late(NOW, NOW, moment, decisions)
+    context.deferred_now = deferred(NOW, NOW, moment, decisions)
     statement = _bind(parsed, context)
-    return None if context.momentary else LateStatement(statement, tuple(decisions), moment)
+    return None if context.momentary else DeferredStatement(statement, tuple(decisions), moment)
 
 
 def _bind(parsed: ParsedStatement, context: Context) -> Statement:

@@ -20,7 +20,7 @@ from ...model.store import Timestamp
 from ...model.types import DataType
 from ..arithmetic import has_more_room
 from ..bound import Query
-from ..deferred_parameters import LateParameter
+from ..deferred_parameters import DeferredParameter
 from ..expressions import Aggregate, Column, Expr, Window
 from ..files import FileCatalog
 from ..syntax import not_supported
@@ -76,7 +76,7 @@ class Context:
     """The views whose text is being bound, the outermost first."""
     stars: dict[int, list[Field]] = field(default_factory=dict)
     """The expansion of each `*` of a select list, by the `id` of its syntax node."""
-    late_now: LateParameter | None = None
+    deferred_now: DeferredParameter | None = None
     """The parameter for `now()` in a bound statement that is kept for later executions."""
     momentary: list[str] = field(default_factory=list)
     """Inputs of the bound statement that hold for this execution only: its time, the contents of files."""

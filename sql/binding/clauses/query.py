@@ -10,7 +10,7 @@ from ....errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownC
 from ....model.types import BIGINT, STRING, DataType, Kind
 from ...bound import Query, SetOperation, Values
 from ...coercion import comparand, convert, unify
-from ...deferred_parameters import LateParameter
+from ...deferred_parameters import DeferredParameter
 from ...expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk
 from ...syntax.written_names import did_you_mean
 from ..context import Context, Frame, name_of, only, unsupported
@@ -194,10 +194,10 @@ def _bound(node: Any, clause: str, context: Context) -> Expr | None:
         if not (found.type.is_integer or (literal and found.type.kind in (Kind.STRING, Kind.NULL))):
             raise TypeMismatch(f"{clause} needs a whole number, not {found.type}")
         count = convert(found, BIGINT)
-        sample = count.sample if isinstance(count, LateParameter) else count
+        sample = count.sample if isinstance(count, DeferredParameter) else count
         if isinstance(sample, Literal) and sample.value < 0:
             raise TypeMismatch(f"{clause} must not be negative")
-        return count.converted(_not_negative, BIGINT) if isinstance(count, LateParameter) else count
+        return count.converted(_not_negative, BIGINT) if isinstance(count, DeferredParameter) else count
 
 
 def _not_negative(count: Literal, type_: DataType) -> Literal | None:

@@ -17,7 +17,7 @@ from ....model.clock import wall_time
 from ....model.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
 from ... import arithmetic, functions, literals
 from ...coercion import cast, comparands, convert, is_cut, is_null_query, is_text_literal, meeting_type, unify
-from ...deferred_parameters import LateParameter
+from ...deferred_parameters import DeferredParameter
 from ...expressions import Call, Case, Column, Expr, InValues, Literal
 from ..context import Frame, Handler, name_of, only, unsupported
 from ..names import schema_of
@@ -73,7 +73,7 @@ def _given_interval(value: Expr, unit: str | None, frame: Frame) -> Expr:
     The statement is bound again for other values, because the type of DATE plus the interval depends on the value: DATE
     for days, TIMESTAMP for hours.
     """
-    if isinstance(value, LateParameter):
+    if isinstance(value, DeferredParameter):
         frame.context.momentary.append("INTERVAL ?")
         value = value.sample
     assert isinstance(value, Literal)
@@ -347,8 +347,8 @@ def _now(node: Any, frame: Frame) -> Expr:
         if frame.clause == "DEFAULT":
             raise NotSupportedError("DEFAULT needs a constant: INSERT ... VALUES (now()) gives a row its time")
         raise TypeMismatch(f"{frame.clause} needs a constant; now() is another time in each statement")
-    if frame.context.late_now is not None:
-        return frame.context.late_now
+    if frame.context.deferred_now is not None:
+        return frame.context.deferred_now
     return Literal(TIMESTAMP, False, wall_time(frame.context.now()))
 
 
