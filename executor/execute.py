@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ..errors import InternalError
 from ..model.vectors.vector import Batch
@@ -37,7 +36,6 @@ from ..sql.expressions import Expr
 from .aggregation.aggregate import open_aggregate
 from .files.file_scan import expected_rows, open_file_scan
 from .fragments.remote import remote_aggregate
-from .joins.early_builds import begin_early
 from .joins.join import open_hash_join
 from .joins.merge_join import open_merge_join
 from .joins.nested_loop import open_nested_loop
@@ -55,7 +53,6 @@ from .operators.series import open_series
 from .operators.set_operations import open_set_difference
 from .operators.top_rows import open_top_rows
 from .run.context import ExecutionContext
-from .run.early_work import EarlyWork
 from .run.memory import Memory
 from .run.stream import Morsel, Stream
 from .scans.prefetch_policy import begin_early_scans
@@ -78,16 +75,10 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
         context.tracker.forecast(_forecasts(node, context))
     context.check()
     context.memory = Memory(context.memory_limit, sum(isinstance(inner, _KEEPERS) for inner in nodes(node)))
-    early: EarlyWork[Any] = EarlyWork()
-    context.early = early
     try:
         begin_early_scans(node, context)
-        begin_early(node, context, open_node)
-        stream = open_node(node, context, NO_FILTERS)
-        early.stop()
-        yield from context.iterate(stream, _read)
+        yield from context.iterate(open_node(node, context, NO_FILTERS), _read)
     finally:
-        early.close()
         context.close_scans()
         context.close_files()
     context.finish()

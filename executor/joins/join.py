@@ -42,10 +42,9 @@ Opener = Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream]
 
 
 def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener) -> Stream:
-    """Run the build side, open the probe side under its filters, and return the join's stream."""
-    # Popped, so that the pieces are not referenced once they are combined.
-    sides = [context.early.take(id(node)) or read_build(node, context, filters, open_node)]
-    side, pieces = sides.pop()
+    """Run the build side, open the probe side under its filters, and give the join's stream."""
+    side = BuildSide(node, context)
+    pieces = side.collector.collect(open_node(node.build, context, filters), side.prepare)
     account = side.account
     if side.collector.is_written:
         return side.spilled.open(filters, open_node)
@@ -67,14 +66,6 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
     del side
     output = open_node(node.probe, context, filters).through(node.columns, probing.probe_all)
     return all_probed(context, account, output, probing.rest) if node.kind in MARKS_BUILD else output
-
-
-def read_build(
-    node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener
-) -> tuple[BuildSide, list[_Piece]]:
-    """Run the build side: return its rows and their keys, in pieces; none if it did not fit and is in a file."""
-    side = BuildSide(node, context)
-    return side, side.collector.collect(open_node(node.build, context, filters), side.prepare)
 
 
 def _together(node: HashJoin, pieces: list[_Piece]) -> tuple[Batch, list[Vector]]:

@@ -116,8 +116,7 @@ def open_single_row(node: SingleRow, source: Stream, context: ExecutionContext) 
 
 
 def open_shared(node: Shared, open_source: Callable[[], Stream], context: ExecutionContext) -> Stream:
-    """Open a subplan that runs at the first of its uses. Its rows are kept until the statement ends."""
-    with context.lock_of(node.key):
-        if node.key not in context.shared:
-            context.shared[node.key] = kept_rows(open_source(), context)
+    """The rows of a subplan that runs at the first of its uses. They stay until the statement ends."""
+    if node.key not in context.shared:
+        context.shared[node.key] = kept_rows(open_source(), context)
     return Stream(node.columns, context.shared[node.key])

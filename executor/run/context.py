@@ -1,8 +1,7 @@
 """Context of one execution of a statement: its store, threads, limits, and cancellation.
 
-Threads: the *coordinating thread*, which pulls the results, opens operators and runs pipeline breakers; a shared pool
-runs morsels. A morsel never waits for another one, so the pool cannot deadlock, however many statements share it. Where
-servers scan, early threads may open parts of the plan beside the coordinating one (`run.early_work`).
+Threads: the *coordinating thread* (whoever pulls the results) opens operators and runs pipeline breakers; a shared pool
+runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from ...planner.algebra.physical import PhysicalNode
 from ..scans.prefetch import AskedScans
 from ..spilling.spill_file import SpillFile
 from .adaptive_threads import REMEMBERED, WORTH_SHARING, Crew
-from .early_work import EarlyWork, given_up
 from .memory import Account, Memory
 from .operator_stats import Actuals
 from .progress import Handler, Tracker
@@ -47,7 +45,16 @@ WAITING_THREADS = 2
 """Threads for each of the statement's if servers scan: these threads mostly wait. (TPC-H over three servers took 0.88
 times as long as with one for each.)"""
 
-_worker = threading.local()
+
+class _Thread(threading.local):
+    """State of a thread that works for statements."""
+
+    is_worker = False
+    stop: threading.Event | None = None
+    """Ends the thread's work once it is set; None in coordinating threads."""
+
+
+_thread = _Thread()
 
 
 @cache
@@ -57,27 +64,20 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def _mark_worker() -> None:
-    _worker.inside = True
+    _thread.is_worker = True
 
 
 renew_in_child(_pool.cache_clear)  # a child has none of its parent's threads
 
 
-class _Opening(threading.local):
-    """Operators being opened by one execution, in one thread."""
-
-    def __init__(self) -> None:
-        self.nodes: list[PhysicalNode] = []
-
-
 def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run tasks one after the other in the calling thread, which is not a pool thread. Like in a pool thread, tasks
-    nested in them run inline."""
-    _worker.inside = True
+    """The results of tasks that this thread, which is none of the pool's, does by itself, as one of the pool's would:
+    what they have to share out they do by themselves, too."""
+    _thread.is_worker = True
     try:
         return [task() for task in tasks]
     finally:
-        _worker.inside = False
+        _thread.is_worker = False
 
 
 def _raise_first(errors: list[BaseException]) -> None:
@@ -142,8 +142,8 @@ class ExecutionContext:
     `Plan.alone`."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
-    early: EarlyWork[Any] = field(init=False, default_factory=EarlyWork)
-    """The build sides that were begun before their turn, by the `id` of their joins: `joins.early_builds`."""
+    opening: list[PhysicalNode] = field(init=False, default_factory=list)
+    """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
     begun: dict[int, Any] = field(init=False, default_factory=dict)
     """The scans that servers were asked for before their turn, by the `id` of their nodes: `scans.prefetch_policy`."""
     tracker: Tracker | None = None
@@ -158,8 +158,6 @@ class ExecutionContext:
         self._asked: list[AskedScans] = []
         self._calls = itertools.count()
         self._files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
-        self._opening = _Opening()
-        self._locks: dict[int, threading.Lock] = {}
 
     def again(self) -> ExecutionContext:
         """Return a context for the statement to be executed again, at a new snapshot."""
@@ -170,9 +168,8 @@ class ExecutionContext:
         """Raise `Cancelled` if the statement was cancelled, and in a thread whose results are no longer needed."""
         if self.cancel.is_set():
             raise Cancelled("the statement was cancelled")
-        for event in given_up.events:
-            if event.is_set():
-                raise Cancelled("the rows are not wanted any more")
+        if _thread.stop is not None and _thread.stop.is_set():
+            raise Cancelled("the rows are not wanted any more")
         if self.tracker is not None:
             self.tracker.look()
 
@@ -186,19 +183,6 @@ class ExecutionContext:
         """Report the progress a last time at the end of the statement's work."""
         if self.tracker is not None:
             self.tracker.finish()
-
-    @property
-    def opening(self) -> list[PhysicalNode]:
-        """Operators that are being opened, outermost first, by this thread or the thread that distributes its work.
-
-        With `collect`, the last one owns new accounts.
-        """
-        return self._opening.nodes
-
-    def lock_of(self, key: int) -> threading.Lock:
-        """Lock for executing a `Shared` subplan: two uses in the plan may be opened concurrently. Its holder waits only
-        for operators within that subplan."""
-        return self._locks.setdefault(key, threading.Lock())
 
     def account(self, what: str) -> Account:
         """New account for the state of the operator that is being opened; `what` names it in errors: "a sort"."""
@@ -247,8 +231,8 @@ class ExecutionContext:
 
     @property
     def is_worker(self) -> bool:
-        """True in pool threads, and while the coordinator runs tasks inline."""
-        return bool(getattr(_worker, "inside", False))
+        """Is this thread one of the pool's, or does it what one of them would do?"""
+        return _thread.is_worker
 
     def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False) -> list[T]:
         """Run all tasks concurrently and return their results in order. The first error ends the others and is raised.
@@ -296,11 +280,10 @@ class ExecutionContext:
         numbers = itertools.count()
         failed = threading.Event()
         errors: list[BaseException] = []
-        events, opening = (*given_up.events, failed), self.opening
 
         def work() -> None:
             # One future per thread that draws task after task costs less than a future per task.
-            given_up.events, self._opening.nodes = events, opening
+            _thread.stop = failed
             is_kept = True
             try:
                 while is_kept and not failed.is_set() and (number := next(numbers)) < len(tasks):
@@ -311,7 +294,7 @@ class ExecutionContext:
                 errors.append(error)  # the first: errors of cancelled threads come behind it
                 failed.set()
             finally:
-                given_up.events, self._opening.nodes = (), []
+                _thread.stop = None
 
         pool, share = _pool(self.workers), carried(work)
         self._finish([pool.submit(share) for _ in range(workers)], failed)
@@ -361,17 +344,15 @@ class ExecutionContext:
 
     def _read_ahead(self, morsels: Sequence[Morsel], finish: Callable[[Batch], T]) -> Iterator[T]:
         stop = threading.Event()
-        events, opening = (*given_up.events, stop), self.opening
 
         def work(batches: Iterator[Batch]) -> tuple[list[T], Iterator[Batch] | None]:
-            """Return a morsel's next results, and the morsel if it may have more: a morsel with very many rows pauses
-            until its consumer catches up."""
-            given_up.events, self._opening.nodes = events, opening
+            """A morsel's next results, and the morsel if it may have more: what explodes stops until it is asked."""
+            _thread.stop = stop
             try:
                 found = [finish(batch) for batch in itertools.islice(batches, AT_ONCE)]
                 return found, batches if len(found) == AT_ONCE else None
             finally:
-                given_up.events, self._opening.nodes = (), []
+                _thread.stop = None
 
         pool, go_on = _pool(self.workers), carried(work)
         running: deque[Future[tuple[list[T], Iterator[Batch] | None]]] = deque()

@@ -59,7 +59,7 @@ def early_scans(root: PhysicalNode) -> Iterator[tuple[TableScan, bool]]:
     """The scans that are expected to bring little, in about the order of their turns, and whether a runtime filter
     reaches them."""
     for scan, is_filtered in _scans(root, frozenset(), set()):
-        if is_whole(scan) and _expected_bytes(scan) <= MOST_BYTES:
+        if _is_whole(scan) and _expected_bytes(scan) <= MOST_BYTES:
             yield scan, is_filtered
 
 
@@ -90,15 +90,10 @@ def _is_aggregated_scan(node: PhysicalNode) -> bool:
     return isinstance(source, TableScan)
 
 
-def is_whole(scan: TableScan) -> bool:
+def _is_whole(scan: TableScan) -> bool:
     """Are all of its rows wanted, as they are now and in any order?"""
     return not scan.ordered and scan.limit is None and scan.time is None
 
 
 def _expected_bytes(scan: TableScan) -> float:
-    return scan.estimate * row_bytes(scan)
-
-
-def row_bytes(scan: TableScan) -> int:
-    """About how many bytes a row takes that a scan brings."""
-    return sum(_TEXT_BYTES if column.type.is_text else _VALUE_BYTES for column in scan.columns)
+    return scan.estimate * sum(_TEXT_BYTES if column.type.is_text else _VALUE_BYTES for column in scan.columns)

@@ -21,7 +21,7 @@ from ...planner.algebra.physical import TableScan, ValuesScan
 from ...sql.expressions import Column
 from ..expressions.evaluate import Compiler, physical
 from ..fragments.fragment import encoded, scan_fragment
-from ..joins.runtime_filters import NO_FILTERS, RuntimeFilters, described
+from ..joins.runtime_filters import RuntimeFilters, described
 from ..kernels.conditional import from_physical
 from ..lazy import joined
 from ..run.context import ExecutionContext
@@ -55,33 +55,25 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     return Stream(node.columns, scan.morsels(), partition_columns(node))
 
 
-def begin_scans(
-    scans: Iterable[tuple[TableScan, int | None]],
-    most_tokens: int,
-    context: ExecutionContext,
-    filters: RuntimeFilters = NO_FILTERS,
-) -> None:
-    """Request scans without limits from servers ahead of time, one message each; `open_table_scan` takes them over.
+def begin_scans(scans: Iterable[tuple[TableScan, int | None]], most_tokens: int, context: ExecutionContext) -> None:
+    """Ask servers for scans without limits before their turn, with one message each; `open_table_scan` takes them.
 
     Parameters
     ----------
     scans : iterable of (TableScan, int or None)
         Each with the largest number of rows of its tablets, which must be known then; None: any number.
     most_tokens : int
-        Largest number of tokens of all of them; a scan that has more, or is not small, is not requested ahead of time.
-    filters : RuntimeFilters
-        Filters on their rows that are known by then.
+        That all of them may have together; a scan that has more, or is not small, waits for its turn.
     """
     asked: list[AskedScans] = []
     for node, most_rows in scans:
-        at_runtime = filters.predicates(node)
-        tokens, finish = _tokens_of_rows(node, context, at_runtime)
+        tokens, finish = _tokens_of_rows(node, context, ())
         rows = sum(token.rows for token in tokens)
         if len(tokens) > most_tokens or (most_rows is not None and not 0 < rows <= most_rows):
             continue
         if not (tokens and all(token.is_small for token in tokens)):
             continue
-        _tell_opened(node, context, at_runtime, tokens)
+        _tell_opened(node, context, (), tokens)
         scan = context.begun[id(node)] = _TokenScan(node, context, tokens, finish, is_begun=True)
         assert scan.asked is not None
         asked.append(scan.asked)

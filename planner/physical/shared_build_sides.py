@@ -1,27 +1,43 @@
 """Sharing of small build sides: equal build sides of several joins of a plan are read once.
 
-The rule `share_common_subplans` shares subplans that a statement repeats. After join ordering, further subplans may
-have become equal: for example a few rows of a dimension under the same condition that meet two large tables, as the
-nations of Europe in TPC-H's Q2. Build sides are equal if they differ only in the columns that they produce; the shared
-one produces those of all.
+The rule `share_common_subplans` finds what a statement says twice. Here the joins are ordered, and what was not said
+twice may have become the same: a few rows of a dimension under the same condition that meet two large tables, as in
+TPC-H's Q2 the nations of Europe. Build sides are the same if they are but for the columns that they give; the one that
+runs gives those of all. Only scans and joins of scans are shared, only where no runtime filter from above reaches them,
+and only if they are small:
 
-Only scans and joins of scans are shared, only if no runtime filter from above reaches them, and only if they are small.
-Build sides are read whole anyway, so keeping them costs next to nothing. If scans are round trips, each one saved
-counts.
+    HashJoin, with a filter for scan b
+    ├─ probe: HashJoin
+    │         ├─ probe: HashJoin
+    │         │         ├─ probe: scan a
+    │         │         └─ build: scan d     independent
+    │         └─ build: scan b               a filter reaches it
+    └─ build: scan c                         independent
+
+Build sides are read whole anyway, and so keeping them costs next to nothing. Where scans are round trips, each that is
+saved counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, fields, replace
 
 from ...sql.expressions import Column, Expr
 from ...sql.functions import is_volatile
-from ..algebra.physical import HashJoin, PhysicalNode, Shared, TableScan, UnionAll, nodes
+from ..algebra.physical import (
+    HashJoin,
+    PhysicalNode,
+    Recursive,
+    Shared,
+    TableScan,
+    UnionAll,
+    WorkingTable,
+    nodes,
+)
 from ..algebra.trees import rewrite
 from ..context import Context
-from .independent_build_sides import independent_build_sides
 
 MOST_ROWS = 10_000.0
 """Largest number of expected rows of a build side that is kept for further uses."""
@@ -45,11 +61,39 @@ def share_small_builds(root: PhysicalNode, context: Context) -> PhysicalNode:
 def _equal_builds(root: PhysicalNode) -> list[list[PhysicalNode]]:
     """Build sides that may be shared, grouped by equality, outer ones before those inside them."""
     found: defaultdict[Hashable, list[PhysicalNode]] = defaultdict(list)
-    for side in independent_build_sides(root):
-        build = side.join.build
+    for build in independent_build_sides(root):
         if build.estimate <= MOST_ROWS and (shape := _Shape().of(build)) is not None:
             found[shape].append(build)
     return [equal for equal in found.values() if len(equal) > 1]
+
+
+def independent_build_sides(root: PhysicalNode) -> Iterator[PhysicalNode]:
+    """The build sides that no runtime filter from above reaches, outer ones before those inside them.
+
+    None of shared subplans and recursive queries, which run at the first of several uses, or many times.
+    """
+    return _independent(root, frozenset())
+
+
+def _independent(node: PhysicalNode, filtered: frozenset[int]) -> Iterator[PhysicalNode]:
+    """Those at or below a node; `filtered` are the columns for which joins above have runtime filters."""
+    if isinstance(node, HashJoin):
+        if _is_independent(node.build, filtered):
+            yield node.build
+        yield from _independent(node.build, filtered)
+        yield from _independent(node.probe, filtered | {offered.column for offered in node.runtime_filters})
+    elif not isinstance(node, Recursive | Shared):
+        for child in node.children():
+            yield from _independent(child, filtered)
+
+
+def _is_independent(build: PhysicalNode, filtered: frozenset[int]) -> bool:
+    for node in nodes(build):
+        if isinstance(node, Recursive | WorkingTable):
+            return False
+        if isinstance(node, TableScan) and any(column.id in filtered for column in node.fetched):
+            return False
+    return True
 
 
 class _Shape:

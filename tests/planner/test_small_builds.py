@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import nyala
@@ -11,8 +12,8 @@ from executor_support import MemoryStore
 from nyala.executor import ExecutionContext
 from nyala.executor.execute import execute
 from nyala.planner import PlannerOptions, plan_query
-from nyala.planner.algebra.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
-from nyala.planner.physical.independent_build_sides import independent_build_sides
+from nyala.planner.algebra.physical import HashJoin, PhysicalNode, RuntimeFilter, Shared, TableScan, nodes
+from nyala.planner.physical.shared_build_sides import independent_build_sides
 from nyala.planner.testing import FixedCatalog, bound_query, plan_text
 
 PATH = Path(nyala.__file__).parent / "tpch" / "query_texts"
@@ -64,19 +65,27 @@ def test_joins_of_small_tables_are_shared_whole(tpch: FixedCatalog) -> None:
     assert sorted(node.alias for node in nodes(first.source) if isinstance(node, TableScan)) == ["nation", "region"]
 
 
-def test_the_first_build_side_is_next_and_the_others_are_not(tpch: FixedCatalog) -> None:
+def test_build_sides_that_no_filter_from_above_reaches_are_independent(tpch: FixedCatalog) -> None:
     root = plan_text(CHEAPEST_OF_SOME, tpch).root
-    sides = list(independent_build_sides(root))
-    assert isinstance(root.children()[0].children()[0], HashJoin)
-    found = [(sorted(tables(side.join.build)), side.is_next) for side in sides]
-    assert found == [
-        (["part", "partsupp", "partsupp", "supplier"], True),  # and shared subplans of these, not checked
-        (["part", "partsupp", "supplier"], True),
-        (["part"], True),
-        (["supplier"], False),
-        ([], True),
-        ([], False),
+    expected = [
+        ["part", "partsupp", "partsupp", "supplier"],  # and what these share, of which nothing is said
+        ["part", "partsupp", "supplier"],
+        ["part"],
+        ["supplier"],
+        [],
+        [],
     ]
+    assert [sorted(tables(build)) for build in independent_build_sides(root)] == expected
+
+
+def test_a_build_side_that_a_filter_from_above_reaches_is_not_independent() -> None:
+    root = plan_text("SELECT x.k FROM t x JOIN v p ON x.a = p.d AND p.e = 3 JOIN v q ON x.k = q.d AND q.e = 4").root
+    outer = next(node for node in nodes(root) if isinstance(node, HashJoin))
+    inner = next(node for node in nodes(outer.probe) if isinstance(node, HashJoin))
+    without_filters = replace(outer, runtime_filters=())
+    assert list(independent_build_sides(without_filters)) == [outer.build, inner.build]
+    with_filter = replace(outer, runtime_filters=(RuntimeFilter(0, inner.build.columns[0].id),))
+    assert list(independent_build_sides(with_filter)) == [outer.build]
 
 
 def tables(node: PhysicalNode) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,6 @@ from nyala.errors import DataError
 from nyala.executor import ExecutionContext
 from nyala.executor.execute import execute
 from nyala.executor.fragments.evaluate import evaluator
-from nyala.executor.joins import early_builds
 from nyala.executor.scans import prefetch_policy as early_scans
 from nyala.executor.scans.prefetch import AT_ONCE
 from nyala.model.schema import Table
@@ -212,50 +210,6 @@ def test_a_reader_who_leaves_gives_up_what_was_asked_for(store: ServedStore) -> 
     assert next(batches).length
     batches.close()  # type: ignore[attr-defined]
     assert not store.open
-
-
-PROBED = "SELECT wt, k FROM f JOIN w ON a = wk JOIN y ON wy = yk WHERE yw = 'w1' AND k < 100"
-"""w is too wide to be asked for with the statement; a filter of f reaches it, and one of y."""
-
-
-def add_wide_table(store: ServedStore) -> None:
-    numbers = NUMBERS[:8_000]
-    texts = pa.array([f"text {number}" for number in numbers])
-    store.add("w", pa.table({"wk": numbers, "wy": numbers % 40, "wt": texts}), ["wk"], "wk")
-
-
-def test_a_wide_probe_side_is_asked_for_once_the_nearest_build_side_is_known(store: ServedStore) -> None:
-    add_wide_table(store)
-    expected = embedded_rows(store, PROBED)
-    assert early(store, PROBED) == {"y": False, "f": False}
-    late: list[str] = []
-    asked, calls = threading.Event(), store.scan_all
-
-    def scan_all(tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[Asked]:
-        if {token.table.name for token in tokens} == {"w"}:
-            asked.set()
-        return calls(tokens, counters)
-
-    def wait() -> None:
-        if not late and not asked.wait(10.0):
-            late.append("w")
-
-    store.scan_all = scan_all  # type: ignore[method-assign]
-    store.before["f"] = wait  # f, which is read first, is not there before
-    assert rows_of(store, PROBED) == expected
-    assert not late and "w" in store.filtered
-
-
-@pytest.mark.parametrize("limit", ["MOST_PROBE_BYTES", "SMALL_TABLE_ROWS"])
-def test_a_large_probe_side_waits_for_all_its_filters(
-    store: ServedStore, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    add_wide_table(store)
-    expected = embedded_rows(store, PROBED)
-    monkeypatch.setattr(early_builds, limit, 4_999)
-    assert rows_of(store, PROBED) == expected
-    asked = "".join(name for tables in store.asked for name in tables)
-    assert asked.index("w") > asked.rindex("f")
 
 
 QUERIES = [
