@@ -12,8 +12,8 @@ The life of a query:
    input's morsels in the shared thread pool before it returns a stream (`aggregate`, `sorting.sort_keys`,
    `operators.top_rows`, `window`, a join's build side). `operators.recursive` runs its second part round by round.
 3. A join opens its build side first. What it learns of the keys goes down the probe side as `runtime_filters`, into the
-   `ScanSpec`s of scans that start only then. Where servers scan, small scans are asked for with the statement
-   (`scans.prefetch_policy`).
+   `ScanSpec`s of scans that start only then. Where servers scan, small scans are requested with the statement
+   (`scans.prefetch`).
 4. Within a morsel, a batch is a set of lazy columns. `expressions.evaluate` compiles expressions to closures that run
    on codes and dictionaries if possible. A filter or a join selects rows without reading other columns.
 5. Groups and sort keys are integer codes (`aggregation.group_codes`, `sorting.sort_keys`), join keys too (`join_keys`,

@@ -55,8 +55,7 @@ from .operators.top_rows import open_top_rows
 from .run.context import ExecutionContext
 from .run.memory import Memory
 from .run.stream import Morsel, Stream
-from .scans.prefetch_policy import begin_early_scans
-from .scans.scan import open_table_scan, open_values
+from .scans.scan import open_table_scan, open_values, prefetch_scans
 from .sorting.sorted_rows import open_sort
 from .windows.window import open_window
 
@@ -76,7 +75,7 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     context.check()
     context.memory = Memory(context.memory_limit, sum(isinstance(inner, _KEEPERS) for inner in nodes(node)))
     try:
-        begin_early_scans(node, context)
+        prefetch_scans(node, context)
         yield from context.iterate(open_node(node, context, NO_FILTERS), _read)
     finally:
         context.close_scans()

@@ -58,8 +58,8 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
         del build, keys
         side.collector.write_all()
         return side.spilled.open(filters, open_node)
-    # Filters would not reach a scan that has begun.
-    if drops_unmatched and node.runtime_filters and id(node.probe) not in context.begun:
+    # They would not reach a scan that was prefetched.
+    if drops_unmatched and node.runtime_filters and id(node.probe) not in context.prefetched:
         kept = KeptKeys(node, account)
         kept.add(keys, counted=True)
         filters = kept.filters(filters)

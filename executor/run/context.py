@@ -24,7 +24,7 @@ from ...model.store import ScanCounters, ScanToken, Store, Timestamp
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import carried
 from ...planner.algebra.physical import PhysicalNode
-from ..scans.prefetch import AskedScans
+from ..scans.prefetch import PrefetchedTokens
 from ..spilling.spill_file import SpillFile
 from .adaptive_threads import REMEMBERED, WORTH_SHARING, Crew
 from .memory import Account, Memory
@@ -144,8 +144,8 @@ class ExecutionContext:
     """The rows of the last round of each recursive query, by its key."""
     opening: list[PhysicalNode] = field(init=False, default_factory=list)
     """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
-    begun: dict[int, Any] = field(init=False, default_factory=dict)
-    """The scans that servers were asked for before their turn, by the `id` of their nodes: `scans.prefetch_policy`."""
+    prefetched: dict[int, Any] = field(init=False, default_factory=dict)
+    """The scans that were requested when the statement began, by the `id` of their nodes: `scans.prefetch`."""
     tracker: Tracker | None = None
     """Counts the progress for `progress`; made by the context itself."""
     memory: Memory = field(init=False)
@@ -155,7 +155,7 @@ class ExecutionContext:
         if self.tracker is None and self.progress is not None:
             self.tracker = Tracker(self.progress, self.cancel)
         self._kept: list[Account] = []
-        self._asked: list[AskedScans] = []
+        self._prefetched_tokens: list[PrefetchedTokens] = []
         self._calls = itertools.count()
         self._files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
 
@@ -206,16 +206,16 @@ class ExecutionContext:
             self.actuals.of(owner).spill_files.append(file)
         return file
 
-    def ask(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> AskedScans:
-        """Prefetch object for the tokens of one scan, which are requested together once the first is needed."""
-        asked = AskedScans(self.store, tokens, counters)
-        self._asked.append(asked)
-        return asked
+    def prefetch(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> PrefetchedTokens:
+        """Tokens of one scan that are requested together, once the first is read."""
+        prefetched = PrefetchedTokens(self.store, tokens, counters)
+        self._prefetched_tokens.append(prefetched)
+        return prefetched
 
     def close_scans(self) -> None:
-        """Cancel requested scans that were not read: the work is over."""
-        while self._asked:
-            self._asked.pop().close()
+        """Cancel what was requested and not read: the work is over."""
+        while self._prefetched_tokens:
+            self._prefetched_tokens.pop().close()
 
     def close_files(self) -> None:
         """Close the temporary files that are still open: the work is over."""

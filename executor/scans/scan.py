@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from ...errors import HistoryGone
 from ...model.predicates import ColumnPredicate
 from ...model.schema import Table
 from ...model.store import ScanCounters, ScanSpec, ScanToken
 from ...model.vectors.vector import Batch
-from ...planner.algebra.physical import TableScan, ValuesScan
+from ...planner.algebra.physical import PhysicalNode, TableScan, ValuesScan
 from ...sql.expressions import Column
 from ..expressions.evaluate import Compiler, physical
 from ..fragments.fragment import encoded, scan_fragment
@@ -26,8 +27,16 @@ from ..kernels.conditional import from_physical
 from ..lazy import joined
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS, Morsel, Stream, stream_of
-from .coalescing import TokenShares
-from .prefetch import AskedScans, ask_together
+from .prefetch import (
+    MOST_SCANS,
+    MOST_TOKENS,
+    SHARED_ROWS,
+    SMALL_TABLE_ROWS,
+    PrefetchedTokens,
+    TokenShares,
+    prefetch_together,
+    small_scans,
+)
 
 SPLIT_ROWS = 4 * BATCH_ROWS
 """Rows per morsel of a scan: small enough to share a tablet among threads, large enough that its few milliseconds
@@ -37,16 +46,13 @@ FEW_THREADS, FEW_THREADS_SPLIT_ROWS = 4, 8 * BATCH_ROWS
 changed by deltas are evaluated once per morsel and rowset. (TPC-H's Q6 with 15,000 rows upserted: 15.5 ms of processor
 instead of 17.5.)"""
 FEW_ROWS = 32_768
-"""Rows up to which smaller batches of one morsel are gathered: an operator takes some hundred microseconds for a batch
-of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
-SHARED_ROWS = 4_096
-"""Rows below which a morsel of a scan at servers continues with the next token; with more, another thread may read it.
-(TPC-H over three servers: Q2 takes 0.9 times as long as without; with 32,768, Q7 and Q10 took 1.13 times as long.)"""
+"""Smaller batches of one morsel are gathered until they have so many: an operator takes some hundred microseconds for a
+batch of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
 
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
-    """Open the scan's stream, one morsel per token. Filters do not reach a scan that has begun."""
-    scan = context.begun.pop(id(node), None)
+    """The scan's stream, one morsel per token. Filters do not reach one that was prefetched."""
+    scan = context.prefetched.pop(id(node), None)
     if scan is None:
         at_runtime = filters.predicates(node)
         tokens, finish = _tokens_of_rows(node, context, at_runtime)
@@ -55,31 +61,31 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     return Stream(node.columns, scan.morsels(), partition_columns(node))
 
 
-def begin_scans(scans: Iterable[tuple[TableScan, int | None]], most_tokens: int, context: ExecutionContext) -> None:
-    """Ask servers for scans without limits before their turn, with one message each; `open_table_scan` takes them.
+def prefetch_scans(root: PhysicalNode, context: ExecutionContext) -> None:
+    """Request the small scans of a plan from servers, with one message each; `open_table_scan` takes them.
 
-    Parameters
-    ----------
-    scans : iterable of (TableScan, int or None)
-        Each with the largest number of rows of its tablets, which must be known then; None: any number.
-    most_tokens : int
-        That all of them may have together; a scan that has more, or is not small, waits for its turn.
+    A scan with more tokens than are left of `MOST_TOKENS`, or whose table turns out to be large, is opened in its turn.
     """
-    asked: list[AskedScans] = []
-    for node, most_rows in scans:
+    if not context.store.runs_fragments or context.is_worker:
+        return
+    scans = list(islice(small_scans(root), MOST_SCANS))
+    if len(scans) < 2:
+        return
+    requested: list[PrefetchedTokens] = []
+    most_tokens = MOST_TOKENS
+    for node, is_filtered in scans:
         tokens, finish = _tokens_of_rows(node, context, ())
-        rows = sum(token.rows for token in tokens)
-        if len(tokens) > most_tokens or (most_rows is not None and not 0 < rows <= most_rows):
+        if is_filtered and not 0 < sum(token.rows for token in tokens) <= SMALL_TABLE_ROWS:
             continue
-        if not (tokens and all(token.is_small for token in tokens)):
+        if not 0 < len(tokens) <= most_tokens or not all(token.is_small for token in tokens):
             continue
         _tell_opened(node, context, (), tokens)
-        scan = context.begun[id(node)] = _TokenScan(node, context, tokens, finish, is_begun=True)
-        assert scan.asked is not None
-        asked.append(scan.asked)
+        scan = context.prefetched[id(node)] = _TokenScan(node, context, tokens, finish, is_prefetched=True)
+        assert scan.prefetched is not None
+        requested.append(scan.prefetched)
         most_tokens -= len(tokens)
-    if asked:
-        ask_together(asked, context.store)
+    if requested:
+        prefetch_together(requested, context.store)
 
 
 def _tokens_of_rows(
@@ -173,9 +179,9 @@ class _TokenScan:
     limit : int, optional
         Largest number of rows of each token.
     is_gathered : bool
-        True if they are the table's rows, so that small batches are combined.
-    is_begun : bool
-        True if the scan is requested ahead of time.
+        Are they the table's rows, so that small batches become one?
+    is_prefetched : bool
+        Its tokens are requested together, even if it is a single one.
     """
 
     def __init__(
@@ -186,7 +192,7 @@ class _TokenScan:
         finish: Callable[[Batch], Batch],
         limit: int | None = None,
         is_gathered: bool = True,
-        is_begun: bool = False,
+        is_prefetched: bool = False,
     ):
         self._node = node
         self._context = context
@@ -195,20 +201,20 @@ class _TokenScan:
         self._limit = limit
         self._is_gathered = is_gathered
         self._readings: dict[int, _Reading] = {}
-        """For tokens that are requested together: the requests of their first runs, by number, until these begin."""
-        self.asked: AskedScans | None = None
+        """Of the tokens that are asked for together: those of their first runs, by number, until these begin."""
+        self.prefetched: PrefetchedTokens | None = None
         self._shares: TokenShares | None = None
-        if is_begun or (len(tokens) > 1 and all(token.is_small for token in tokens)):
+        if is_prefetched or (len(tokens) > 1 and all(token.is_small for token in tokens)):
             self._readings = {number: _Reading(context, token) for number, token in enumerate(tokens)}
-            self.asked = context.ask(tokens, [reading.counters for reading in self._readings.values()])
+            self.prefetched = context.prefetch(tokens, [reading.counters for reading in self._readings.values()])
             if is_gathered and limit is None and not node.ordered:
                 self._shares = TokenShares(len(tokens), SHARED_ROWS)
 
     def morsels(self) -> tuple[Morsel, ...]:
-        """Return the morsels in the tokens' order."""
-        is_asked = self.asked is not None
+        """In the tokens' order."""
+        is_requested = self.prefetched is not None
         return tuple(
-            Morsel(partial(self._run, number), token.partition or token.tablet_id, is_asked)
+            Morsel(partial(self._run, number), token.partition or token.tablet_id, is_requested)
             for number, token in enumerate(self._tokens)
         )
 
@@ -229,10 +235,10 @@ class _TokenScan:
     def _read(self, begun: list[_Reading], number: int) -> Iterator[Batch]:
         reading = self._readings.pop(number, None) or _Reading(self._context, self._tokens[number])
         begun.append(reading)
-        if self.asked is None:
+        if self.prefetched is None:
             batches = self._context.store.scan(reading.token, reading.counters)
         else:
-            batches = self.asked.take(number, reading.counters)
+            batches = self.prefetched.take(number, reading.counters)
         return map(self._finish, self._context.checked(batches))
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.executor.scans.coalescing import TokenShares
+from nyala.executor.scans.prefetch import TokenShares
 from nyala.model.vectors.vector import Batch
 
 FEW_ROWS = 10

@@ -14,7 +14,7 @@ from nyala.errors import DataError
 from nyala.executor import ExecutionContext
 from nyala.executor.execute import execute
 from nyala.executor.fragments.evaluate import evaluator
-from nyala.executor.scans import prefetch_policy as early_scans
+from nyala.executor.scans import prefetch, scan
 from nyala.executor.scans.prefetch import AT_ONCE
 from nyala.model.schema import Table
 from nyala.model.store import ScanCounters, ScanSpec, ScanToken
@@ -127,7 +127,7 @@ def embedded_rows(store: ServedStore, text: str) -> list[tuple[Any, ...]]:
 
 def early(store: ServedStore, text: str) -> dict[str, bool]:
     """The tables whose scans may be early, and whether a filter reaches them."""
-    return {scan.table.name: is_filtered for scan, is_filtered in early_scans.early_scans(planned(store, text).root)}
+    return {node.table.name: is_filtered for node, is_filtered in prefetch.small_scans(planned(store, text).root)}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -144,7 +144,7 @@ def test_small_scans_are_asked_for_together_and_large_ones_wait_for_their_filter
 
 def test_a_table_that_is_not_small_waits_for_its_filter(store: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = embedded_rows(store, ALL)
-    monkeypatch.setattr(early_scans, "SMALL_TABLE_ROWS", 499)
+    monkeypatch.setattr(scan, "SMALL_TABLE_ROWS", 499)
     assert rows_of(store, ALL) == expected
     assert "x" in store.filtered
 
@@ -157,7 +157,7 @@ def test_a_table_of_which_nobody_knows_how_large_it_is_waits_for_its_filter(stor
 
 
 def test_wide_rows_are_not_asked_for_early(store: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_scans, "MOST_BYTES", 500 * 16 - 1)
+    monkeypatch.setattr(prefetch, "MOST_BYTES", 500 * 16 - 1)
     assert early(store, ALL) == {"y": False}
 
 
@@ -171,11 +171,11 @@ def test_one_scan_has_its_turn(store: ServedStore) -> None:
 def test_a_statement_asks_for_so_many_tokens_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(ServedStore(tablets=AT_ONCE + 4))
     expected = embedded_rows(store, ALL)
-    monkeypatch.setattr(early_scans, "MOST_TOKENS", AT_ONCE + 4)
+    monkeypatch.setattr(scan, "MOST_TOKENS", AT_ONCE + 4)
     assert rows_of(store, ALL) == expected
     assert store.asked[0] == ["y"], "x would have been too many"
     store.asked.clear()
-    monkeypatch.setattr(early_scans, "MOST_TOKENS", AT_ONCE + 5)
+    monkeypatch.setattr(scan, "MOST_TOKENS", AT_ONCE + 5)
     assert rows_of(store, ALL) == expected
     assert sorted(store.asked[0]) == ["x"] * AT_ONCE + ["y"]
     assert store.asked[1] == ["x"] * 4, "the others of the scan, when their turn comes"
@@ -184,7 +184,7 @@ def test_a_statement_asks_for_so_many_tokens_at_most(monkeypatch: pytest.MonkeyP
 def test_a_statement_asks_for_so_many_scans_at_most(store: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"SELECT count(*) FROM ({ALL}) s JOIN x z ON z.xk = yv JOIN x q ON q.xk = yv"
     expected = embedded_rows(store, text)
-    monkeypatch.setattr(early_scans, "MOST_SCANS", 2)
+    monkeypatch.setattr(scan, "MOST_SCANS", 2)
     assert rows_of(store, text) == expected
     assert len(store.asked[0]) <= 4
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.executor.scans.prefetch import AT_ONCE, AskedScans
+from nyala.executor.scans.prefetch import AT_ONCE, PrefetchedTokens
 from nyala.model.store import ScanCounters
 from nyala.model.vectors.vector import Batch
 
@@ -58,13 +58,13 @@ class Servers:
         return Reading(self, token)
 
 
-def asking(count: int) -> tuple[Servers, AskedScans]:
+def asking(count: int) -> tuple[Servers, PrefetchedTokens]:
     store, tokens = Servers(), list(range(count))
-    found: Any = AskedScans(store, tokens, [ScanCounters() for _ in tokens])  # type: ignore[arg-type]
+    found: Any = PrefetchedTokens(store, tokens, [ScanCounters() for _ in tokens])  # type: ignore[arg-type]
     return store, found
 
 
-def taken(asked: AskedScans, number: int) -> int:
+def taken(asked: PrefetchedTokens, number: int) -> int:
     (batch,) = asked.take(number, ScanCounters())
     return batch.length
 
