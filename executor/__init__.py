@@ -28,8 +28,7 @@ The life of a query:
 from .execute import execute
 from .files.files import LocalFiles
 from .run.context import ExecutionContext
-from .run.operator_stats import Actual, Actuals
 from .statements.results import StatementResult, listing
 from .statements.statements import run
 
-__all__ = ["Actual", "Actuals", "ExecutionContext", "LocalFiles", "StatementResult", "execute", "listing", "run"]
+__all__ = ["ExecutionContext", "LocalFiles", "StatementResult", "execute", "listing", "run"]

@@ -30,20 +30,17 @@ Plans are frozen values without behaviour: they may be cached, and several threa
 `algebra.invariants.check_plan` checks the invariants that every rule preserves.
 """
 
-from .context import PlannerOptions, StatisticsSource
+from .context import PlannerOptions
 from .explaining.plan_json import explain_json
 from .explaining.plan_text import Actual, explain
 from .plan import Plan, plan_query
 from .prepared.plan_template import PlanTemplate, bind_parameters
-from .rules import RULE_NAMES
 
 __all__ = [
-    "RULE_NAMES",
     "Actual",
     "Plan",
     "PlanTemplate",
     "PlannerOptions",
-    "StatisticsSource",
     "bind_parameters",
     "explain",
     "explain_json",

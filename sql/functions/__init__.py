@@ -15,25 +15,20 @@ characters, from 1.
 
 from __future__ import annotations
 
-from .aggregates import sum_type
-from .dates import CLOCKS, DATE_PARTS, FIELDS, TRUNCATIONS, date_part, field_name
-from .function import Args, Builder, Function, call, comparable
+from .dates import CLOCKS, FIELDS, date_part, field_name
+from .function import Function, call, comparable
 from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, is_volatile, look_up
 from .text import pattern_checks
 
 __all__ = [
     "AGGREGATES",
-    "Args",
-    "Builder",
     "CLOCKS",
-    "DATE_PARTS",
     "FIELDS",
     "FUNCTIONS",
     "Function",
     "OPERATORS",
     "REGISTRY",
     "SCALARS",
-    "TRUNCATIONS",
     "VOLATILE",
     "build",
     "call",
@@ -43,5 +38,4 @@ __all__ = [
     "is_volatile",
     "look_up",
     "pattern_checks",
-    "sum_type",
 ]

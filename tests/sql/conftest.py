@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from bound_text import describe
 from nyala.errors import UnknownTable, did_you_mean
 from nyala.model.clock import make_timestamp
 from nyala.model.schema import Table, View, assign_column_ids
 from nyala.model.store import Timestamp
 from nyala.sql import bind, bound, parse
-from nyala.sql.describe import describe
 
 TABLES = """
 create table nation (n_nationkey int primary key, n_name string not null, n_regionkey int not null, n_comment string);

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import nyala
-from examples import examples
+from bound_text import describe
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.sql import bind, generate, parse
-from nyala.sql.describe import describe
 
 GOLDEN = Path(__file__).parent / "golden"
 TOKEN = re.compile(r"\s+|'(?:[^']|'')*'|\"[^\"]*\"|\w+|<=|>=|<>|::|\|\||.", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Prints bound statements for golden files, debugging and error reports.
+"""Bound statements as text, for golden files.
 
 A column is printed as `name#number`, a cast as `expr::TYPE`. A literal is printed as SQL writes it, followed by its
 type if that is not obvious. The parts of a query appear in order of evaluation: from, where, group, aggregate, having,
@@ -11,12 +11,23 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, assert_never
 
-from ..model.alterations import AddColumn, AlterStep
-from ..model.schema import ColumnSchema
-from ..model.types import DataType, Interval, Kind
-from . import bound
-from .describe_catalog import describe_catalog
-from .expressions import (
+from nyala.model.alterations import AddColumn, AlterStep
+from nyala.model.schema import ColumnSchema, View
+from nyala.model.types import DataType, Interval, Kind
+from nyala.sql import bound
+from nyala.sql.bound_catalog import (
+    AnalyzeTables,
+    CatalogStatement,
+    CreateView,
+    Describe,
+    DescribeView,
+    DropView,
+    ShowCreateTable,
+    ShowFunctions,
+    ShowPartitions,
+    ShowTables,
+)
+from nyala.sql.expressions import (
     Aggregate,
     Call,
     Case,
@@ -367,3 +378,30 @@ def value_text(type_: DataType, value: Any) -> str:
     if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         return f"{type_.kind.value.lower()} '{shown}'"
     return shown if type_.kind in _PLAIN else f"{shown}::{type_}"
+
+
+def describe_catalog(statement: CatalogStatement) -> Iterator[str]:
+    """The lines of a statement about what there is."""
+    match statement:
+        case CreateView(view, replace, if_not_exists):
+            verb, exists = "create or replace" if replace else "create", " if not exists" if if_not_exists else ""
+            yield f"{verb} view {view.name}{exists} ({', '.join(view.columns)})"
+            yield f"  {view.text}"
+        case DropView(name, if_exists, views):
+            yield f"drop view {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
+        case AnalyzeTables(tables):
+            yield f"analyze {', '.join(table.name for table in tables)}"
+        case ShowTables(pattern, views):
+            yield f"show {'views' if views else 'tables'}" + ("" if pattern is None else f" like {pattern!r}")
+        case ShowFunctions(pattern):
+            yield "show functions" + ("" if pattern is None else f" like {pattern!r}")
+        case ShowCreateTable(table):
+            yield f"show create {'view' if isinstance(table, View) else 'table'} {table.name}"
+        case ShowPartitions(table):
+            yield f"show partitions {table.name}"
+        case Describe(table):
+            yield f"describe {table.name}"
+        case DescribeView(view, columns):
+            yield f"describe view {view.name} ({', '.join(f'{c.name} {c.type}' for c in columns)})"
+        case _:
+            yield f"show stats {statement.table.name}"
