@@ -35,7 +35,7 @@ from nyala.cluster.wire.messages.plain import (
 from nyala.cluster.wire.rows.small_batches import small_batch
 from nyala.cluster.wire.rows.write_rows import write_from_request
 from nyala.model.clock import HybridClock
-from nyala.model.codec.values import key_from_plain, key_to_plain, row_from_plain
+from nyala.model.codec.values import key_from_plain, key_to_plain, map_from_plain
 from nyala.model.keys.keys import Keys
 from nyala.model.schema import Table
 from nyala.model.store import Op, ScanCounters, WriteBatch
@@ -243,7 +243,7 @@ class FakeCluster:
         store = self._check_tablet(address, request.tablet_id, request.schema_version)
         row = {
             name: store.table.schema.column(name).type.to_python(value)
-            for name, value in row_from_plain(request.row).items()
+            for name, value in map_from_plain(request.row).items()
         }
 
         def write() -> Any:

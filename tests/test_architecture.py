@@ -333,8 +333,8 @@ def _builds_types(call: ast.Call, imported: set[str]) -> bool:
     else:
         name = function.id if isinstance(function, ast.Name) else ""
         is_msgspec = name in imported
-    typed = len(call.args) > 1 or any(word.arg == "type" for word in call.keywords)
-    return is_msgspec and (name in ("Decoder", "convert") or (name == "decode" and typed))
+    data = {"Decoder": 0, "decode": 1, "convert": 0}.get(name, len(call.args))
+    return is_msgspec and (len(call.args) > data or any(word.arg == "type" for word in call.keywords))
 
 
 @pytest.mark.parametrize(
@@ -344,6 +344,8 @@ def _builds_types(call: ast.Call, imported: set[str]) -> bool:
         ("msgspec.json.decode(data, type=T)", True),
         ("msgspec.convert(plain, T)", True),
         ("Decoder(T)", True),
+        ("msgspec.msgpack.Decoder(type=T)", True),
+        ("msgspec.msgpack.Decoder(ext_hook=f)", False),
         ("msgspec.msgpack.decode(data)", False),
         ("data.decode('utf-8', 'replace')", False),
         ("convert(expr, INT)", False),

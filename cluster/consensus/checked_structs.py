@@ -7,13 +7,13 @@ and results of another tablet would be used. Files of earlier versions have no n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
 from ...errors import CorruptionError
-from ...storage.files.checked_file import read_checked, replace_checked
+from ...model.codec.packing import pack, unpack
+from ...storage.files.checked_file import read_payload, replace_checked
 from ...storage.files.filesystem import FileSystem
 
 S = TypeVar("S", bound=Struct)
@@ -23,26 +23,26 @@ _OWNER = "of_tablet"
 
 def replace_struct(fs: FileSystem, path: str, magic: bytes, version: int, record: Struct) -> None:
     """Durably replaces the file at `path`, in a tablet's folder, by a record; raises as `replace_checked`."""
-    content = msgspec.to_builtins(record, builtin_types=(bytes,))
-    replace_checked(fs, path, magic, version, {**content, _OWNER: _folder(path)})
+    replace_checked(fs, path, magic, version, {**unpack(pack(record)), _OWNER: _folder(path)})
 
 
 def _folder(path: str) -> str:
     return path.rpartition("/")[0].rpartition("/")[2]
 
 
-def read_struct(fs: FileSystem, path: str, magic: bytes, newest_version: int, convert: Callable[[Any], S]) -> S:
-    """Returns the record in a file, converted by `convert` (of `decoders.converter`).
+def read_struct(fs: FileSystem, path: str, magic: bytes, newest_version: int, decode: Callable[[bytes], S]) -> S:
+    """Returns the record in a file, decoded by `decode` (of a `decoders.msgpack_decoder`).
 
     Raises `CorruptionError` if the file is damaged, of another kind or of another tablet, `DiskError` if it does not
     exist.
     """
-    content = read_checked(fs, path, magic, newest_version)
+    payload = read_payload(fs, path, magic, newest_version)
+    content = unpack(payload)
     owner = content.get(_OWNER, "") if isinstance(content, dict) else ""
     if owner and owner != _folder(path):
         message = f"belongs to tablet {owner}, expected {_folder(path)}: files were mixed up"
         raise CorruptionError(message, path, "tablet id")
     try:
-        return convert(content)
-    except msgspec.ValidationError as error:
+        return decode(payload)
+    except ValidationError as error:
         raise CorruptionError(str(error), path, "payload at offset 24") from error

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ...model.clock import LOGICAL_BITS
 from ...storage.files.filesystem import FileSystem
-from ..decoders import converter
+from ..decoders import msgpack_decoder
 from ..raft.messages import Configuration, HardState
 from .checked_structs import read_struct, replace_struct
 
@@ -51,12 +51,12 @@ class ConsensusState(Struct, frozen=True):
         return max(self.clock_limit, (microseconds + self.clock_lead) << LOGICAL_BITS if self.term else 0)
 
 
-_from_plain = converter(ConsensusState)
+_decode = msgpack_decoder(ConsensusState).decode
 
 
 def read_consensus(fs: FileSystem, directory: str) -> ConsensusState:
     """Reads the file of a tablet; raises `CorruptionError` if it is damaged, `DiskError` if it does not exist."""
-    return read_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, _from_plain)
+    return read_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, _decode)
 
 
 def write_consensus(fs: FileSystem, directory: str, state: ConsensusState) -> None:

@@ -40,7 +40,7 @@ from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal import LogTicket
 from ..consensus.checked_structs import read_struct, replace_struct
 from ..consensus.log.tracked import CallHeader
-from ..decoders import converter, msgpack_decoder
+from ..decoders import msgpack_decoder
 from ..wire.messages.methods import Call, WrittenRow
 
 MAGIC = b"nyalaRES"
@@ -138,7 +138,7 @@ class SavedResults(Struct, frozen=True):
     def read(cls, fs: FileSystem, directory: str) -> SavedResults:
         """Reads the file; empty if it does not exist, `CorruptionError` if it is damaged."""
         path = f"{directory}/{NAME}"
-        return read_struct(fs, path, MAGIC, VERSION, _saved_from_plain) if fs.exists(path) else cls()
+        return read_struct(fs, path, MAGIC, VERSION, _decode_saved) if fs.exists(path) else cls()
 
     def to_bytes(self) -> bytes:
         """Returns the encoded results, for another server."""
@@ -153,7 +153,6 @@ class SavedResults(Struct, frozen=True):
             raise ProtocolError(f"{len(data)} bytes are not results of writes: {error}") from error
 
 
-_saved_from_plain = converter(SavedResults)
 _decode_saved = msgpack_decoder(SavedResults).decode
 
 

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import enum
 
-import msgspec
 from msgspec import Struct
 
 from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ..consensus.checked_structs import read_struct
-from ..decoders import converter
+from ..decoders import msgpack_decoder
 from ..wire.messages.methods import Tablet
 
 MAGIC = b"nyalaREP"
@@ -49,13 +48,13 @@ class Superblock(Struct, frozen=True):
 
     def write(self, fs: FileSystem, directory: str) -> None:
         """Durably replaces the file; after a `DiskError` either the old file or the new one exists."""
-        replace_checked(fs, f"{directory}/{NAME}", MAGIC, VERSION, msgspec.to_builtins(self))
+        replace_checked(fs, f"{directory}/{NAME}", MAGIC, VERSION, self)
 
     @classmethod
     def read(cls, fs: FileSystem, directory: str) -> Superblock | None:
         """Reads the file of a replica's directory; None if it does not exist, `CorruptionError` if it is damaged."""
         path = f"{directory}/{NAME}"
-        return read_struct(fs, path, MAGIC, VERSION, _from_plain) if fs.exists(path) else None
+        return read_struct(fs, path, MAGIC, VERSION, _decode) if fs.exists(path) else None
 
 
-_from_plain = converter(Superblock)
+_decode = msgpack_decoder(Superblock).decode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import ConfigurationRefused
-from ...model.codec.values import key_from_plain, row_from_plain
+from ...model.codec.values import key_from_plain, map_from_plain
 from ...model.store import WriteResult
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ..tablets.replica import Replica
@@ -101,7 +101,7 @@ class Service:
 
         return replica.start_row(
             op,
-            row_from_plain(request.row),
+            map_from_plain(request.row),
             request.call,
             schema_version=request.schema_version,
             later=self._completions.submit,

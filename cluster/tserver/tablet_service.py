@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...errors import ProtocolError, ReplicaUnavailable
-from ...model.codec.values import key_from_plain, row_from_plain, value_to_plain
+from ...model.codec.values import key_from_plain, map_from_plain, value_to_plain
 from ...model.store import Timestamp
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
@@ -97,7 +97,7 @@ class TabletService(Generic[Tablet]):
         self._admit(tablet, ROW_BYTES)
         result = tablet.write_row(
             op,
-            row_from_plain(request.row),
+            map_from_plain(request.row),
             request.call,
             deadline=context.deadline,
             schema_version=request.schema_version,

@@ -8,27 +8,28 @@ keys, physical values, the moment in hybrid time. It pins nothing, so it outlive
 as the store keeps the past (`history_seconds`). The tokens of one call together give each row of the scan exactly once.
 
     bytes    16   "nyala scan token"
-              1   version of the format: 1
+              1   version of the format: 2
               4   CRC-32 of the rest, little-endian
-              n   msgpack: a map with the fields of `ScanToken`; a predicate is a list
+              n   msgpack: a map with the fields of `ScanToken`; a predicate is a map with a column id in place of the
+                  column's name (`model.codec.predicates`)
+
+In version 1, which is still read, a predicate is a list:
 
     ["range", column id, lower, upper, lower inclusive, upper inclusive]
     ["in", column id, values...]        ["null", column id, negated]        ["any", column id, predicates...]
-
-Integers that pass 64 bits (wide decimals) are msgpack extension 1: two's complement, little-endian.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import msgpack
-
 from ...errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnknownTable, UnsupportedFormat
+from ...model.codec.packing import pack, unpack
+from ...model.codec.predicates import predicate_from_plain, predicate_to_plain
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.schema import Table
 from ...model.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     from ..connection import Connection
 
 MAGIC: Final = b"nyala scan token"
-VERSION: Final = 1
-_BIG_INTEGER: Final = 1
+VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ScanToken:
         fields["condition_columns"] = [[c.id, c.name, c.type] for c in self.condition_columns]
         fields["key_range"] = [_written(part, ids) for part in self.key_range]
         fields["predicates"] = [_written(predicate, ids) for predicate in self.predicates]
-        body: bytes = msgpack.packb(fields, default=_big_integer)
+        body = pack(fields)
         return MAGIC + bytes([VERSION]) + zlib.crc32(body).to_bytes(4, "little") + body
 
     @classmethod
@@ -121,24 +121,26 @@ class ScanToken:
         start = len(MAGIC)
         if not data.startswith(MAGIC) or len(data) < start + 5:
             raise DataError("these bytes are no scan token")
-        if data[start] != VERSION:
-            raise UnsupportedFormat(f"the scan token has format version {data[start]}; this nyala reads {VERSION}")
+        version = data[start]
+        if not 1 <= version <= VERSION:
+            raise UnsupportedFormat(f"the scan token has format version {version}; this nyala reads up to {VERSION}")
         body = data[start + 5 :]
         if zlib.crc32(body).to_bytes(4, "little") != data[start + 1 : start + 5]:
             raise DataError("the scan token is damaged: its checksum is not that of its bytes")
-        fields = msgpack.unpackb(body, ext_hook=_from_extension)
+        fields = unpack(body)
         for name in cls.__slots__:
             if name not in fields:
                 raise DataError(f"the scan token lacks its {name}")
         known = [TokenColumn(*column) for column in fields["condition_columns"]]
         names = {column.id: column.name for column in known}
+        read = _from_version_1 if version == 1 else predicate_from_plain
         return cls(
             **{name: fields[name] for name in _PLAIN_FIELDS},
             locations=tuple(Replica(**replica) for replica in fields["locations"]),
             columns=tuple(TokenColumn(*column) for column in fields["columns"]),
             condition_columns=tuple(known),
-            key_range=tuple(_read(part, names) for part in fields["key_range"]),
-            predicates=tuple(_read(predicate, names) for predicate in fields["predicates"]),
+            key_range=tuple(_renamed(read(part), names) for part in fields["key_range"]),
+            predicates=tuple(_renamed(read(predicate), names) for predicate in fields["predicates"]),
         )
 
     def open(self, connection: Connection, batch_rows: int | None = None) -> Scan:
@@ -297,51 +299,31 @@ def _token_column(table: Table, name: str) -> TokenColumn:
 # ---- predicates ------------------------------------------------------------------------------------------------------
 
 
-def _written(predicate: ColumnPredicate, ids: Mapping[str, int]) -> list[Any]:
-    """A predicate as plain values."""
-    column = ids[predicate.column]
-    match predicate:
-        case Range():
-            bounds = predicate.lower, predicate.upper, predicate.lower_inclusive, predicate.upper_inclusive
-            return ["range", column, *bounds]
-        case InList():
-            return ["in", column, *predicate.values]
-        case IsNull():
-            return ["null", column, predicate.negated]
-        case AnyOf():
-            return ["any", column, *(_written(member, ids) for member in predicate.members)]
-    raise InterfaceError(f"a scan token cannot hold a {type(predicate).__name__}")
+def _written(predicate: ColumnPredicate, ids: Mapping[str, int]) -> dict[str, Any]:
+    """A predicate as plain values, with the ids of its columns."""
+    if not isinstance(predicate, Range | InList | IsNull | AnyOf):
+        raise InterfaceError(f"a scan token cannot hold a {type(predicate).__name__}")
+    return predicate_to_plain(_renamed(predicate, ids))
 
 
-def _read(written: Sequence[Any], names: Mapping[int, str]) -> Any:
-    """The predicate that `_written` made plain values of."""
+def _from_version_1(written: Sequence[Any]) -> Any:
+    """The predicate in a list of a token of version 1, with the ids of its columns."""
     kind, column, *rest = written
-    name = names[column]
-    if kind == "any":
-        return AnyOf(name, tuple(_read(member, names) for member in rest))
-    if kind == "in":
-        return InList(name, tuple(rest))
-    return _SIMPLE[kind](name, *rest)
+    match kind:
+        case "range":
+            return Range(column, *rest)
+        case "null":
+            return IsNull(column, *rest)
+        case "in":
+            return InList(column, tuple(rest))
+        case "any":
+            return AnyOf(column, tuple(_from_version_1(member) for member in rest))
+    raise DataError(f"the scan token holds a predicate of an unknown kind, {kind!r}")
 
 
-_SIMPLE: Mapping[str, Callable[..., ColumnPredicate]] = {"range": Range, "null": IsNull}
-
-
-def _renamed(predicate: Any, names: Mapping[str, str]) -> Any:
-    """The predicate under the names that columns have today."""
+def _renamed(predicate: Any, names: Mapping[Any, Any]) -> Any:
+    """The predicate with other names of its columns, or with their ids."""
     found = replace(predicate, column=names[predicate.column])
     if isinstance(found, AnyOf):
         return replace(found, members=tuple(_renamed(member, names) for member in found.members))
     return found
-
-
-def _big_integer(value: Any) -> msgpack.ExtType:
-    if not isinstance(value, int):
-        raise TypeError(f"a scan token cannot hold {value!r}")
-    return msgpack.ExtType(_BIG_INTEGER, value.to_bytes(17, "little", signed=True))
-
-
-def _from_extension(code: int, data: bytes) -> int:
-    if code != _BIG_INTEGER:
-        raise DataError(f"the scan token holds a value of an unknown kind, {code}")
-    return int.from_bytes(data, "little", signed=True)

@@ -1,1 +1,1 @@
-"""Values and tables as plain data that msgpack can carry."""
+"""Values, predicates and tables as plain data, and plain data as bytes of msgpack."""

@@ -23,12 +23,12 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import msgpack
 import numpy as np
 import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import AlreadyPresent, DuplicateTable, InterfaceError, NotFound, OperationalError, UnknownTable
+from ...model.codec.packing import unpack
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from .operations import Operation
@@ -244,7 +244,7 @@ def unpack_attempts(packed: bytes | None) -> tuple[int, ...]:
     if not packed:
         return ()
     if not packed.startswith(_PACKED):
-        return tuple(msgpack.unpackb(packed))
+        return tuple(unpack(packed))
     steps = np.frombuffer(zlib.decompress(packed[len(_PACKED) :]), "<i8")
     return tuple(np.cumsum(steps).tolist())
 

@@ -84,10 +84,11 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from ...errors import CorruptionError, UnsupportedFormat
+from ...model.codec.packing import pack, unpack
+from ...model.codec.values import decimal_from_bytes, decimal_to_bytes
 from ...model.schema import Encoding
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Array
@@ -196,7 +197,7 @@ def encode_footer(footer: Footer) -> bytes:
     """The footer's msgpack map."""
     type_ = footer.type
     sketch = footer.sketch.to_dict()
-    sketch["low"], sketch["high"] = _pack(type_, sketch["low"]), _pack(type_, sketch["high"])
+    sketch["low"], sketch["high"] = _written(type_, sketch["low"]), _written(type_, sketch["high"])
     fields = {
         "column": footer.column,
         "type": [type_.kind.value, type_.precision, type_.scale],
@@ -206,18 +207,18 @@ def encode_footer(footer: Footer) -> bytes:
         "pages": footer.pages.tobytes(),
         "dictionary": None if footer.dictionary is None else footer.dictionary.tobytes(),
         "entries": footer.entries,
-        "bounds": None if footer.bounds is None else [_pack_bounds(type_, b) for b in footer.bounds],
-        "firsts": None if footer.firsts is None else [_pack(type_, v) for v in footer.firsts],
+        "bounds": None if footer.bounds is None else [_written_bounds(type_, b) for b in footer.bounds],
+        "firsts": None if footer.firsts is None else [_written(type_, v) for v in footer.firsts],
         "sketch": sketch,
     }
     if footer.file:
         fields["file"] = footer.file
-    return bytes(msgpack.packb(fields))
+    return pack(fields)
 
 
 def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
     """The inverse of `encode_footer`, for a column of type `type_`; `CorruptionError` where it is of another."""
-    fields = msgpack.unpackb(data, strict_map_key=False)
+    fields = unpack(data)
     check_identity(fields.get("file", ""), path, "footer")
     if fields["type"] != [type_.kind.value, type_.precision, type_.scale]:
         raise CorruptionError(f"holds values of type {fields['type']}, {type_} expected", path, "footer")
@@ -227,7 +228,7 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
             "a newer one"
         )
     sketch = fields["sketch"]
-    ends = {end: _unpack(type_, sketch[end]) for end in ("low", "high")}
+    ends = {end: _read(type_, sketch[end]) for end in ("low", "high")}
     bounds, firsts, dictionary = fields["bounds"], fields["firsts"], fields["dictionary"]
     return Footer(
         column=fields["column"],
@@ -238,29 +239,24 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
         pages=np.frombuffer(fields["pages"], PAGE),
         dictionary=None if dictionary is None else np.frombuffer(dictionary, PAGE),
         entries=fields["entries"],
-        bounds=None if bounds is None else [_unpack_bounds(type_, b) for b in bounds],
-        firsts=None if firsts is None else [_unpack(type_, v) for v in firsts],
+        bounds=None if bounds is None else [_read_bounds(type_, b) for b in bounds],
+        firsts=None if firsts is None else [_read(type_, v) for v in firsts],
         sketch=ColumnSketch.from_dict(sketch | ends),
         file=fields.get("file", ""),
     )
 
 
-def _pack(type_: DataType, value: Any) -> Any:
-    """A physical value for msgpack, whose integers end at 64 bits."""
-    if type_.kind is Kind.DECIMAL and value is not None:
-        return int(value).to_bytes(16, "little", signed=True)
-    return value
+def _written(type_: DataType, value: Any) -> Any:
+    return decimal_to_bytes(value) if type_.kind is Kind.DECIMAL else value
 
 
-def _unpack(type_: DataType, value: Any) -> Any:
-    if type_.kind is Kind.DECIMAL and value is not None:
-        return int.from_bytes(value, "little", signed=True)
-    return value
+def _read(type_: DataType, value: Any) -> Any:
+    return decimal_from_bytes(value) if type_.kind is Kind.DECIMAL else value
 
 
-def _pack_bounds(type_: DataType, bounds: tuple[Any, Any] | None) -> list[Any] | None:
-    return None if bounds is None else [_pack(type_, b) for b in bounds]
+def _written_bounds(type_: DataType, bounds: tuple[Any, Any] | None) -> list[Any] | None:
+    return None if bounds is None else [_written(type_, b) for b in bounds]
 
 
-def _unpack_bounds(type_: DataType, bounds: list[Any] | None) -> tuple[Any, Any] | None:
-    return None if bounds is None else (_unpack(type_, bounds[0]), _unpack(type_, bounds[1]))
+def _read_bounds(type_: DataType, bounds: list[Any] | None) -> tuple[Any, Any] | None:
+    return None if bounds is None else (_read(type_, bounds[0]), _read(type_, bounds[1]))

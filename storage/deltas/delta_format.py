@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgpack
 import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError
+from ...model.codec.packing import pack, unpack
 from ...model.schema import Schema
 from ...model.types import DataType, Kind, type_from_arrow
 from ...model.vectors.vector import Array, physical_to_arrow, vector_from_arrow
@@ -86,16 +86,16 @@ def encode_footer(footer: DeltaFooter) -> bytes:
     }
     if footer.file:
         fields["file"] = footer.file
-    return bytes(msgpack.packb(fields))
+    return pack(fields)
 
 
 def decode_footer(data: bytes, path: str) -> DeltaFooter:
     """The inverse of `encode_footer`, of bytes whose checksum is right."""
     try:
-        fields = msgpack.unpackb(data, strict_map_key=False)
+        fields = unpack(data)
         types = {c: DataType(Kind(kind), precision, scale) for c, kind, precision, scale in fields["types"]}
         blocks = tuple(_block_record(*fields_of_block) for fields_of_block in fields["blocks"])
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise CorruptionError(f"does not decode: {error}", path, "footer") from error
     check_identity(fields.get("file", ""), path, "footer")
     return DeltaFooter(types, blocks, fields.get("file", ""))

@@ -17,9 +17,8 @@ import struct
 import zlib
 from typing import Any
 
-import msgpack
-
 from ...errors import CorruptionError, UnsupportedFormat
+from ...model.codec.packing import pack, unpack
 from .filesystem import FileSystem
 
 _HEADER = struct.Struct("<8sIIQ")
@@ -28,11 +27,11 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def replace_checked(fs: FileSystem, path: str, magic: bytes, version: int, content: Any) -> None:
-    """Write `content` (plain data) durably in place of the file at `path`.
+    """Write `content` (plain data, or a struct of msgspec) durably in place of the file at `path`.
 
     Raises `DiskError`. The old file may then be there still, or the new one: a crash decides.
     """
-    payload = _pack(content)
+    payload = pack(content)
     checksum = _checksum(magic, version, payload)
     temporary = path + TEMPORARY_SUFFIX
     file = fs.create(temporary)
@@ -46,7 +45,12 @@ def replace_checked(fs: FileSystem, path: str, magic: bytes, version: int, conte
 
 
 def read_checked(fs: FileSystem, path: str, magic: bytes, newest_version: int) -> Any:
-    """The content of a file; `CorruptionError` or `UnsupportedFormat` where it cannot be trusted."""
+    """Return the content of a file; `CorruptionError` or `UnsupportedFormat` if it cannot be trusted."""
+    return unpack(read_payload(fs, path, magic, newest_version))
+
+
+def read_payload(fs: FileSystem, path: str, magic: bytes, newest_version: int) -> bytes:
+    """Return the payload of a file, as `read_checked` decodes it; raises the same."""
     file = fs.open(path)
     try:
         data = file.read_at(0, file.size)
@@ -64,36 +68,8 @@ def read_checked(fs: FileSystem, path: str, magic: bytes, newest_version: int) -
         raise CorruptionError("the checksum does not match", path, "payload at offset 24")
     if version > newest_version:
         raise UnsupportedFormat(f"{path} has format version {version}; this nyala reads up to {newest_version}")
-    return _unpack(payload)
+    return payload
 
 
 def _checksum(magic: bytes, version: int, payload: bytes) -> int:
     return zlib.crc32(payload, zlib.crc32(_HEADER.pack(magic, version, 0, len(payload))))
-
-
-_BIG_INTEGER = 1
-"""The msgpack extension type of integers beyond 64 bits (values of wide decimals), as two's complement bytes."""
-
-
-def _pack(content: Any) -> bytes:
-    return bytes(msgpack.packb(_widened(content), use_bin_type=True))
-
-
-def _widened(content: Any) -> Any:
-    if isinstance(content, int) and not -(2**63) <= content < 2**64:
-        return msgpack.ExtType(_BIG_INTEGER, content.to_bytes(content.bit_length() // 8 + 1, "little", signed=True))
-    if isinstance(content, dict):
-        return {key: _widened(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_widened(value) for value in content]
-    return content
-
-
-def _unpack(payload: bytes) -> Any:
-    return msgpack.unpackb(payload, raw=False, strict_map_key=False, ext_hook=_extension)
-
-
-def _extension(code: int, data: bytes) -> Any:
-    if code != _BIG_INTEGER:
-        raise UnsupportedFormat(f"unknown msgpack extension {code}")
-    return int.from_bytes(data, "little", signed=True)

@@ -24,10 +24,10 @@ import threading
 import zlib
 from dataclasses import dataclass
 
-import msgpack
 import numpy as np
 
 from ...errors import CorruptionError, DiskError, UnsupportedFormat
+from ...model.codec.packing import pack, unpack
 from ...model.vectors.vector import Array
 from ..columns.column_file import (
     HEADER,
@@ -127,7 +127,7 @@ def write_bloom(fs: FileSystem, path: str, hashes: Array, place: str = "") -> in
         chunks = [build_chunk(hashes[i : i + ROW_GROUP_ROWS]) for i in range(0, len(hashes), ROW_GROUP_ROWS)]
         for chunk in chunks:
             file.write(chunk)
-        footer = msgpack.packb(
+        footer = pack(
             {
                 "chunk_rows": ROW_GROUP_ROWS,
                 "rows": len(hashes),
@@ -233,7 +233,7 @@ class BloomReader:
         length = footer_size(tail, size, self.path)
         data = self._handles.read_at(self.path, size - TAIL.size - length, length)
         check_footer(data, tail, self.path)
-        fields = msgpack.unpackb(data)
+        fields = unpack(data)
         check_identity(fields.get("file", ""), self.path, "footer")
         if fields["rows"] != self._rows or fields["chunk_rows"] != ROW_GROUP_ROWS:
             raise CorruptionError(f"is about {fields['rows']} rows, {self._rows} expected", self.path, "footer")

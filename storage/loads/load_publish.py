@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from ...errors import AlreadyPresent, DiskError, NoPartition
+from ...model.codec.packing import pack
 from ...model.keys.keys import Keys
 from ...model.schema import Table
 from ...model.store import Timestamp
@@ -159,7 +159,7 @@ def _commit(store: TableStore, runs: list[Run], timestamp: int) -> LoadRecord:
     )
     tickets = []
     for run in runs:
-        body = msgpack.packb([m.to_dict() for m in run.metadata()], use_bin_type=True)
+        body = pack([m.to_dict() for m in run.metadata()])
         tickets.append((run.tablet.log, run.tablet.log.append(timestamp, EntryKind.LOAD, [body])))
     list(store.pool.map(_sync, tickets))
     try:

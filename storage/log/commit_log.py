@@ -46,10 +46,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import msgpack
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError
+from ...model.codec.packing import pack, unpack
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from .wal import LogTicket, Witnessed, WriteAheadLog
@@ -171,7 +171,7 @@ class CommitLog:
     def _replay(self, entry: LogEntry, schema: pa.Schema) -> None:
         if entry.kind is not EntryKind.COMMIT:
             raise CorruptionError(f"an entry of kind {entry.kind.name}", self._directory, f"entry {entry.index}")
-        parts = msgpack.unpackb(entry.body)
+        parts = unpack(entry.body)
         self._recovered.add(entry.timestamp)
         self._note(entry.index, parts)
         if entry.witness:
@@ -239,7 +239,7 @@ class CommitLog:
 
         Raises `DiskError` or `StoreClosed`: there is no such record, and there will be none.
         """
-        body = msgpack.packb(dict(parts))
+        body = pack(dict(parts))
         with self._lock:
             if not self._has_directory:
                 self._make_directory()

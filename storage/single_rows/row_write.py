@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from ...errors import OperationalError
 from ...model.clock import HybridClock
+from ...model.codec.values import decimal_to_bytes
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ..deltas.deltas import DeltaKind
 from ..log.logged_write import ChangedRows, LoggedWrite
@@ -38,7 +39,7 @@ from ..rowsets.memrowset import MemRowSet
 from ..tablet.tablet import Tablet
 from .row_codec import LONG_TEXT, MISSING, RowCodec
 from .row_locator import RowHome, change_row, locate_row
-from .wal_row import encode_row, row_front, wide_bytes
+from .wal_row import encode_row, row_front
 
 LONG_CELL = 1 << 18
 """Characters; a text beyond may pass the limit of cells."""
@@ -256,7 +257,7 @@ class RowWriter:
         physical = physical.copy()
         for place in self.codec.wide:
             if physical[place] is not MISSING:
-                physical[place] = wide_bytes(physical[place])
+                physical[place] = decimal_to_bytes(physical[place])
         return physical
 
     # ---- the row path ---------------------------------------------------------------------------------------------

@@ -19,17 +19,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import msgpack
 import numpy as np
 import pyarrow as pa
 
+from ...model.codec.packing import pack, unpack
+from ...model.codec.values import decimal_to_bytes
 from ...model.store import Op
 from ...model.types import type_from_arrow
 from ...model.vectors.vector import Array, physical_to_arrow
 
 _HEAD = struct.Struct("<BxH")
-_WIDE_BYTES = 16
-_pack = msgpack.packb
 
 
 def row_front(op: Op, places: Sequence[int]) -> bytes:
@@ -38,14 +37,8 @@ def row_front(op: Op, places: Sequence[int]) -> bytes:
 
 
 def encode_row(front: bytes, values: Sequence[Any]) -> bytes:
-    """The body of a ROW entry; `values` of wide decimals went through `wide_bytes`."""
-    body: bytes = front + _pack(values)
-    return body
-
-
-def wide_bytes(value: int | None) -> bytes | None:
-    """A wide decimal's physical value as it is logged."""
-    return None if value is None else value.to_bytes(_WIDE_BYTES, "little", signed=True)
+    """The body of a ROW entry; `values` of wide decimals went through `decimal_to_bytes`."""
+    return front + pack(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +79,7 @@ def decode_row(body: memoryview | bytes, schema: pa.Schema) -> RowPart:
     code, count = _HEAD.unpack_from(body)
     end = _HEAD.size + 2 * count
     places = struct.unpack_from(f"<{count}H", body, _HEAD.size) if count else tuple(range(len(schema)))
-    values = tuple(msgpack.unpackb(body[end:], use_list=False))
+    values = tuple(unpack(body[end:]))
     if len(values) != len(places) or max(places) >= len(schema):
         raise ValueError(f"{len(values)} values for {len(places)} of {len(schema)} columns")
     return RowPart(Op(code), places, values, schema)
@@ -107,7 +100,7 @@ def _array(arrow: pa.DataType, values: list[Any]) -> pa.Array:
     validity = None
     if None in values:
         validity = np.array([value is not None for value in values])
-        nothing: Any = bytes(_WIDE_BYTES) if type_.is_wide else 0
+        nothing: Any = decimal_to_bytes(0) if type_.is_wide else 0
         values = [nothing if value is None else value for value in values]
     if not type_.is_wide:
         return physical_to_arrow(type_, np.array(values, type_.dtype), validity)

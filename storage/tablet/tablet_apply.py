@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptionError
+from ...model.codec.values import decimal_from_bytes
 from ...model.keys.key_codec import KeyCodec
 from ...model.schema import Schema
 from ...model.store import Op
@@ -307,8 +308,8 @@ class _SingleRows:
         places = known[1]
         found = {places[at]: value for at, value in zip(part.places, part.values) if places[at] >= 0}
         for place in self._wide:
-            if (value := found.get(place)) is not None:
-                found[place] = int.from_bytes(value, "little", signed=True)
+            if place in found:
+                found[place] = decimal_from_bytes(found[place])
         return found
 
     def _stored(self, place: int, value: Any) -> Any:

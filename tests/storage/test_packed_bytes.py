@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from golden import BLOCK
+from nyala.model.codec.values import decimal_to_bytes
 from nyala.model.schema import (
     ColumnSchema,
     Encoding,
@@ -38,7 +39,7 @@ from nyala.storage.keys.bloom import BloomReader, write_bloom
 from nyala.storage.loads.load_record import LoadRecord, TabletLoad
 from nyala.storage.log.wal_format import EntryKind, encode_front, find_entry
 from nyala.storage.rowsets.rowset_metadata import RowSetMetadata
-from nyala.storage.single_rows.wal_row import decode_row, encode_row, row_front, wide_bytes
+from nyala.storage.single_rows.wal_row import decode_row, encode_row, row_front
 from nyala.storage.statistics.analysis import Analysis
 from nyala.storage.tables.catalog import Catalog, CatalogEntry
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
@@ -104,7 +105,7 @@ DELTA = DeltaFooter(
     (BlockRecord(0, 9, 2**60, 2**61, 5, 1, 0, Part(16, 20, 30, 2**32 - 1, 0), {1: (4, Part(36, 8, 8, 7, 1))}),),
     "t/rowset/x.delta",
 )
-VALUES = (2**40, wide_bytes(-WIDE), 0.5, "text é")
+VALUES = (2**40, decimal_to_bytes(-WIDE), 0.5, "text é")
 """As they are logged."""
 
 

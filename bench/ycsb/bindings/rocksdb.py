@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgpack
+import msgspec
 
 from ....errors import NotFound, OperationalError
 from ..model import Durability, Fields
@@ -137,7 +137,7 @@ class RocksdbClient:
         """One write batch."""
         batch = _rocksdict().WriteBatch(raw_mode=True)
         for key, fields in zip(keys, rows, strict=True):
-            batch.put(key.encode(), msgpack.packb(fields))
+            batch.put(key.encode(), msgspec.msgpack.encode(fields))
         self._database.write(batch)
         self._sync()
 
@@ -151,17 +151,19 @@ class RocksdbClient:
         with self._locks[hash(encoded) % len(self._locks)]:
             fields = self._get(encoded)
             fields[field] = value
-            self._database.put(encoded, msgpack.packb(fields))
+            self._database.put(encoded, msgspec.msgpack.encode(fields))
         self._sync()
 
     def insert(self, key: str, fields: Fields) -> None:
         """One put."""
-        self._database.put(key.encode(), msgpack.packb(fields))
+        self._database.put(key.encode(), msgspec.msgpack.encode(fields))
         self._sync()
 
     def scan(self, first: str, count: int) -> Sequence[Fields]:
         """An iterator from a key on."""
-        return [msgpack.unpackb(packed) for packed in islice(self._database.values(from_key=first.encode()), count)]
+        return [
+            msgspec.msgpack.decode(packed) for packed in islice(self._database.values(from_key=first.encode()), count)
+        ]
 
     def close(self) -> None:
         """Does nothing: the database is the binding's."""
@@ -174,7 +176,7 @@ class RocksdbClient:
         packed = self._database.get(key)
         if packed is None:
             raise NotFound(f"there is no row with key {key.decode()}")
-        fields: list[str] = msgpack.unpackb(packed)
+        fields: list[str] = msgspec.msgpack.decode(packed)
         return fields
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....model.codec.predicates import filter_bytes
 from ....model.predicates import BloomFilter, ColumnPredicate
 from ....model.schema import Table
 from ....model.store import ScanSpec
-from ...wire.messages.plain import Plain, filter_bytes, spec_to_plain
+from ...wire.messages.plain import Plain, spec_to_plain
 from .renamed_columns import with_current_names
 
 BLOOM_BYTES = 8 << 20

@@ -16,7 +16,7 @@ import numpy as np
 from ....errors import DataError, StaleSchema, TabletGone, UnknownColumn
 from ....model.altered_table import check_same_columns
 from ....model.clock import format_timestamp
-from ....model.codec.values import key_to_plain, row_to_plain, value_from_plain
+from ....model.codec.values import key_to_plain, map_to_plain, value_from_plain
 from ....model.schema import ColumnSchema, Table
 from ....model.store import Op, Timestamp, WriteBatch, WriteResult
 from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
@@ -95,7 +95,7 @@ class SingleRows:
                 values.pop(column.name, None)
             elif column.name not in values:
                 values[column.name] = column.default  # it has decided the tablet
-        plain = row_to_plain(values)
+        plain = map_to_plain(values)
         while True:
             request = WriteRow(
                 tablet_id=tablet_id,

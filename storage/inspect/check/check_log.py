@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgpack
-
 from ....errors import CorruptionError
+from ....model.codec.packing import unpack
 from ...files.file_identity import check_tablet
 from ...files.filesystem import FileSystem
 from ...log.wal_format import (
@@ -93,7 +92,7 @@ def entry_rows(entry: LogEntry, header: SegmentHeader) -> int:
         for part in parts:
             part.rows.validate(full=True)
         return sum(part.row_count for part in parts)
-    msgpack.unpackb(entry.body, strict_map_key=False)
+    unpack(entry.body)
     return 0
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgpack
-
+from ....model.codec.packing import unpack
 from ....model.types import DataType, Kind
 from ...columns.column_file import HEADER, TAIL, check_footer, check_header, footer_size
 from ...files.filesystem import FileSystem
@@ -38,7 +37,7 @@ def file_facts(fs: FileSystem, path: str) -> ColumnFileFacts:
     finally:
         file.close()
     check_footer(data, tail, path)
-    fields = msgpack.unpackb(data, strict_map_key=False)
+    fields = unpack(data)
     kind, precision, scale = fields["type"]
     type_ = DataType(Kind(kind), precision, scale)
     return ColumnFileFacts(size, HEADER.unpack(head)[1], offset, length, fields["column"], type_, fields["rows"])

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from ....errors import CorruptionError
+from ....model.codec.packing import unpack
 from ....model.schema import Encoding, Table
 from ...columns.column_file import (
     HEADER,
@@ -227,7 +227,7 @@ def read_bloom_filter(fs: FileSystem, path: str) -> BloomFilterContents:
     length = footer_size(tail, len(data), path)
     footer = data[len(data) - TAIL.size - length : len(data) - TAIL.size]
     check_footer(footer, tail, path)
-    fields = msgpack.unpackb(footer)
+    fields = unpack(footer)
     cache = PageCache(0)
     reader = BloomReader(cache.handles(fs), path, fields["rows"], cache)
     chunks = []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import msgpack
 import pyarrow as pa
 
 from ....errors import CorruptionError
 from ....model.clock import format_timestamp
+from ....model.codec.packing import unpack
 from ....model.store import Timestamp
 from ....model.types import type_from_arrow
 from ...files.filesystem import FileSystem
@@ -94,14 +94,14 @@ def good_entries(data: memoryview, header: SegmentHeader, path: str) -> tuple[li
 def _summary(entry: LogEntry, place: int, size: int, header: SegmentHeader) -> EntrySummary:
     rows: int | None = None
     if entry.kind is EntryKind.COMMIT:
-        parts_of = msgpack.unpackb(entry.body)
+        parts_of = unpack(entry.body)
         what = ", ".join(f"{tablet} to entry {index}" for tablet, index in sorted(parts_of.items()))
     elif entry.kind is not EntryKind.LOAD:
         parts = entry_parts(entry, header.schema)
         rows = sum(part.row_count for part in parts)
         what = ", ".join(part.op.name for part in parts)
     else:
-        rowsets = msgpack.unpackb(entry.body, strict_map_key=False)
+        rowsets = unpack(entry.body)
         loaded = sum(rowset["row_count"] for rowset in rowsets)
         what = f"{plural(len(rowsets), 'rowset')} with {plural(loaded, 'row')}"
     return EntrySummary(

@@ -13,8 +13,12 @@ from nyala.cluster.raft.messages import Configuration
 from nyala.cluster.tablets import exactly_once as results
 from nyala.cluster.tablets import superblock
 from nyala.cluster.tablets.exactly_once import SavedResults
-from nyala.cluster.tablets.superblock import Superblock
+from nyala.cluster.tablets.superblock import ReplicaState, Superblock
+from nyala.cluster.wire.messages.methods import Tablet
+from nyala.cluster.wire.messages.plain import table_from_plain, table_to_plain
 from nyala.errors import CorruptionError, DiskError
+from nyala.model.schema import ColumnSchema, PartitionSchema, RangePartition, RangeRule, Schema, Table
+from nyala.model.types import DECIMAL
 from nyala.storage.files.checked_file import replace_checked
 from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
@@ -71,3 +75,18 @@ def test_files_that_may_be_missing() -> None:
     assert (Superblock.read(fs, "t"), SavedResults.read(fs, "t")) == (None, SavedResults())
     with pytest.raises(DiskError):
         read_consensus(fs, "t")
+
+
+def test_a_replica_keeps_integers_beyond_64_bits_of_its_table() -> None:
+    """A default and a bound of DECIMAL(38), as CREATE TABLE sends them to a tablet server."""
+    wide = ColumnSchema("w", DECIMAL(38, 0), nullable=False, default=10**37, initial=-(10**37))
+    ranges = RangeRule(("w",), (RangePartition(None, (2**64,)),))
+    table = Table("t1", "t", Schema((wide,), 1), PartitionSchema((), ranges), 0, "", 1)
+    sent = msgspec.msgpack.encode(Tablet(id="t1-p0000", table=table_to_plain(table), place="0", partition="all"))
+    fs = MemoryFileSystem()
+    fs.make_directory("t")
+    for _ in range(2):  # as it was sent, and as it was read from the file and is sent on
+        Superblock(msgspec.msgpack.decode(sent, type=Tablet), ReplicaState.READY).write(fs, "t")
+        found = Superblock.read(fs, "t")
+        assert found is not None and table_from_plain(found.tablet.table) == table
+        sent = msgspec.msgpack.encode(found.tablet)

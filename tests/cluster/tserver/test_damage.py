@@ -12,7 +12,7 @@ from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.wire.messages import methods, plain
 from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.errors import CorruptionError, Error, ReplicaUnavailable
-from nyala.model.codec.values import key_to_plain, row_to_plain
+from nyala.model.codec.values import key_to_plain, map_to_plain
 from nyala.model.store import Op, ScanSpec, WriteBatch
 from tserver_support import Servers, rows, wait_for
 
@@ -65,7 +65,7 @@ def row(servers: Servers, number: int, key: int, snapshot: int | None = None) ->
 
 
 def write_row(servers: Servers, number: int, op: Op, key: int, text: str) -> Any:
-    values = row_to_plain({"k": key, "v": text})
+    values = map_to_plain({"k": key, "v": text})
     request = methods.WriteRow(tablet_id=TABLET, schema_version=0, op=int(op), row=values, call=None)
     return servers.call(number, request)
 

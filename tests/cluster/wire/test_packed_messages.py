@@ -20,7 +20,8 @@ from nyala.cluster.tablets.superblock import ReplicaState, Superblock
 from nyala.cluster.wire.messages import methods, plain
 from nyala.cluster.wire.messages.envelope import Caller, RequestEnvelope, pack, request_decoder, unpack
 from nyala.model import alterations
-from nyala.model.codec.values import key_from_plain, key_to_plain, row_from_plain, row_to_plain
+from nyala.model.codec.predicates import predicate_from_plain, predicate_to_plain
+from nyala.model.codec.values import key_from_plain, key_to_plain, map_from_plain, map_to_plain
 from nyala.model.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
 from nyala.model.schema import (
     ColumnSchema,
@@ -129,7 +130,7 @@ def told(predicate: Any) -> list[Any]:
 
 EXAMPLES: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "key": (KEY, lambda o: encode(key_to_plain(o)), lambda data: key_from_plain(decode(data))),
-    "row": (ROW, lambda o: encode(row_to_plain(o)), lambda data: row_from_plain(decode(data))),
+    "row": (ROW, lambda o: encode(map_to_plain(o)), lambda data: map_from_plain(decode(data))),
     "table": (TABLE, lambda o: encode(plain.table_to_plain(o)), lambda data: plain.table_from_plain(decode(data))),
     "table with tablets": (
         CatalogEntry(TABLE, ("t1-p0000",), 4),
@@ -151,11 +152,11 @@ EXAMPLES: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], Any]]] 
         [told(p) for p in (bitmap([*range(9)]), bitmap([3, 150]), BloomFilter("k", np.array([1, 2**63], np.uint64)))],
         lambda _: encode(
             [
-                plain.predicate_to_plain(p)
+                predicate_to_plain(p)
                 for p in (bitmap([*range(9)]), bitmap([3, 150]), BloomFilter("k", np.array([1, 2**63], np.uint64)))
             ]
         ),
-        lambda data: [told(plain.predicate_from_plain(p)) for p in decode(data)],
+        lambda data: [told(predicate_from_plain(p)) for p in decode(data)],
     ),
     "statistics": (
         STATISTICS,

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from nyala.cluster.wire.messages import plain
 from nyala.errors import Error, ProtocolError
 from nyala.model import alterations
+from nyala.model.codec.predicates import MOST_PLACES, predicate_from_plain, predicate_to_plain
 from nyala.model.codec.values import (
     key_from_plain,
     key_to_plain,
-    row_from_plain,
-    row_to_plain,
+    map_from_plain,
+    map_to_plain,
     value_from_plain,
     value_to_plain,
 )
@@ -203,7 +204,7 @@ def test_a_value(value: Any) -> None:
 @given(st.lists(values, max_size=4).map(tuple), st.dictionaries(names, values, max_size=4))
 def test_keys_and_rows(key: tuple[Any, ...], row: dict[str, Any]) -> None:
     assert same(key_from_plain(travelled(key_to_plain(key))), key)
-    came = row_from_plain(travelled(row_to_plain(row)))
+    came = map_from_plain(travelled(map_to_plain(row)))
     assert came.keys() == row.keys() and all(same(came[name], row[name]) for name in row)
 
 
@@ -262,23 +263,23 @@ def test_runtime_filters(column: str, base: int, bits: list[bool], words: list[i
 def test_sparse_bitmaps_travel_as_places(places: set[int], more: int) -> None:
     bits = np.zeros(10_000 + more, np.bool_)
     bits[list(places)] = True
-    found = plain.predicate_to_plain(BitmapFilter("a", -5, bits))
+    found = predicate_to_plain(BitmapFilter("a", -5, bits))
     assert ("places" in found) == (64 * len(places) < len(bits))
     assert len(found.get("places", found.get("bits"))) <= len(bits) / 8 + 1
-    back = plain.predicate_from_plain(travelled(found))
+    back = predicate_from_plain(travelled(found))
     assert isinstance(back, BitmapFilter) and back.base == -5
     assert back.bits.tolist() == bits.tolist()
 
 
 @pytest.mark.parametrize(
-    ("places", "count"), [([3], 3), ([0, 99], 10), ([], -1), ([], plain.MOST_PLACES + 1), ([2**32 - 1], 100)]
+    ("places", "count"), [([3], 3), ([0, 99], 10), ([], -1), ([], MOST_PLACES + 1), ([2**32 - 1], 100)]
 )
 def test_places_that_are_not_there_are_refused(places: list[int], count: int) -> None:
-    told = {**plain.predicate_to_plain(BitmapFilter("a", 0, np.zeros(100, np.bool_))), "count": count}
+    told = {**predicate_to_plain(BitmapFilter("a", 0, np.zeros(100, np.bool_))), "count": count}
     with pytest.raises(ProtocolError):
-        plain.predicate_from_plain({**told, "places": np.array(places, "<u4").tobytes()})
+        predicate_from_plain({**told, "places": np.array(places, "<u4").tobytes()})
     with pytest.raises(ProtocolError):
-        plain.predicate_from_plain({**told, "places": b"abc", "count": 100})
+        predicate_from_plain({**told, "places": b"abc", "count": 100})
 
 
 @given(statistics)
@@ -300,7 +301,7 @@ readers = [
     plain.view_from_plain,
     plain.step_from_plain,
     plain.spec_from_plain,
-    plain.predicate_from_plain,
+    predicate_from_plain,
     plain.statistics_from_plain,
     plain.storage_from_plain,
 ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import msgpack
+import msgspec
 import nyala
 import pytest
 from nyala.driver.connection import Connection
@@ -183,5 +183,5 @@ def test_the_attempts_of_very_many_tasks_and_long_messages_fit_into_a_record(con
     jobs.change(None, record(attempts=attempts, message="m" * (2 << 20)))
     found = jobs.find("job")
     assert found is not None and found.attempts == attempts and found.message == "m" * 100_000
-    assert unpack_attempts(msgpack.packb((3, 9))) == (3, 9)  # as earlier versions wrote them
+    assert unpack_attempts(msgspec.msgpack.encode((3, 9))) == (3, 9)  # as earlier versions wrote them
     assert unpack_attempts(None) == unpack_attempts(pack_attempts(())) == ()
