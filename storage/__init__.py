@@ -107,6 +107,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `keys.key_spans` | rowsets over the keys, as the model of maintenance in bench/ has them |
 | `loads.bulk_load` | a bulk load into one table |
 | `loads.loading` | the part of bulk loads that all stores share |
+| `log.tablet_log` | the log as a tablet sees it, and the context of a write |
 | `log.wal` | the write-ahead log: marks and tickets |
 | `log.wal_format` | log entries as bytes |
 | `log.wal_recovery` | segments read again |

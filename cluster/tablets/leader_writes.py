@@ -15,8 +15,8 @@ A deadline that passes in step 4 leaves the write in flight. A retry of the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -24,18 +24,19 @@ import numpy as np
 
 from ...model.clock import HybridClock
 from ...model.store import Op, RowError, Timestamp, WriteBatch, WriteResult
+from ...storage.log.tablet_log import WriteContext
 from ...storage.log.wal import LogTicket
+from ...storage.log.wal_format import EntryKind
 from ...storage.maintenance.tablet_flush import flush_overfull, is_overfull
 from ...storage.single_rows.row_write import RowWriter, StartedRow, finish_row
 from ...storage.tablet.tablet import Tablet
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
 from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
-from ..consensus.log.tracked import CallHeader
+from ..consensus.log.tracked import CallHeader, encode_tracked
 from ..wire.messages.methods import Call
 from .exactly_once import Results, check_call, decode_result, encode_result
 from .layout import ReplicaLayout
-from .replica_log import ReplicaLog
 
 Done: TypeAlias = Callable[["WriteResult | Exception"], None]
 """Called with the outcome of a write."""
@@ -73,14 +74,12 @@ class LeaderWrites:
     def __init__(
         self,
         tablet: Tablet,
-        log: ReplicaLog,
         consensus: Consensus,
         results: Results,
         clock: HybridClock,
         altering: Altering,
     ):
         self._tablet = tablet
-        self._log = log
         self._consensus = consensus
         self._results = results
         self._clock = clock
@@ -116,31 +115,10 @@ class LeaderWrites:
         finally:
             self._results.end(call)
 
-    @contextmanager
-    def _logging(self, call: Call | None, deadline: float, result: Callable[[int], WriteResult]) -> Iterator[None]:
-        """For the thread's appends and waits: `result` returns the call's result from the entry's timestamp."""
-        with self._log.waiting_until(deadline), self._tracking(call, result):
-            yield
-
-    @contextmanager
-    def _tracking(self, call: Call | None, result: Callable[[int], WriteResult]) -> Iterator[None]:
-        """For the thread's appends: puts the call and its result into the entry, and records them in `Results`."""
-        if call is None:
-            yield
-            return
-        made: list[tuple[CallHeader, int]] = []
-
-        def header(timestamp: int) -> CallHeader:
-            encoded = encode_result(result(timestamp))
-            made.append((CallHeader(call.client, call.sequence, call.first_incomplete, encoded), timestamp))
-            return made[-1][0]
-
-        def told(ticket: LogTicket) -> None:
-            if made:
-                self._results.note(made[-1][0], ticket.index, made[-1][1], ticket)
-
-        with self._consensus.log.tracked(header), self._log.telling(told):
-            yield
+    def _context(
+        self, call: Call | None, result: Callable[[Timestamp], WriteResult], deadline: float | None = None
+    ) -> WriteContext:
+        return WriteContext(deadline) if call is None else _TrackedWrite(self._results, call, result, deadline)
 
     # ---- batches -------------------------------------------------------------------------------------------------
 
@@ -171,30 +149,29 @@ class LeaderWrites:
             return WriteResult(0, _in_order(errors), timestamp)
         layout.check_rows(rows.rows)
         flush_overfull(tablet)
-        part = TabletWrite(tablet, layout.table, rows, np.asarray(numbers, np.intp))
+
+        def result(timestamp: Timestamp) -> WriteResult:
+            return WriteResult(part.applied, _in_order(errors, part.errors), timestamp)
+
+        context = self._context(call, result, deadline)
+        part = TabletWrite(tablet, layout.table, rows, np.asarray(numbers, np.intp), context)
         part.probe()
-        result = WriteResult(0)
-
-        def logged(timestamp: int) -> WriteResult:
-            return WriteResult(part.applied, result.errors, Timestamp(timestamp))
-
-        with self._logging(call, deadline, logged):
-            with tablet.write_lock:
-                if self._altering.layout is not layout or self._altering.is_altering:
-                    return None
-                part.check()
-                result = WriteResult(0, _in_order(errors, part.errors))
-                is_refused = batch.all_or_none and bool(result.errors)
-                applies = part.has_changes and not is_refused and not check_only
-                if applies:
-                    part.encode()
-                timestamp = tablet.mvcc.start() if applies else self._clock.now()
-                if applies:
-                    part.apply(timestamp)
-            part.finish()
+        with tablet.write_lock:
+            if self._altering.layout is not layout or self._altering.is_altering:
+                return None
+            part.check()
+            is_refused = batch.all_or_none and bool(errors or part.errors)
+            applies = part.has_changes and not is_refused and not check_only
+            if applies:
+                part.encode()
+            timestamp = tablet.mvcc.start() if applies else self._clock.now()
+            if applies:
+                part.apply(timestamp)
+        part.finish()
         if not applies:
             self._consensus.check_can_serve(timestamp)
-        return WriteResult(0 if is_refused else part.applied, result.errors, timestamp)
+        found = result(timestamp)
+        return replace(found, applied=0) if is_refused else found
 
     # ---- single rows ---------------------------------------------------------------------------------------------
 
@@ -205,8 +182,8 @@ class LeaderWrites:
         layout.check_version(version)
         flush_overfull(self._tablet)
         try:
-            with self._logging(call, deadline, lambda timestamp: WriteResult(1, (), Timestamp(timestamp))):
-                result = self._writer(layout).write_physical(op, row)
+            context = self._context(call, _one_row, deadline)
+            result = self._writer(layout).write_physical(op, row, context)
         except _TakesBatch as taken:
             return self._write(taken.batch, call, deadline, version)
         if not result.applied:
@@ -241,14 +218,12 @@ class LeaderWrites:
         layout.check_version(version)
         if is_overfull(self._tablet):
             return None
-        with self._tracking(call, lambda timestamp: WriteResult(1, (), Timestamp(timestamp))):
-            return self._writer(layout).start_physical(op, row)
+        return self._writer(layout).start_physical(op, row, self._context(call, _one_row))
 
     def _finish_row(self, started: StartedRow, call: Call | None, done: Done) -> None:
         """Finishes a row whose ticket is decided, or whose consensus has stopped."""
         try:
-            with self._log.waiting_until(0.0):
-                outcome: WriteResult | Exception = finish_row(started)
+            outcome: WriteResult | Exception = finish_row(started, _AT_ONCE)
         except Exception as error:
             outcome = error
         if call is not None:
@@ -267,6 +242,46 @@ class LeaderWrites:
         return known[1]
 
 
+class _TrackedWrite(WriteContext):
+    """The context of a call's write: its log entry has the call with its result, and `Results` has it, too.
+
+    Parameters
+    ----------
+    results : Results
+    call : Call
+    result : callable
+        From the entry's timestamp: the reply to the call.
+    deadline : float, optional
+    """
+
+    def __init__(
+        self,
+        results: Results,
+        call: Call,
+        result: Callable[[Timestamp], WriteResult],
+        deadline: float | None,
+    ):
+        super().__init__(deadline)
+        self._results = results
+        self._call = call
+        self._result = result
+        self._logged: tuple[CallHeader, int] | None = None
+
+    def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
+        call, result = self._call, encode_result(self._result(Timestamp(timestamp)))
+        header = CallHeader(call.client, call.sequence, call.first_incomplete, result)
+        self._logged = header, timestamp
+        return EntryKind.TRACKED, encode_tracked(header, kind, body)
+
+    def appended(self, ticket: LogTicket) -> None:
+        assert self._logged is not None
+        header, timestamp = self._logged
+        self._results.note(header, ticket.index, timestamp, ticket)
+
+
+_AT_ONCE = WriteContext(deadline=0.0)
+
+
 class _OneTablet:
     """Routes all rows to the one tablet; raises `StaleSchema` for rows of others."""
 
@@ -277,6 +292,10 @@ class _OneTablet:
         """See `Partitioner.route_one`."""
         self._layout.check_key(key)
         return 0
+
+
+def _one_row(timestamp: Timestamp) -> WriteResult:
+    return WriteResult(1, (), timestamp)
 
 
 def _as_batch(batch: WriteBatch) -> NoReturn:

@@ -227,7 +227,7 @@ class Replica(ReplicaHealth):
         if is_behind:
             tablet.flush_lock.acquire()
         self._applier = TabletApplier(tablet, known_index)
-        self._writes = LeaderWrites(tablet, log, self.consensus, self.results, self._clock, self)
+        self._writes = LeaderWrites(tablet, self.consensus, self.results, self._clock, self)
         self._reads = ReplicaReads(tablet, self.consensus, self._clock, self)
         self._statistics = StatisticsCache(self.table, Analysis.read(self.fs, self.directory))
         self._to(Stage.CATCHING_UP if is_behind else Stage.CURRENT)

@@ -21,23 +21,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from ...errors import DiskError
+from ...storage.log.tablet_log import WriteContext
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind
 from ..consensus.log.replicated_log import ReplicatedLog
 
 PATIENCE = 0.5
 """Seconds for which background work waits for a decision at a time."""
-
-
-class _PerThread(threading.local):
-    told: Callable[[LogTicket], None] | None = None
-    has_deadline = False
 
 
 class ReplicaMark:
@@ -74,7 +69,6 @@ class ReplicaLog:
         """Own entries that are not decided, or were not when last checked."""
         self._lock = threading.Lock()
         """Guards the two; acquired before the consensus's own locks."""
-        self._per_thread = _PerThread()
         self._is_stopped = False
 
     # ---- indexes -----------------------------------------------------------------------------------------------------
@@ -127,52 +121,27 @@ class ReplicaLog:
     # ---- appending -----------------------------------------------------------------------------------------------
 
     def append(
-        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+        self,
+        timestamp: int,
+        kind: EntryKind,
+        bodies: Sequence[bytes],
+        after: LogTicket | None = None,
+        context: WriteContext | None = None,
     ) -> LogTicket:
-        return self._note(self._log.append(timestamp, kind, bodies, after))
-
-    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
-        return self._note(self._log.append_one(timestamp, kind, body, after))
-
-    def _note(self, ticket: LogTicket) -> LogTicket:
-        told = self._per_thread.told
-        if told is not None:
-            told(ticket)  # before the entry may count as decided
+        ticket = self._log.append(timestamp, kind, bodies, after, context)
+        if context is not None:
+            context.appended(ticket)  # before the entry may count as decided
         with self._lock:
             self._own.append(ticket)
         return ticket
 
-    @contextmanager
-    def telling(self, told: Callable[[LogTicket], None]) -> Iterator[None]:
-        """Calls `told` with the ticket of each entry that this thread appends, under the tablet's `write_lock`."""
-        self._per_thread.told = told
-        try:
-            yield
-        finally:
-            self._per_thread.told = None
-
-    @contextmanager
-    def waiting_until(self, deadline: float) -> Iterator[None]:
-        """Sets the time (`time.monotonic`) at which `sync` times out in this thread."""
-        self._per_thread.has_deadline = True
-        try:
-            with self._log.waiting_until(deadline):
-                yield
-        finally:
-            self._per_thread.has_deadline = False
-
-    def sync(self, ticket: LogTicket) -> None:
+    def sync(self, ticket: LogTicket, context: WriteContext | None = None) -> None:
         """Returns when the entry is committed; raises the error for which it failed, or `DeadlineExceeded`.
 
         Callers without a deadline may hold the tablet's `write_lock`, so their wait is limited to `PATIENCE` seconds.
         """
-        if ticket.durable:
-            return
-        if self._per_thread.has_deadline:
-            self._log.sync(ticket)
-            return
-        with self._log.waiting_until(time.monotonic() + PATIENCE):
-            self._log.sync(ticket)
+        deadline = None if context is None else context.deadline
+        self._log.wait(ticket, time.monotonic() + PATIENCE if deadline is None else deadline)
 
     def decided(self, tickets: Iterable[LogTicket]) -> int:
         return self._log.decided(tickets)

@@ -1,7 +1,7 @@
 """Tables, columns, partitions and views as plain data: maps, lists and physical values.
 
 The form of the catalog file and of messages in a cluster. Integers may exceed 64 bits (defaults and bounds of wide
-decimals); encoders must support that.
+decimals); `model.codec.packing` packs them.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class CommitLog:
         with self._lock:
             if not self._has_directory:
                 self._make_directory()
-            ticket = self._log.append_one(timestamp, EntryKind.COMMIT, body)
+            ticket = self._log.append(timestamp, EntryKind.COMMIT, [body])
             self._note(ticket.index, parts)
             return ticket
 

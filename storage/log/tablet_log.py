@@ -23,6 +23,29 @@ class LogPlace(Protocol):
     def index(self) -> int: ...
 
 
+class WriteContext:
+    """The deadline and the encoding of a write that a caller waits for: of a call to a cluster (`cluster.tablets`).
+
+    It is passed with the write. Without one, the entry is logged unchanged, and the log decides how long `sync` waits:
+    such callers may hold the tablet's `write_lock`.
+
+    Parameters
+    ----------
+    deadline : float, optional
+        Time (`time.monotonic`) at which `sync` raises `DeadlineExceeded`.
+    """
+
+    def __init__(self, deadline: float | None = None):
+        self.deadline = deadline
+
+    def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
+        """Return the kind and the body with which the write, encoded as `kind` and `body`, is logged."""
+        return kind, body
+
+    def appended(self, ticket: LogTicket) -> None:
+        """Called with the ticket of the entry, before it may count as decided, under the tablet's `write_lock`."""
+
+
 class TabletLog(Protocol):
     """All methods may be called from several threads. `last_index`, `mark` and `synced_index` are about entries whose
     effects are in the tablet's memory; what a follower has received and not applied is not among them."""
@@ -42,12 +65,15 @@ class TabletLog(Protocol):
     def size_from(self, index: int) -> int: ...
 
     def append(
-        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+        self,
+        timestamp: int,
+        kind: EntryKind,
+        bodies: Sequence[bytes],
+        after: LogTicket | None = None,
+        context: WriteContext | None = None,
     ) -> LogTicket: ...
 
-    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket: ...
-
-    def sync(self, ticket: LogTicket) -> None: ...
+    def sync(self, ticket: LogTicket, context: WriteContext | None = None) -> None: ...
 
     def decided(self, tickets: Iterable[LogTicket]) -> int: ...
 

@@ -189,66 +189,58 @@ class WriteAheadLog:
     # ---- append and sync -----------------------------------------------------------------------------------------
 
     def append(
-        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+        self,
+        timestamp: int,
+        kind: EntryKind,
+        bodies: Sequence[bytes],
+        after: LogTicket | None = None,
+        context: object = None,
     ) -> LogTicket:
         """Put entries behind the others, one per body, all or none, after a crash, too; they are durable only after
         `sync`.
 
         `after` is an entry on which these rely: where it has failed, they fail too; where it fails later, all behind
         it do. Returns the ticket of the last. Raises `DiskError` where there is no room for them, or `after` has
-        failed; the log is then as it was.
+        failed; the log is then as it was. `context` is a replicated log's (`tablet_log.WriteContext`): not used here.
         """
+        size = sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies)
         with self._mutex:
             if self._closed:
                 raise StoreClosed(f"the log {self._directory} is closed; open the store again")
             if self._newest is not None and self._newest.needs_cut:
                 self._repair()
-            newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
+            newest = self._room_for(size)
             if after is not None and after.error is not None:
                 raise _raisable(cause_of(after.error)) from after.error
-            last = self._last_index + len(bodies)
+            index, synced, witness = self._last_index, self._synced_index, self.witnessed.durable_index
+            last = index + len(bodies)
             pieces: list[bytes] = []
-            for index, body in enumerate(bodies, self._last_index + 1):
-                goes_on = index < last
-                front = encode_front(
-                    TERM, index, timestamp, self._synced_index, kind, body, goes_on, self.witnessed.durable_index
-                )
+            for body in bodies:
+                index += 1
+                front = encode_front(TERM, index, timestamp, synced, kind, body, index < last, witness)
                 pieces += (front, body)
-            return self._append_pieces(newest, pieces, last, len(bodies))
+            if not self._syncs:
+                self._write_unsynced(newest, pieces)
+            newest.segment.size += size
+            newest.segment.last_index = self._last_index = last
+            ticket = LogTicket(last, durable=not self._syncs, count=len(bodies))
+            if self._syncs:
+                newest.unwritten += pieces
+                newest.pending.append(ticket)
+            return ticket
 
-    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
-        """`append` of one entry: where nothing is in the way, in half the time."""
-        size = len(body) + ENTRY_OVERHEAD
-        with self._mutex:
-            newest = self._newest
-            if newest is not None and not newest.needs_cut and not self._closed and size <= _JOINED_BYTES:
-                segment, index = newest.segment, self._last_index + 1
-                if segment.size + size <= self._segment_bytes and (after is None or after.error is None):
-                    witness = self.witnessed.durable_index
-                    front = encode_front(TERM, index, timestamp, self._synced_index, kind, body, False, witness)
-                    return self._append_pieces(newest, [front, body], index, 1)
-        return self.append(timestamp, kind, (body,), after)
+    def _write_unsynced(self, newest: _Newest, pieces: list[bytes]) -> None:
+        """Write entries that are not to be synced. `DiskError` if that fails: they are cut off before the next."""
+        try:
+            _write(newest.file, pieces)
+        except DiskError as error:
+            newest.needs_cut = True
+            self._note_outcome(error)
+            raise
+        if self._is_refused:
+            self._note_outcome(None)
 
-    def _append_pieces(self, newest: _Newest, pieces: list[bytes], index: int, count: int) -> LogTicket:
-        """Append the pieces of `count` entries, of which the last has this index. Needs the mutex."""
-        if not self._syncs:
-            try:
-                _write(newest.file, pieces)
-            except DiskError as error:
-                newest.needs_cut = True
-                self._note_outcome(error)
-                raise
-            if self._is_refused:
-                self._note_outcome(None)
-        newest.segment.size += sum(map(len, pieces))
-        newest.segment.last_index = self._last_index = index
-        ticket = LogTicket(index, durable=not self._syncs, count=count)
-        if self._syncs:
-            newest.unwritten += pieces
-            newest.pending.append(ticket)
-        return ticket
-
-    def sync(self, ticket: LogTicket) -> None:
+    def sync(self, ticket: LogTicket, context: object = None) -> None:
         """Return when the entry is durable; raise the `DiskError` for which it failed."""
         while not ticket.is_decided:
             with self._mutex:

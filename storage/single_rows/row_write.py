@@ -33,6 +33,7 @@ from ...model.codec.values import decimal_to_bytes
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ..deltas.deltas import DeltaKind
 from ..log.logged_write import ChangedRows, LoggedWrite
+from ..log.tablet_log import WriteContext
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
 from ..rowsets.memrowset import MemRowSet
@@ -150,15 +151,15 @@ class RowWriter:
             c.place for c in codec.columns[schema.key_columns :] if not c.schema.nullable and c.default_physical is None
         )
 
-    def write(self, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """`Store.write` for one row of Python values."""
-        return self._write_taken(op, row, *self.codec.take(row))
+    def write(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> WriteResult:
+        """`Store.write` for one row of Python values; `context` is for the log."""
+        return self._write_taken(op, row, *self.codec.take(row), context)
 
-    def write_physical(self, op: Op, row: Mapping[str, Any]) -> WriteResult:
+    def write_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> WriteResult:
         """`write` for one row of physical values."""
-        return self._write_taken(op, row, *self.codec.take_physical(row))
+        return self._write_taken(op, row, *self.codec.take_physical(row), context)
 
-    def start_physical(self, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
+    def start_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> StartedRow | None:
         """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
         when the ticket is decided. None, without a change, if the row must be written by `write_physical`: it needs the
         batch path, or changes nothing."""
@@ -166,16 +167,23 @@ class RowWriter:
         try:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
-            started = self._start(rules, physical, stored)
+            started = self._start(rules, physical, stored, context)
         except _LongWay:
             return None
         return started if isinstance(started, StartedRow) else None
 
-    def _write_taken(self, op: Op, row: Mapping[str, Any], physical: list[Any], stored: list[Any]) -> WriteResult:
+    def _write_taken(
+        self,
+        op: Op,
+        row: Mapping[str, Any],
+        physical: list[Any],
+        stored: list[Any],
+        context: WriteContext | None,
+    ) -> WriteResult:
         try:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
-            return self._write(rules, physical, stored)
+            return self._write(rules, physical, stored, context)
         except _LongWay:
             return self._write_batch(as_batch(self.codec, op, row, stored))
 
@@ -262,22 +270,26 @@ class RowWriter:
 
     # ---- the row path ---------------------------------------------------------------------------------------------
 
-    def _write(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> WriteResult:
-        started = self._start(rules, physical, stored)
+    def _write(
+        self, rules: _Rules, physical: list[Any], stored: list[Any], context: WriteContext | None
+    ) -> WriteResult:
+        started = self._start(rules, physical, stored, context)
         ticket = started.ticket
         if not isinstance(started, StartedRow):
             if ticket is not None and not ticket.durable:
-                started.tablet.log.sync(ticket)
+                started.tablet.log.sync(ticket, context)
             return WriteResult(0, (), started.timestamp)
         tablet, timestamp = started.tablet, started.timestamp
         assert ticket is not None
         if not ticket.durable:
-            _sync(tablet, ticket, started.logged)
+            _sync(tablet, ticket, started.logged, context)
         tablet.commit(ticket, timestamp)
         self.grown += started.size
         return WriteResult(1, (), timestamp)
 
-    def _start(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> StartedRow | _Unchanged:
+    def _start(
+        self, rules: _Rules, physical: list[Any], stored: list[Any], context: WriteContext | None
+    ) -> StartedRow | _Unchanged:
         """All that is done before the log is waited for."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
@@ -302,7 +314,7 @@ class RowWriter:
             change = self._resolve(rules, physical, stored, home is not None)
             if change is None:
                 return _Unchanged(tablet, self._clock.now(), awaited)
-            timestamp, ticket = _log(tablet, change[1], awaited)
+            timestamp, ticket = _log(tablet, change[1], awaited, context)
             logged: LoggedWrite | None = None
             if not ticket.durable:
                 logged = LoggedWrite(ticket, timestamp)
@@ -346,21 +358,23 @@ def as_batch(codec: RowCodec, op: Op, row: Mapping[str, Any], stored: Sequence[A
     return WriteBatch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), op)
 
 
-def finish_row(started: StartedRow) -> WriteResult:
+def finish_row(started: StartedRow, context: WriteContext | None = None) -> WriteResult:
     """The second half of a write whose ticket is decided, or is not decided in this process: raises the log's error if
-    the row was not written, after undoing its change."""
+    the row was not written, after undoing its change. `context` is for the log."""
     tablet = started.tablet
     if not started.ticket.durable:
-        _sync(tablet, started.ticket, started.logged)
+        _sync(tablet, started.ticket, started.logged, context)
     tablet.commit(started.ticket, started.timestamp)
     return WriteResult(1, (), started.timestamp)
 
 
-def _log(tablet: Tablet, body: bytes, awaited: LogTicket | None) -> tuple[Timestamp, LogTicket]:
+def _log(
+    tablet: Tablet, body: bytes, awaited: LogTicket | None, context: WriteContext | None
+) -> tuple[Timestamp, LogTicket]:
     """Append a row; its timestamp is in flight then. `DiskError` (or `StoreClosed`) with nothing done."""
     timestamp = tablet.mvcc.start()
     try:
-        ticket = tablet.log.append_one(timestamp, _ROW, body, awaited)
+        ticket = tablet.log.append(timestamp, _ROW, (body,), awaited, context)
     except OperationalError:
         tablet.mvcc.abort(timestamp)
         raise
@@ -382,11 +396,11 @@ def _change_row(
         logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
 
 
-def _sync(tablet: Tablet, ticket: LogTicket, logged: LoggedWrite | None) -> None:
+def _sync(tablet: Tablet, ticket: LogTicket, logged: LoggedWrite | None, context: WriteContext | None) -> None:
     """Wait until an entry is durable. Raises the log's error if it failed, after undoing its change, or if the log does
     not decide in time (`DeadlineExceeded`): then the change stays in flight until the decision."""
     try:
-        tablet.log.sync(ticket)
+        tablet.log.sync(ticket, context)
     except OperationalError:
         tablet.abandon(logged)
         raise

@@ -101,14 +101,16 @@ class _UnreadLog:
         return 0
 
     def append(
-        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+        self,
+        timestamp: int,
+        kind: EntryKind,
+        bodies: Sequence[bytes],
+        after: LogTicket | None = None,
+        context: object = None,
     ) -> NoReturn:
         raise InternalError("a write has reached the log of a tablet in quarantine")
 
-    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> NoReturn:
-        self.append(timestamp, kind, (body,), after)
-
-    def sync(self, ticket: LogTicket) -> None: ...
+    def sync(self, ticket: LogTicket, context: object = None) -> None: ...
 
     def decided(self, tickets: Iterable[LogTicket]) -> int:
         return 0

@@ -34,6 +34,7 @@ from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaKind
 from ..log.decision import Decision
 from ..log.logged_write import ChangedRows, LoggedWrite
+from ..log.tablet_log import WriteContext
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
 from ..rowsets.memrowset import IndexKeys, MemRowSet
@@ -62,9 +63,18 @@ class TabletWrite:
         Without rows that are refused already.
     numbers : ndarray of intp, shape (n_rows,)
         The row numbers in the whole batch, for errors.
+    context : WriteContext, optional
+        For the log.
     """
 
-    def __init__(self, tablet: Tablet, table: Table, batch: IncomingRows, numbers: Array):
+    def __init__(
+        self,
+        tablet: Tablet,
+        table: Table,
+        batch: IncomingRows,
+        numbers: Array,
+        context: WriteContext | None = None,
+    ):
         self.tablet = tablet
         self.errors: list[RowError] = []
         self.applied = 0
@@ -72,6 +82,7 @@ class TabletWrite:
         self._table = table
         self._batch = _numbered(tablet, table.schema, batch)
         self._numbers = numbers
+        self._context = context
         self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
         self._locator = RowLocator(self._keys, likely=bool(_NEEDS_ROW[batch.ops].all()))
         self._locations: Locations | None = None
@@ -192,7 +203,7 @@ class TabletWrite:
         assert changes is not None
         try:
             kind = EntryKind.WRITE if decision is None else EntryKind.PART
-            ticket = tablet.log.append(timestamp, kind, self._bodies, after=self._awaited)
+            ticket = tablet.log.append(timestamp, kind, self._bodies, self._awaited, self._context)
         except OperationalError:
             tablet.mvcc.abort(timestamp)
             raise
@@ -256,7 +267,7 @@ class TabletWrite:
         awaited = self._awaited if self._logged is None else self._logged.ticket
         try:
             if awaited is not None:
-                self.tablet.log.sync(awaited)
+                self.tablet.log.sync(awaited, self._context)
         except OperationalError as error:
             return error
         return None
@@ -268,7 +279,7 @@ class TabletWrite:
         awaited = self._awaited if logged is None else logged.ticket
         try:
             if awaited is not None:
-                tablet.log.sync(awaited)
+                tablet.log.sync(awaited, self._context)
         except OperationalError:
             tablet.abandon(logged)
             raise

@@ -12,8 +12,7 @@ The bodies of a WRITE are one entry here, however many there are: otherwise seve
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from ....errors import (
 )
 from ....model.clock import format_timestamp
 from ....model.store import Timestamp
+from ....storage.log.tablet_log import WriteContext
 from ....storage.log.wal import LogMark, LogTicket
 from ....storage.log.wal_format import EntryKind
 from ...disk_errors import is_full
@@ -35,7 +35,6 @@ from ...raft.events import Propose
 from ..peer_driver import PeerDriver
 from ..proposals import Proposal
 from .log_retention import LogRetention
-from .tracked import CallHeader, encode_tracked
 
 DEFAULT_WAIT = 30.0
 """Seconds for which `sync` waits without a deadline of the caller; a longer wait would be for a decision that may never
@@ -46,14 +45,6 @@ LIMIT_WAIT = 1.0
 MAX_UNWRITTEN_BYTES = 64 << 20
 """Most bytes of bodies that wait for the leader's own disk while others commit them without it."""
 
-HeaderMaker = Callable[[int], CallHeader]
-"""Returns the header of a write's entry, from its timestamp."""
-
-
-class _PerThread(threading.local):
-    header: HeaderMaker | None = None
-    deadline: float | None = None
-
 
 class ReplicatedLog:
     """Implements `storage.log.tablet_log.TabletLog`."""
@@ -62,7 +53,6 @@ class ReplicatedLog:
         self._driver = driver
         self._retention = retention
         self._close = close
-        self._per_thread = _PerThread()
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -102,39 +92,29 @@ class ReplicatedLog:
 
     # ---- append --------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def tracked(self, header: HeaderMaker) -> Iterator[None]:
-        """Makes this thread's next append, once, a TRACKED entry; `header` is called at that moment."""
-        self._per_thread.header = header
-        try:
-            yield
-        finally:
-            self._per_thread.header = None
-
     def append(
-        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+        self,
+        timestamp: int,
+        kind: EntryKind,
+        bodies: Sequence[bytes],
+        after: LogTicket | None = None,
+        context: WriteContext | None = None,
     ) -> LogTicket:
         """Proposes entries, one per body, or one of all bodies of a WRITE; their effects will be in the tablet's memory
         before the caller releases its `write_lock`.
 
-        `after` is an entry that these depend on: if it fails, they fail too. Returns the ticket of the last one.
+        `after` is an entry that these depend on: if it fails, they fail too. A write with a `context` is one entry,
+        which `context` encodes. Returns the ticket of the last one.
         Raises, with nothing done, `NotTheLeader`, `ServerOverloaded`, `StaleSchema` (while an ALTER is in progress),
         `ReplicaUnavailable`, or the error of `after`.
         """
         if kind is EntryKind.WRITE and len(bodies) > 1:
             bodies = (b"".join(bodies),)
-        header = self._per_thread.header
-        if header is not None:
-            if len(bodies) != 1:
-                raise ValueError(f"a tracked write is one entry, not {len(bodies)}")
-            self._per_thread.header = None
-            bodies = (encode_tracked(header(timestamp), kind, bodies[0]),)
-            kind = EntryKind.TRACKED
+        if context is not None:
+            (body,) = bodies
+            kind, body = context.encode(timestamp, kind, body)
+            bodies = (body,)
         return self._propose(timestamp, kind, bodies, after, in_memory=True)
-
-    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
-        """Like `append`, for one entry."""
-        return self.append(timestamp, kind, (body,), after)
 
     def propose(self, kind: EntryKind, body: bytes) -> LogTicket:
         """Proposes an entry that this replica applies when it is committed, as its followers do; assigns its timestamp.
@@ -212,20 +192,11 @@ class ReplicatedLog:
 
     # ---- decisions -----------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def waiting_until(self, deadline: float) -> Iterator[None]:
-        """Sets the time (`time.monotonic`) at which `sync` times out in this thread."""
-        before, self._per_thread.deadline = self._per_thread.deadline, deadline
-        try:
-            yield
-        finally:
-            self._per_thread.deadline = before
-
-    def sync(self, ticket: LogTicket) -> None:
+    def sync(self, ticket: LogTicket, context: WriteContext | None = None) -> None:
         """Returns when the entry is committed. Raises the error for which it failed; `DeadlineExceeded` if it is not
         decided in time, `ReplicaUnavailable` if it cannot be decided here any more. After these two it may still be
         committed."""
-        deadline = self._per_thread.deadline
+        deadline = None if context is None else context.deadline
         self.wait(ticket, self._driver.services.now() + DEFAULT_WAIT if deadline is None else deadline)
 
     def wait(self, ticket: LogTicket, deadline: float) -> None:

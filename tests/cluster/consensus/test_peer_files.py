@@ -16,6 +16,7 @@ from nyala.cluster.wire.peers import PeerBatch
 from nyala.errors import CorruptionError
 from nyala.model.clock import LOGICAL_BITS
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.log.tablet_log import WriteContext
 from nyala.storage.log.wal_format import EntryKind
 
 CLIENT = "0123456789abcdef0123456789abcdef"
@@ -101,23 +102,30 @@ def test_tracked_entries_round_trip(sequence: int, first_incomplete: int, result
             decode_tracked(encoded[:length])
 
 
-def test_the_next_append_of_a_thread_is_tracked_and_bodies_are_one_entry() -> None:
+class Tracked(WriteContext):
+    """Makes a TRACKED entry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stamps: list[int] = []
+
+    def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
+        self.stamps.append(timestamp)
+        return EntryKind.TRACKED, encode_tracked(CallHeader(CLIENT, 1, 1, b"done"), kind, body)
+
+
+def test_a_context_encodes_the_bodies_of_a_write_as_one_entry() -> None:
     with Group() as group:
         leader = group.leader()
         log, clock = leader.consensus.log, leader.clock
-        stamps: list[int] = []
-
-        def header(timestamp: int) -> CallHeader:
-            stamps.append(timestamp)
-            return CallHeader(CLIENT, 1, 1, b"done")
-
-        with leader.replica.write_lock, log.tracked(header):
+        context = Tracked()
+        with leader.replica.write_lock:
             timestamp = clock.now()
-            first = log.append(timestamp, EntryKind.WRITE, [b"part one,", b"part two"])
-            second = log.append_one(clock.now(), EntryKind.ROW, b"plain")
+            first = log.append(timestamp, EntryKind.WRITE, [b"part one,", b"part two"], context=context)
+            second = log.append(clock.now(), EntryKind.ROW, [b"plain"])
         log.sync(second)
         assert first.durable and (first.count, second.index) == (1, first.index + 1)
-        assert stamps == [timestamp]
+        assert context.stamps == [timestamp]
         follower = group.others(leader)[0].replica
         eventually(lambda: bool(follower.applied) and follower.applied[-1].index == second.index)
         tracked, plain = follower.applied[-2:]

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from nyala.model.store import Op, ScanCounters, ScanSpec, Timestamp, WriteBatch
 from nyala.model.types import BIGINT, DECIMAL, INT, STRING
 from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.files.page_cache import PageCache
+from nyala.storage.log.tablet_log import WriteContext
 from nyala.storage.log.wal import LogTicket
 from nyala.storage.log.wal_format import EntryKind, LogEntry, log_schema
 from nyala.storage.maintenance.delta_compaction import compact_major, compact_minor
@@ -55,6 +56,9 @@ TABLE = Table("t", "t", SCHEMA, PartitionSchema(), next_column_id=4)
 LOGGED = log_schema(SCHEMA)
 KEYS = 12
 IGNORED = [op for op in Op if "IGNORE" in op.name or op is Op.UPSERT]
+
+
+AT_ONCE = WriteContext(deadline=0.0)
 
 
 class SharedLog:
@@ -96,22 +100,15 @@ class PeerLog:
     def __init__(self, shared: SharedLog):
         self.shared = shared
         self.removed = 0
-        self._deadline = threading.local()
 
-    @contextmanager
-    def waiting_until(self, deadline: float) -> Iterator[None]:
-        self._deadline.at = deadline
-        yield
-
-    def append(self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: Any = None) -> LogTicket:
+    def append(
+        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: Any = None, context: Any = None
+    ) -> LogTicket:
         return self.shared.append(timestamp, kind, b"".join(bodies))
 
-    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: Any = None) -> LogTicket:
-        return self.shared.append(timestamp, kind, body)
-
-    def sync(self, ticket: LogTicket) -> None:
+    def wait(self, ticket: LogTicket, deadline: float) -> None:
         with self.shared.changed:
-            left = self._deadline.at - time.monotonic()
+            left = deadline - time.monotonic()
             self.shared.changed.wait_for(lambda: ticket.is_decided, max(left, 0))
             if ticket.error is not None:
                 raise NotTheLeader("cut off")
@@ -249,7 +246,7 @@ class Run:
         rows = [self.row() for _ in range(count)]
         expected = self.model.resolve(ops, rows)
         tablet, before = self.leader.tablet, len(self.shared.entries)
-        with suppress(DeadlineExceeded), self.leader.log.waiting_until(0.0):
+        with suppress(DeadlineExceeded):
             if count == 1 and not expected.errors:
                 self.write_row(ops[0], rows[0])
             else:
@@ -273,13 +270,15 @@ class Run:
             def route_one(self, key: Any) -> int:
                 return 0
 
-        RowWriter(RowCodec(TABLE), Router(), [self.leader.tablet], self.clock, lambda: True, refuse).write(op, row)
+        RowWriter(RowCodec(TABLE), Router(), [self.leader.tablet], self.clock, lambda: True, refuse).write(
+            op, row, AT_ONCE
+        )
 
     def write_batch(self, ops: list[Op], rows: list[dict[str, Any]], errors: dict[int, str]) -> None:
         names = ["k", *(name for name in COLUMNS[1:] if any(name in row for row in rows))]
         batch, isset = make_rows(TABLE, rows, names)
         given = incoming(TABLE, WriteBatch(batch, np.array(ops, np.uint8), isset=isset))
-        part = TabletWrite(self.leader.tablet, TABLE, given, np.arange(len(ops)))
+        part = TabletWrite(self.leader.tablet, TABLE, given, np.arange(len(ops)), AT_ONCE)
         part.probe()
         with self.leader.tablet.write_lock:
             part.check()
@@ -382,7 +381,7 @@ def test_all_peers_have_what_was_committed_and_nothing_else(seed: int) -> None:
 
 
 def insert(run: Run, key: int) -> None:
-    with suppress(DeadlineExceeded), run.leader.log.waiting_until(0.0):
+    with suppress(DeadlineExceeded):
         run.write_row(Op.INSERT, {"k": key, "n": key})
 
 

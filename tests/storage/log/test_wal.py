@@ -370,7 +370,7 @@ def test_the_short_way_of_one_entry_writes_the_same_bytes(sizes, segment_bytes, 
         for number, size in enumerate(sizes):
             data = bytes([number]) * size
             if short:
-                ticket = log.append_one(number, EntryKind.ROW, data)
+                ticket = log.append(number, EntryKind.ROW, [data])
             else:
                 ticket = log.append(number, EntryKind.ROW, [data])
             assert (ticket.index, ticket.durable) == (number + 1, not syncs)
@@ -384,26 +384,26 @@ def test_the_short_way_of_one_entry_writes_the_same_bytes(sizes, segment_bytes, 
 def test_a_failed_write_of_one_entry_leaves_the_log_as_it_was():
     fs = FaultyFileSystem(MemoryFileSystem())
     log = new_log(fs)
-    first = log.append_one(1, EntryKind.WRITE, body(1))
+    first = log.append(1, EntryKind.WRITE, [body(1)])
     log.sync(first)
     fs.fail("write", "wal/*")
     for _ in range(2):
         with pytest.raises(DiskError, match=r"cannot write wal/0000000000000001.log"):
-            log.sync(log.append_one(2, EntryKind.WRITE, body(2), first))
+            log.sync(log.append(2, EntryKind.WRITE, [body(2)], first))
     assert (log.last_index, log.synced_index) == (1, 1)
     fs.heal()
-    second = log.append_one(3, EntryKind.WRITE, body(3), first)
+    second = log.append(3, EntryKind.WRITE, [body(3)], first)
     fs.fail("sync", "wal/*")
     with pytest.raises(DiskError):
         log.sync(second)
     fs.heal()
     with pytest.raises(DiskError):
-        log.append_one(4, EntryKind.WRITE, body(4), second)
-    log.sync(log.append_one(5, EntryKind.WRITE, body(5), first))
+        log.append(4, EntryKind.WRITE, [body(4)], second)
+    log.sync(log.append(5, EntryKind.WRITE, [body(5)], first))
     assert recover(fs)[1] == [1, 5]
     log.close()
     with pytest.raises(StoreClosed):
-        log.append_one(6, EntryKind.WRITE, body(6))
+        log.append(6, EntryKind.WRITE, [body(6)])
 
 
 @pytest.mark.parametrize("syncs", [True, False])
@@ -425,7 +425,7 @@ def test_a_failed_write_fails_all_that_went_with_it():
     fs = FaultyFileSystem(MemoryFileSystem())
     log = new_log(fs)
     log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
-    tickets = [log.append_one(2, EntryKind.WRITE, body(2)), log.append(3, EntryKind.WRITE, [body(3), bytes(1 << 15)])]
+    tickets = [log.append(2, EntryKind.WRITE, [body(2)]), log.append(3, EntryKind.WRITE, [body(3), bytes(1 << 15)])]
     fs.fail("write", "wal/*", times=1)
     for ticket in tickets:
         with pytest.raises(DiskError, match="cannot write"):
@@ -439,13 +439,13 @@ def test_whoever_syncs_commits_for_all_whose_changes_are_made():
     log = new_log(fs)
     committed: list[int] = []
     log.on_durable = committed.extend
-    made, not_made = (log.append_one(n, EntryKind.WRITE, body(n)) for n in (1, 2))
+    made, not_made = (log.append(n, EntryKind.WRITE, [body(n)]) for n in (1, 2))
     made.timestamp = 1
     log.sync(not_made)
     assert committed == [1]
     assert (made.durable, made.is_committed) == (True, True)
     assert (not_made.durable, not_made.is_committed) == (True, False)
-    failed = log.append_one(3, EntryKind.WRITE, body(3))
+    failed = log.append(3, EntryKind.WRITE, [body(3)])
     failed.timestamp = 3
     fs.fail("sync", "wal/*", times=1)
     with pytest.raises(DiskError):
