@@ -9,6 +9,18 @@ A source is a generator: it can be suspended after any batch, and resumed by ano
 thread, only the batches that are ready. A stream for which no scan thread is free reads its sources itself, so it never
 waits for other scans. A small scan is read by the stream's own thread alone, which is fastest. With one source, batches
 keep its order.
+
+    | state | event | next state |
+    |---|---|---|
+    | READING | the stream pauses, or has no reader any more | PAUSED |
+    | READING | a source raises an error | FAILED |
+    | READING | the scan ends or is closed | STOPPED |
+    | PAUSED | a batch is requested | READING |
+    | PAUSED | a source raises an error | FAILED |
+    | PAUSED | the scan ends or is closed | STOPPED |
+    | FAILED | the scan ends or is closed | STOPPED |
+
+Only a READING scan is read ahead.
 """
 
 from __future__ import annotations
@@ -18,8 +30,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from enum import Enum
 
 from ....errors import Cancelled, Error
+from ....model.state_table import StateTable
 from ....model.vectors.sizes import batch_bytes
 from ....model.vectors.vector import Batch
 
@@ -61,6 +75,30 @@ class Budget:
             self._used += size
 
 
+class ProductionState(Enum):
+    """State of the sources of a scan; the table is on the module's page."""
+
+    READING = "reading"
+    PAUSED = "paused"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+_S = ProductionState
+STATES = StateTable(
+    _S.READING,
+    {
+        (_S.READING, "the stream pauses, or has no reader any more"): _S.PAUSED,
+        (_S.READING, "a source raises an error"): _S.FAILED,
+        (_S.READING, "the scan ends or is closed"): _S.STOPPED,
+        (_S.PAUSED, "a batch is requested"): _S.READING,
+        (_S.PAUSED, "a source raises an error"): _S.FAILED,
+        (_S.PAUSED, "the scan ends or is closed"): _S.STOPPED,
+        (_S.FAILED, "the scan ends or is closed"): _S.STOPPED,
+    },
+)
+
+
 class Production:
     """One scan being read. `next` is called by one thread at a time, `stop` by any.
 
@@ -84,8 +122,11 @@ class Production:
         self._ready: deque[tuple[Batch, int]] = deque()
         self._ready_bytes = 0
         self._error: BaseException | None = None
-        self._stopped = False
-        self._paused = False
+        self._state = STATES.first
+
+    def _to(self, state: ProductionState) -> None:
+        """Needs `_changed`."""
+        self._state = STATES.checked(self._state, state)
 
     def begin(self, sources: Iterable[Iterator[Batch]], threads: Executor | None) -> None:
         """Begins: `sources` yield batches whose columns are read; `threads` read ahead, None: only `next` reads."""
@@ -103,11 +144,12 @@ class Production:
         """
         source = None
         with self._changed:
-            self._paused = False
+            if self._state is ProductionState.PAUSED:
+                self._to(ProductionState.READING)
             while not self._ready:
                 if self._error is not None:
                     raise self._error
-                if self._stopped:
+                if self._state is ProductionState.STOPPED:
                     raise Cancelled("the scan was closed")
                 if self._idle and (until is None or self._threads is None):
                     source = self._take()
@@ -116,7 +158,7 @@ class Production:
                     return None
                 self._wait(until)
                 if is_cancelled():
-                    self._paused = True
+                    self._pause()
                     raise Cancelled("the scan has no reader any more")
             self._call_threads()
             if source is None:
@@ -143,12 +185,18 @@ class Production:
     def pause(self) -> None:
         """Suspends the sources after their next batches: the scan has no reader for now."""
         with self._changed:
-            self._paused = True
+            self._pause()
+
+    def _pause(self) -> None:
+        """Needs `_changed`."""
+        if self._state is ProductionState.READING:
+            self._to(ProductionState.PAUSED)
 
     def stop(self) -> None:
         """Ends the scan: sources are closed, at once or by the threads that hold them."""
         with self._changed:
-            self._stopped = True
+            if self._state is not ProductionState.STOPPED:
+                self._to(ProductionState.STOPPED)
             idle, self._idle = list(self._idle), deque()
             self.budget.add(-self._ready_bytes)
             self._ready.clear()
@@ -164,7 +212,7 @@ class Production:
 
     def watch(self, _rows: int) -> None:
         """For the sources' counters: ends a source in the middle of its work if the scan was stopped."""
-        if self._stopped:
+        if self._state is ProductionState.STOPPED:
             raise Cancelled("the scan was closed")
 
     # ---- sources -------------------------------------------------------------------------------------------------
@@ -178,7 +226,7 @@ class Production:
         """Suspends a source; a scan thread resumes it when there is room."""
         with self._changed:
             self._working -= 1
-            is_stopped = self._stopped
+            is_stopped = self._state is ProductionState.STOPPED
             if not is_stopped:
                 self._idle.append(source)
                 self._call_threads()
@@ -202,6 +250,8 @@ class Production:
         with self._changed:
             self._working -= 1
             self._error = self._error or error
+            if error is not None and self._state in (ProductionState.READING, ProductionState.PAUSED):
+                self._to(ProductionState.FAILED)
             self._changed.notify_all()
         return None
 
@@ -218,7 +268,7 @@ class Production:
 
     def _has_room(self) -> bool:
         """True if more may be read ahead. Needs `_changed`."""
-        if self._stopped or self._paused or self._error is not None:
+        if self._state is not ProductionState.READING:
             return False
         is_full = len(self._ready) >= AHEAD_BATCHES or self._ready_bytes >= AHEAD_BYTES
         return not is_full and not self.budget.is_spent
@@ -233,7 +283,7 @@ class Production:
         ends = time.monotonic() + TURN_SECONDS
         while (found := self._advance(source)) is not None:
             with self._changed:
-                if not self._stopped:
+                if self._state is not ProductionState.STOPPED:
                     self._ready.append(found)
                     self._ready_bytes += found[1]
                     self.budget.add(found[1])
