@@ -7,7 +7,7 @@ A session holds no transaction, so several threads may use one; each statement t
 under the settings that hold when it starts. A session of a `moment` reads as of that time, and its statements change
 nothing.
 
-A session has no transaction, but it knows what was changed since the last `commit`:
+A session has no transaction, but it records what was changed since the last `commit`:
 
     | state | event | next state |
     |---|---|---|
