@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from ...errors import (
     AuthenticationFailed,
@@ -42,6 +42,9 @@ from ...errors import (
     StaleSchema,
 )
 from ...model.waiting_time import WaitingTime
+from ..wire.messages.methods import Reply
+
+R = TypeVar("R", bound=Reply)
 
 FIRST_PAUSE = 0.010
 LONGEST_PAUSE = 1.0
@@ -80,6 +83,25 @@ def verdict(error: BaseException) -> Verdict:
     if isinstance(error, _ELSEWHERE):
         return Verdict.ELSEWHERE
     return Verdict.AGAIN if isinstance(error, Error) and error.retryable else Verdict.OUT
+
+
+def until_reply(call: Callable[[], object], kind: type[R], attempts: Callable[[], Attempts]) -> R:
+    """Returns the reply to a call of one server, made again after each error that a retry may mend.
+
+    Raises the other errors, including `StaleSchema`, and those of the attempts, which `attempts` returns when the first
+    call has failed.
+    """
+    while True:
+        try:
+            found = call()
+        except Error as error:
+            if verdict(error) in (Verdict.OUT, Verdict.SCHEMA):
+                raise
+            attempts().failed(error)
+            attempts().pause()
+            continue
+        assert isinstance(found, kind)
+        return found
 
 
 class Attempts:

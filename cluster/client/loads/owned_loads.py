@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import TypeVar
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from ...wire.messages.methods import Done, Reply, Request, WriteReply
 from ...wire.rows.write_rows import rows_to_bytes
 from ..catalog.catalog_cache import KnownTable
 from ..client_context import Shared
-from ..retry import Attempts, Verdict, verdict
+from ..retry import until_reply
 from ..writes.routing import cut
 
 MESSAGE_SECONDS = 6 * 3600.0
@@ -79,16 +80,8 @@ class OwnedLoader(Loading):
 
     def _call(self, request: Request, reply: type[R]) -> R:
         """Returns the server's reply. It may take long; an unreachable server is waited for as in other requests."""
-        attempts: Attempts | None = None
-        while True:
-            try:
-                found = self._shared.channels.get(self._address).call(request, timeout=MESSAGE_SECONDS)
-            except Error as error:
-                if verdict(error) not in (Verdict.AGAIN, Verdict.ELSEWHERE):
-                    raise
-                attempts = attempts or self._shared.attempts(f"a bulk load into table {self._table.name}")
-                attempts.failed(error)
-                attempts.pause()
-                continue
-            assert isinstance(found, reply)
-            return found
+        return until_reply(
+            lambda: self._shared.channels.get(self._address).call(request, timeout=MESSAGE_SECONDS),
+            reply,
+            cache(lambda: self._shared.attempts(f"a bulk load into table {self._table.name}")),
+        )

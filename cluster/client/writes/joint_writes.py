@@ -28,7 +28,7 @@ from ...wire.rows.write_rows import write_to_request
 from ..catalog.catalog_cache import CatalogCache, KnownTable
 from ..catalog.masters import Masters
 from ..client_context import Shared
-from ..retry import Attempts, Verdict, verdict
+from ..retry import Attempts, until_reply
 from .routing import message_batches
 from .row_errors import row_errors as refused_rows
 
@@ -143,17 +143,11 @@ class JointWriter:
 
     def _call(self, request: Request, reply: type[R], attempts: Attempts) -> R:
         """Returns the server's reply. Raises its permanent errors, including `StaleSchema`, or `DeadlineExceeded`."""
-        while True:
-            try:
-                found = self._shared.channels.get(self._masters.address).call(request, timeout=attempts.timeout())
-            except Error as error:
-                if verdict(error) in (Verdict.OUT, Verdict.SCHEMA):
-                    raise
-                attempts.failed(error)
-                attempts.pause()
-                continue
-            assert isinstance(found, reply)
-            return found
+        return until_reply(
+            lambda: self._shared.channels.get(self._masters.address).call(request, timeout=attempts.timeout()),
+            reply,
+            lambda: attempts,
+        )
 
     def _forget(self, batch_id: str) -> None:
         with suppress(Error):
