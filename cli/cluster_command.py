@@ -21,6 +21,7 @@ from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_move
 from ..cluster.admin.rebalancing import Failure, MoveRun
 from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView, look
+from ..cluster.wire.addresses import address_of
 from ..cluster.wire.calls.rpc import Channels
 from ..cluster.wire.client_clock import ClientClock
 from ..cluster.wire.messages.methods import ListServers
@@ -286,7 +287,7 @@ def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
     is there; otherwise it is said before long."""
     local: Mapping[str, str] = {}
     if is_cluster(arguments.cluster):
-        masters: Sequence[str] = [_address(host, port) for host, port in servers(arguments.cluster)]
+        masters: Sequence[str] = [address_of(host, port) for host, port in servers(arguments.cluster)]
         files = tls_files(tls_options(arguments.cluster, given_tls(arguments)))
     else:
         cluster = LocalCluster.open(Path(arguments.cluster))
@@ -307,10 +308,6 @@ def _local(arguments: argparse.Namespace) -> Path:
     if is_cluster(str(directory)) or str(directory).startswith("nyala:"):
         raise InterfaceError("this takes the directory of a cluster on this machine, and no URL")
     return directory
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _print(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
 from ...model.clock import HybridClock
+from ..wire.addresses import port_of
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
 from ..wire.messages.methods import GetStatus, ListServers, ServerStatus
@@ -108,7 +109,7 @@ class LocalCluster:
         """Adds `count` servers, not started yet; returns their names."""
         taken = len(self.names(kind))
         names = [f"{kind}-{taken + number + 1}" for number in range(count)]
-        ports = {int(address.rpartition(":")[2]) for address in self.addresses.values()}
+        ports = {port_of(address) for address in self.addresses.values()}
         for name, port in zip(names, free_ports(count, ports)):
             self.addresses[name] = f"{HOST}:{port}"
         self._write()

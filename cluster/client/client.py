@@ -33,6 +33,7 @@ from ...model.vectors.vector import Batch
 from ...model.waiting_time import one_statement
 from ...storage.loads.loading import Loading
 from ...storage.malloc import keep_freed_blocks
+from ..wire.addresses import address_of
 from ..wire.calls.call_streams import sending_together
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
@@ -118,7 +119,7 @@ class Client:
     ):
         note_process()
         keep_freed_blocks()
-        addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in masters]
+        addresses = [address_of(host, port) for host, port in masters]
         options = options or ClientOptions()
         clock = clock or ClientClock()
         self.name = f"nyala://{','.join(addresses)}"

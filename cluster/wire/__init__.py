@@ -7,6 +7,7 @@
     peer_streams  messages between servers          peers        their form
     security/     TLS, roles, audit log, limits on received bytes
     process/      start, signals and end of a server process
+    addresses     "host:port"
     client_clock  the clock of a client             faults       injected faults for tests
 
 The life of a call: `calls.rpc.Channel.call` packs the request into an envelope and sends it, a small one on the shared

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ....errors import ServerUnavailable
 from ....model.clock import LOGICAL_BITS, wall_microseconds
 from ...raft.messages import Peer, PeerRole
+from ...wire.addresses import host_of
 from ...wire.messages.methods import LocateTablets, LocationsReply, TabletLocation
 from ..retry import Attempts
 from .masters import Masters
@@ -163,5 +164,5 @@ def _is_fresh(snapshot: int | None) -> bool:
 
 def is_local(address: str, own_host: str) -> bool:
     """True if the server is on this machine."""
-    host = address.rpartition(":")[0].strip("[]")
+    host = host_of(address)
     return host in ("localhost", "::1", own_host) or host.startswith("127.")

@@ -28,6 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ..addresses import address_of
 from ..process.server_threads import Failed, server_thread
 
 LOOK_SECONDS: Final = 0.05
@@ -172,8 +173,7 @@ class ReceiveGuard:
 def _address(connection: socket.socket) -> str:
     """Returns the other side's address in gRPC's form."""
     host, port = connection.getpeername()[:2]
-    host = host.removeprefix("::ffff:")
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return address_of(host.removeprefix("::ffff:"), port)
 
 
 class CountedReader:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ....errors import AuthenticationFailed, InterfaceError
+from ..addresses import host_of, port_of
 from .access import Role, role_name, role_of
 from .tls_files import OPTIONS, TlsFiles
 
@@ -79,11 +80,6 @@ class Credentials:
 def expiry(tls: Credentials | None) -> dict[str, Any]:
     """For a server's status: when its certificate expires."""
     return {} if tls is None else {"certificate": tls.files.certificate, "certificate_expires": tls.expires}
-
-
-def host_of(address: str) -> str:
-    """Returns the host of "host:port"."""
-    return address.rpartition(":")[0].strip("[]")
 
 
 def _names(name: str, host: str) -> bool:
@@ -226,7 +222,7 @@ def why_refused(address: str, own: Credentials | None, told: str) -> Authenticat
 
 
 def _connected(address: str) -> socket.socket:
-    found = socket.create_connection((host_of(address), int(address.rpartition(":")[2])), PROBE_SECONDS)
+    found = socket.create_connection((host_of(address), port_of(address)), PROBE_SECONDS)
     found.settimeout(PROBE_SECONDS)
     return found
 
