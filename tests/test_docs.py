@@ -34,7 +34,7 @@ from nyala.sql.settings import SETTINGS
 ROOT = Path(nyala.__file__).parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(nyala.__path__, "nyala.") if not m.name.endswith("__main__"))
 ROOMS = sorted(name for name in MODULES if importlib.util.find_spec(name).submodule_search_locations)  # type: ignore
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOREIGN = {"functions.md", "sqlalchemy.md"}
 """Their capitalised names are values of examples, and SQLAlchemy's."""
 NAMING = [
