@@ -258,6 +258,8 @@ def test_names_in_prose_exist(path: Path) -> None:
         text = _import(room).__doc__ or ""
     wrong = []
     for token in TICKED.findall(FENCE.sub("", text)):
+        if "::" in token:  # of the next test
+            continue
         plain = re.sub(r"\(.*\)$", "", token)
         dotted = DOTTED.fullmatch(plain) and not plain.endswith((".py", ".md"))
         if not (_resolves(plain, room) if dotted else _path_exists(token, path.parent)):
@@ -327,6 +329,29 @@ def test_lower_case_names_in_documents_exist(path: Path) -> None:
 )
 def test_stale_lower_case_names_are_found(text: str, wrong: list[str]) -> None:
     assert list(_unknown_names(text, set())) == wrong
+
+
+PLACES = re.compile(r"`([\w/]+)\.py::([\w.]+)`")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_functions_that_a_document_places_in_a_file_are_defined_there(path: Path) -> None:
+    """`path::function`; an import of it from elsewhere does not count."""
+    wrong = []
+    for file, name in PLACES.findall(path.read_text(encoding="utf-8")):
+        module = "nyala." + file.replace("/", ".")
+        owner: Any = _import(module) if module in MODULES else None
+        for part in name.split("."):
+            owner = getattr(owner, part, None)
+        if owner is None or owner.__module__ != module:
+            wrong.append(f"{file}.py::{name}")
+    assert not wrong, f"{_name(path)} places functions where they are not (moved or renamed?): {wrong}"
+
+
+def test_the_tour_has_twenty_stops_and_each_a_place() -> None:
+    text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    stops = re.findall(r"^\*\*(\d+)\. `[\w/]+\.py::[\w.]+`\*\*", text, re.MULTILINE)
+    assert stops == [str(number) for number in range(1, 21)]
 
 
 # ---- commands, options, links --------------------------------------------------------------------------------------
