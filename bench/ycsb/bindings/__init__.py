@@ -1,7 +1,7 @@
 """The stores that YCSB runs against, by their names in `--bindings`.
 
 A maker imports its store's module with its dependencies: no binding needs another's packages, and a package that is not
-installed is an error of the maker only.
+installed is an error of the maker only. One module a store, such as `rocksdb`.
 """
 
 from __future__ import annotations
