@@ -2,5 +2,5 @@
 
 Rows are inserted into a `memrowset`, flushed by `rowset_writer` as `disk_rowset`s, and held with their deltas as
 `stored_rowset`s. A scan goes by `row_group`s: predicates first, then the columns of the rows that are left, with
-changed cells laid over (`changed_rows_overlay`, `patched_columns`) or apart (`changed_rows_apart`).
+changed cells as an overlay (`changed_rows_overlay`, `patched_columns`) or rows apart (`changed_rows_apart`).
 """

@@ -1,7 +1,7 @@
 """The stores under test, by their names in `--engines`.
 
-A store's module is imported only where the store is used, so that no process loads the client of another store. One module a
-store, such as `sqlite`.
+A store's module is imported only where the store is used, so that no process loads the client of another store.
+One module a store, such as `sqlite`.
 """
 
 from __future__ import annotations

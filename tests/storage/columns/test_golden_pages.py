@@ -1,7 +1,7 @@
 """Golden pages: each encoding of a small column, byte by byte (`golden/encodings.txt`, in the form that `golden` has).
 
-A command is a type, an encoding and the values; the output is the page's record, and its parts in hexadecimal. The file is
-written anew, and read back. The bytes are the format: where they differ, older files are not read any more, or older
+A command is a type, an encoding and the values; the output is the page's record, and its parts in hexadecimal. The file
+is written anew, and read back. The bytes are the format: where they differ, older files are not read any more, or older
 versions do not read new ones.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,10 @@ def page_of(command: str) -> str:
     shown += [(field, str(record[field])) for field in ("width", "low", "high", "nulls") if record[field]]
     pieces = list(parts(type_, encoding, record, len(values), page))
     assert b"".join(data for _, data in pieces) == page
-    shown += [(name, data.hex(" ")) for name, data in pieces]
+    for (data, _), alike in groupby(pieces, lambda piece: (piece[1], piece[0].split()[0] == "bit" or piece[0])):
+        names = [name for name, _ in alike]
+        name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1].split()[1]}"
+        shown.append((name, data.hex(" ")))
     if reader.footer.dictionary is not None:
         (of_dictionary,) = reader.footer.dictionary
         entries = file.read_at(int(of_dictionary["offset"]), int(of_dictionary["stored"]))

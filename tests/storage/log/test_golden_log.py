@@ -1,7 +1,7 @@
 """Golden log entries: the bytes of each kind, field by field (`golden/entries.txt`, in the form that `golden` has).
 
-A command is the kind of an entry and what it holds; the entry is encoded anew, and decoded again. Record batches of Arrow
-are shown by their length alone: pyarrow's versions pad them differently.
+A command is the kind of an entry and what it holds; the entry is encoded anew, and decoded again. Record batches of
+Arrow are not shown, nor what depends on their length: versions of pyarrow may write them differently.
 """
 
 from __future__ import annotations
