@@ -48,16 +48,16 @@ _CREATE = """CREATE TABLE t (k BIGINT PRIMARY KEY, a INT NOT NULL, b DOUBLE NOT 
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ClusterResult:
     """Rates per second by store and step, one number per round; seconds from a leader's end to the next write."""
 
     rates: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     resumed: list[float] = field(default_factory=list)
 
 
-def measure(*, runs: int, durability: Durability, work: Path | None) -> Measured:
+def measure(*, runs: int, durability: Durability, work: Path | None) -> ClusterResult:
     """Measures all steps on both sides, in turn, `runs` rounds each; the stores are created in `work` and removed."""
-    found = Measured()
+    found = ClusterResult()
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         home = Path(directory)
         with (
@@ -204,7 +204,7 @@ def _resume(cluster: MiniCluster, runs: int) -> Iterator[float]:
             time.sleep(3.0)  # the restarted server catches up, so that the next round has a complete cluster
 
 
-def show(found: Measured, console: Console) -> None:
+def show(found: ClusterResult, console: Console) -> None:
     """Prints medians, ratios and targets."""
     table = TextTable(title=f"{CLIENTS} clients, 3 replicas; rows or statements per second", title_justify="left")
     for name in ("", "cluster", "embedded", "cluster / embedded", "required"):

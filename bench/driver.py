@@ -73,14 +73,14 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DriverResult:
     """Rates by engine and step, and seconds of processor time by import."""
 
     rates: dict[str, dict[str, Rate]]
     imports: dict[str, float]
 
 
-def measure(*, runs: int, work: Path | None) -> Measured:
+def measure(*, runs: int, work: Path | None) -> DriverResult:
     """Measures all steps with all engines, `runs` rounds each.
 
     The databases are created in `work` (by default in the system's temporary directory) and removed.
@@ -100,10 +100,10 @@ def measure(*, runs: int, work: Path | None) -> Measured:
         finally:
             for engine in engines:
                 engine.close()
-    return Measured(rates, {name: _import_seconds(code, runs) for name, code in IMPORTS.items()})
+    return DriverResult(rates, {name: _import_seconds(code, runs) for name, code in IMPORTS.items()})
 
 
-def show(found: Measured, console: Console) -> None:
+def show(found: DriverResult, console: Console) -> None:
     """Prints medians, ratios and targets."""
     table = TextTable(title="statements per second through PEP 249; rows, of fetchall and executemany")
     table.title_justify = "left"

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import OperationalError
-from .worker import Job, Outcome
+from .worker import LoadJob, Outcome
 
 ENGINES: Final = ("nyala", "duckdb")
 
@@ -47,7 +47,7 @@ def compare(
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
     outcomes: dict[str, list[Outcome]] = {engine: [] for engine in ENGINES}
-    job = Job("", str(source.resolve()), table, create_table, "", threads, arrow)
+    job = LoadJob("", str(source.resolve()), table, create_table, "", threads, arrow)
     for _ in range(runs):
         for engine in ENGINES:
             with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
@@ -56,7 +56,7 @@ def compare(
     return outcomes
 
 
-def _in_child(job: Job) -> Outcome:
+def _in_child(job: LoadJob) -> Outcome:
     command = [sys.executable, "-m", "nyala.bench.worker"]
     done = subprocess.run(command, input=json.dumps(asdict(job)), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -56,7 +56,7 @@ WANTED_INGEST: Final = 100_000
 
 
 @dataclass(slots=True)
-class Measured:
+class SparkResult:
     """Seconds of each step by reader, and the rows of an ingest."""
 
     reads: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Measured:
     ingest_seconds: list[float] = field(default_factory=list)
 
 
-def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int, work: Path | None) -> Measured:
+def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int, work: Path | None) -> SparkResult:
     """Runs all steps.
 
     Parameters
@@ -77,7 +77,7 @@ def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int,
         The CREATE TABLE of the target table of the ingest.
     """
     spark = session(threads)
-    found = Measured()
+    found = SparkResult()
     try:
         for name, (columns, condition, _) in READS.items():
             reads: dict[str, Callable[[], DataFrame]] = {
@@ -118,7 +118,7 @@ def _summed(frame: DataFrame) -> DataFrame:
     return frame.agg(F.count(F.lit(1)), *sums)
 
 
-def _ingest(spark: Any, parquet: Path, create: str, found: Measured, work: Path | None) -> None:
+def _ingest(spark: Any, parquet: Path, create: str, found: SparkResult, work: Path | None) -> None:
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         path = Path(directory) / "store"
         with connect(path) as connection:
@@ -128,7 +128,7 @@ def _ingest(spark: Any, parquet: Path, create: str, found: Measured, work: Path 
             found.ingest_seconds.append(time.perf_counter() - began)
 
 
-def show(found: Measured, console: Console) -> None:
+def show(found: SparkResult, console: Console) -> None:
     """Prints medians and ratios."""
     shown = TextTable(title="seconds, medians", title_justify="left")
     for name in ("step", "parquet", "table()", "ratio", "format", "ratio ", "required"):

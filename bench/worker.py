@@ -1,6 +1,6 @@
 """Runs one load in a separate process, to measure its own peak memory: `python -m nyala.bench.worker`.
 
-Reads a `Job` as JSON from standard input, prints an `Outcome` as JSON.
+Reads a `LoadJob` as JSON from standard input, prints an `Outcome` as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .files import disk_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class LoadJob:
     """Load `source` (a Parquet file) into `table`, made by `create_table`, with `engine` nyala or duckdb.
 
     With `arrow` the file is read into memory first, which is not measured: both engines load the same Arrow table.
@@ -39,7 +39,7 @@ class Job:
 class Outcome:
     """Seconds for the load alone, bytes of peak memory, bytes on disk afterwards.
 
-    The memory is that of the whole process, or with `Job.arrow` the increase from its start.
+    The memory is that of the whole process, or with `LoadJob.arrow` the increase from its start.
     """
 
     seconds: float
@@ -48,7 +48,7 @@ class Outcome:
     rows: int
 
 
-def run(job: Job) -> Outcome:
+def run(job: LoadJob) -> Outcome:
     """Executes the job in this process."""
     source: Any = pq.read_table(job.source) if job.arrow else job.source
     before = held_memory() if job.arrow else 0
@@ -59,13 +59,13 @@ def run(job: Job) -> Outcome:
     return Outcome(time.perf_counter() - started, peak_memory() - before, disk_bytes(Path(job.target)), rows)
 
 
-def _load_nyala(job: Job, source: Any) -> int:
+def _load_nyala(job: LoadJob, source: Any) -> int:
     with connect(job.target, threads=job.threads) as connection:
         connection.execute(job.create_table)
         return connection.load(job.table, source)
 
 
-def _load_duckdb(job: Job, source: Any) -> int:
+def _load_duckdb(job: LoadJob, source: Any) -> int:
     import duckdb
 
     with duckdb.connect(job.target) as connection:
@@ -83,4 +83,4 @@ def _load_duckdb(job: Job, source: Any) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(run(Job(**json.load(sys.stdin))))))
+    print(json.dumps(asdict(run(LoadJob(**json.load(sys.stdin))))))

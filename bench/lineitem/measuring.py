@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from ...errors import Error, OperationalError
 from .engines import NAMES, engine_class
 from .engines.postgres import Postgres, server
-from .model import QUERIES, Job, Measured, Outcome, Query, Row, Timing, difference
+from .model import QUERIES, EngineJob, LineitemResult, Outcome, Query, Row, Timing, difference
 from .worker import Worker
 
 
@@ -34,7 +34,7 @@ def measure(
     threads: int = 2,
     work: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> Measured:
+) -> LineitemResult:
     """Loads lineitem into each engine and runs each query `runs` times.
 
     Parameters
@@ -44,7 +44,7 @@ def measure(
     create_table : str
         Its DDL for nyala.
     engines : sequence of str, optional
-        Some of `NAMES`. One that cannot be started or loaded is left out, and `Measured.left_out` has the reason.
+        Some of `NAMES`. One that cannot be started or loaded is left out, and `LineitemResult.left_out` has the reason.
     threads : int
         Maximum number of threads of one query.
     work : Path, optional
@@ -63,7 +63,7 @@ def measure(
         engine_class(name)
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
-    found = Measured(pq.read_metadata(source).num_rows, threads, runs)
+    found = LineitemResult(pq.read_metadata(source).num_rows, threads, runs)
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory, ExitStack() as stack:
         workers: dict[str, Worker] = {}
         for name in dict.fromkeys(engines):
@@ -72,7 +72,7 @@ def measure(
             say(f"loading {name}")
             try:
                 with ExitStack() as started:
-                    job = started.enter_context(_served(name, Job(source.resolve(), create_table, home, threads)))
+                    job = started.enter_context(_served(name, EngineJob(source.resolve(), create_table, home, threads)))
                     worker, outcome = _loaded(name, job, started)
                     stack.push(started.pop_all())
             except (Error, OSError) as error:
@@ -86,7 +86,7 @@ def measure(
 
 
 @contextmanager
-def _served(name: str, job: Job) -> Iterator[Job]:
+def _served(name: str, job: EngineJob) -> Iterator[EngineJob]:
     """The job, with a running server for an engine that needs one."""
     if name != Postgres.name:
         yield job
@@ -95,7 +95,7 @@ def _served(name: str, job: Job) -> Iterator[Job]:
         yield served
 
 
-def _loaded(name: str, job: Job, stack: ExitStack) -> tuple[Worker, Outcome]:
+def _loaded(name: str, job: EngineJob, stack: ExitStack) -> tuple[Worker, Outcome]:
     """An engine with its table, ready for queries in a process that has loaded nothing."""
     with Worker(name, job) as loader:
         loader.open()
@@ -105,7 +105,7 @@ def _loaded(name: str, job: Job, stack: ExitStack) -> tuple[Worker, Outcome]:
     return worker, Outcome(opened.version, opened.settings, loaded.seconds, loaded.disk_bytes)
 
 
-def _measure_query(query: Query, workers: dict[str, Worker], found: Measured) -> None:
+def _measure_query(query: Query, workers: dict[str, Worker], found: LineitemResult) -> None:
     """Runs `found.runs` rounds of the engines in turn; an engine with a wrong or missing answer is not run again."""
     timings = {name: Timing() for name in workers}
     expected: tuple[str, list[Row]] | None = None

@@ -42,7 +42,7 @@ TPC-H uses the first eight of every 32 order keys, and 2000 is not one of them.
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EngineJob:
     """The parameters of an engine; picklable."""
 
     source: Path
@@ -65,7 +65,7 @@ class Engine(Protocol):
     settings: ClassVar[str]
     """A description of its configuration for the report."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EngineJob) -> None:
         """Opens nothing."""
 
     def open(self) -> None:
@@ -124,7 +124,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Measured:
+class LineitemResult:
     """A whole run. `left_out` has the reason for each engine that did not take part."""
 
     rows: int
@@ -134,7 +134,7 @@ class Measured:
     left_out: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> Measured:
+    def of(cls, data: dict[str, Any]) -> LineitemResult:
         """The inverse of `dataclasses.asdict`."""
         engines = {
             name: Outcome(**{**outcome, "queries": {query: Timing(**t) for query, t in outcome["queries"].items()}})

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ..report.cells import ratio, shown
 from ..report.model import Cell, Chart, Grid, Section
-from .model import QUERIES, Measured, Outcome, Timing
+from .model import QUERIES, LineitemResult, Outcome, Timing
 
 US: Final = "nyala"
 NAMES: Final = tuple(query.name for query in QUERIES)
@@ -32,7 +32,7 @@ _TEXT: Final = (
 )
 
 
-def show(found: Measured, console: Console) -> None:
+def show(found: LineitemResult, console: Console) -> None:
     """Prints medians, ratios, sizes, and all faults."""
     for grid in (*_times(found), _engines(found)):
         console.print(_table(grid))
@@ -43,8 +43,8 @@ def show(found: Measured, console: Console) -> None:
 
 
 def section(data: dict[str, Any]) -> Section:
-    """The section of the report, from the data saved by `--json`: `Measured` as a dictionary."""
-    found = Measured.of(data)
+    """The section of the report, from the data saved by `--json`: `LineitemResult` as a dictionary."""
+    found = LineitemResult.of(data)
     text = _TEXT.format(rows=found.rows, runs=found.runs, threads=found.threads)
     queries = "; ".join(f"{query.name}: {query.what}" for query in QUERIES)
     return Section(
@@ -56,7 +56,7 @@ def section(data: dict[str, Any]) -> Section:
     )
 
 
-def _charts(found: Measured) -> Sequence[Chart]:
+def _charts(found: LineitemResult) -> Sequence[Chart]:
     times = {n: _milli([timing.median for timing in _timings(outcome)]) for n, outcome in found.engines.items()}
     loads = {name: [outcome.load_seconds] for name, outcome in found.engines.items()}
     sizes = {name: [outcome.disk_bytes / 1e6] for name, outcome in found.engines.items()}
@@ -67,7 +67,7 @@ def _charts(found: Measured) -> Sequence[Chart]:
     )
 
 
-def _notes(found: Measured) -> Iterator[str]:
+def _notes(found: LineitemResult) -> Iterator[str]:
     """A sentence for every fault."""
     yield from (f"{name} is left out: {reason}." for name, reason in found.left_out.items())
     yield from (f"Error: {trouble}." for trouble in found.troubles)
@@ -76,7 +76,7 @@ def _notes(found: Measured) -> Iterator[str]:
 # ---- grids -----------------------------------------------------------------------------------------------------------
 
 
-def _times(found: Measured) -> Iterator[Grid]:
+def _times(found: LineitemResult) -> Iterator[Grid]:
     """Medians; and nyala's over the others', if both exist."""
     title = f"Queries of lineitem, {found.rows:,} rows, {found.threads} threads: medians of {found.runs} runs"
     medians = {name: [timing.median for timing in _timings(outcome)] for name, outcome in found.engines.items()}
@@ -88,7 +88,7 @@ def _times(found: Measured) -> Iterator[Grid]:
         yield Grid("nyala's times over the others': below 1, nyala is faster", ("", *STEPS), rows)
 
 
-def _first_and_fastest(found: Measured) -> Grid:
+def _first_and_fastest(found: LineitemResult) -> Grid:
     rows: list[Sequence[Cell]] = []
     for name, outcome in found.engines.items():
         good = [[] if timing.median is None else timing.seconds for timing in _timings(outcome)]
@@ -97,7 +97,7 @@ def _first_and_fastest(found: Measured) -> Grid:
     return Grid("The first run, and the fastest", ("", *NAMES), rows, "ms")
 
 
-def _engines(found: Measured) -> Grid:
+def _engines(found: LineitemResult) -> Grid:
     rows = [
         (name, outcome.load_seconds, round(outcome.disk_bytes / 1e6, 1), outcome.version, outcome.settings)
         for name, outcome in found.engines.items()

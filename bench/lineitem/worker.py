@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from ...errors import OperationalError
 from .engines import engine_class
-from .model import Engine, Job, Query, Row
+from .model import Engine, EngineJob, Query, Row
 
 END_SECONDS: Final = 10.0
 """Seconds after which a process that was requested to end is killed."""
@@ -53,7 +53,7 @@ class Worker:
     """The requesting side; a context manager. Every call raises `OperationalError` with the engine's message if it
     fails."""
 
-    def __init__(self, engine: str, job: Job) -> None:
+    def __init__(self, engine: str, job: EngineJob) -> None:
         self._engine = engine
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -102,7 +102,7 @@ class Worker:
 # ---- in the process --------------------------------------------------------------------------------------------------
 
 
-def _serve(name: str, job: Job, pipe: Connection) -> None:
+def _serve(name: str, job: EngineJob, pipe: Connection) -> None:
     """Serves requests until the pipe is closed."""
     # Ctrl-C reaches all processes of a terminal; the requesting process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from ...errors import OperationalError
 from ...tpch.queries import select
 from .engines import ENGINES
-from .model import AFTERWARDS, ALONE, QUERIES, TOGETHER, Engine, EngineRun, Found, Row, Setting
+from .model import AFTERWARDS, ALONE, QUERIES, TOGETHER, Engine, EngineRun, MixedResult, Row, Setting
 from .open_loop import OpenLoop
 from .rows import RowStream, row_streams
 
@@ -35,7 +35,7 @@ _QUANTITY, _COUNT = 2, 9
 """Columns of Q1: sum(l_quantity), count(*)."""
 
 
-def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path | None = None) -> Found:
+def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path | None = None) -> MixedResult:
     """Runs all phases with each engine.
 
     Parameters
@@ -50,7 +50,7 @@ def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path |
     """
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
-    found = Found(setting, pq.ParquetFile(source).metadata.num_rows)
+    found = MixedResult(setting, pq.ParquetFile(source).metadata.num_rows)
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         for name in engines:
             if (missing := ENGINES[name].missing()) is not None:

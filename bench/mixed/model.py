@@ -114,7 +114,7 @@ class EngineRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MixedResult:
     """The results of `measure`, by engine."""
 
     setting: Setting

@@ -11,7 +11,7 @@ from rich.table import Table as TextTable
 
 from ..report.model import Cell, Chart, Grid, Section, Target
 from ..ycsb.model import Latencies
-from .model import AFTERWARDS, ALONE, QUERIES, TOGETHER, EngineRun, Found, Setting, Upserts
+from .model import AFTERWARDS, ALONE, QUERIES, TOGETHER, EngineRun, MixedResult, Setting, Upserts
 
 US: Final = "nyala"
 SLOW_DOWN: Final = 2.0
@@ -22,7 +22,7 @@ _UPSERT_COLUMNS: Final = ("", "asked/s", "reached/s", "p50", "p95", "p99", "p99.
 _WHEN: Final = {ALONE: "alone", TOGETHER: "with queries"}
 
 
-def show(found: Found, console: Console) -> None:
+def show(found: MixedResult, console: Console) -> None:
     """Prints all figures, the targets, and the faults."""
     for grid in _grids(found):
         table = TextTable(title=f"{grid.title}, {grid.unit}", title_justify="left")
@@ -41,7 +41,7 @@ def show(found: Found, console: Console) -> None:
 
 
 def section(data: Mapping[str, Any]) -> Section:
-    """The section of the report, from the data saved by `--json`: `Found` as a dictionary."""
+    """The section of the report, from the data saved by `--json`: `MixedResult` as a dictionary."""
     found = _found(data)
     setting = found.setting
     text = (
@@ -65,12 +65,12 @@ def section(data: Mapping[str, Any]) -> Section:
     )
 
 
-def _found(data: Mapping[str, Any]) -> Found:
+def _found(data: Mapping[str, Any]) -> MixedResult:
     runs = {
         name: EngineRun(**{**run, "upserts": {phase: _upserts(upserts) for phase, upserts in run["upserts"].items()}})
         for name, run in data["runs"].items()
     }
-    return Found(Setting(**data["setting"]), data["rows"], runs, dict(data["left_out"]))
+    return MixedResult(Setting(**data["setting"]), data["rows"], runs, dict(data["left_out"]))
 
 
 def _upserts(data: Mapping[str, Any]) -> Upserts:
@@ -89,14 +89,14 @@ def _median(run: EngineRun, phase: str, query: str) -> float:
     return statistics.median(run.queries[phase][query])
 
 
-def _grids(found: Found) -> list[Grid]:
+def _grids(found: MixedResult) -> list[Grid]:
     return [
         Grid("Queries, without and with upserts", _QUERY_COLUMNS, list(_query_rows(found)), "ms"),
         Grid("Upserts, without and with queries: latencies", _UPSERT_COLUMNS, list(_upsert_rows(found)), "ms"),
     ]
 
 
-def _query_rows(found: Found) -> Iterator[Sequence[Cell]]:
+def _query_rows(found: MixedResult) -> Iterator[Sequence[Cell]]:
     for name, run in found.runs.items():
         for query in QUERIES:
             alone, together, afterwards = (_median(run, phase, query) for phase in (ALONE, TOGETHER, AFTERWARDS))
@@ -104,7 +104,7 @@ def _query_rows(found: Found) -> Iterator[Sequence[Cell]]:
             yield f"{name} {query.upper()}", alone, together, together / alone, afterwards, *counts
 
 
-def _upsert_rows(found: Found) -> Iterator[Sequence[Cell]]:
+def _upsert_rows(found: MixedResult) -> Iterator[Sequence[Cell]]:
     for name, run in found.runs.items():
         for phase, upserts in run.upserts.items():
             took = upserts.latencies
@@ -112,7 +112,7 @@ def _upsert_rows(found: Found) -> Iterator[Sequence[Cell]]:
             yield f"{name} {_WHEN[phase]}", *rates, took.p50, took.p95, took.p99, took.p999, took.slowest
 
 
-def _charts(found: Found) -> list[Chart]:
+def _charts(found: MixedResult) -> list[Chart]:
     runs = found.runs
     return [
         Chart(
@@ -135,7 +135,7 @@ def _percentiles(took: Latencies) -> list[float]:
     return [took.p50, took.p95, took.p99, took.p999, took.slowest]
 
 
-def _targets(found: Found) -> list[Target]:
+def _targets(found: MixedResult) -> list[Target]:
     run = found.runs.get(US)
     if run is None:
         return []
@@ -155,7 +155,7 @@ def _targets(found: Found) -> list[Target]:
     ]
 
 
-def _consistency(found: Found) -> Iterator[str]:
+def _consistency(found: MixedResult) -> Iterator[str]:
     for name, run in found.runs.items():
         if run.inconsistent:
             yield f"{name}: {len(run.inconsistent)} of {run.checked} answers of Q1 were none of a consistent snapshot: "

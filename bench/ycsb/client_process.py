@@ -3,7 +3,7 @@
 Both ends exchange pickles over the child's standard input and output:
 
     parent                              child
-    Job                             ->
+    ClientJob                             ->
                                     <-  None: the operations are generated, every thread has its client
     seconds: begin, and stop then   ->
                                     <-  Taken
@@ -35,7 +35,7 @@ COMMAND: Final = (sys.executable, "-m", "nyala.bench.ycsb.client_process")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ClientJob:
     """Threads `first_client` to `first_client + clients` (exclusive) of `workload`."""
 
     binding: Binding
@@ -56,7 +56,7 @@ class Job:
 class ClientProcesses:
     """One process per job, with the interface of `ClientThreads`. Leaving the context always ends them."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[ClientJob]) -> None:
         self._jobs = jobs
         self._processes: list[subprocess.Popen[bytes]] = []
 

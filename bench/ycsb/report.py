@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ..report.model import Cell, Chart, Grid, Section, Target
 from .model import FIELD_BYTES, FIELDS, Kind, Outcome
-from .runner import LOAD, Found
+from .runner import LOAD, YcsbResult
 
 US: Final = "nyala"
 """The binding that the others are compared with."""
@@ -40,7 +40,7 @@ def label(outcome: Outcome) -> str:
 class Results:
     """The outcomes by workload's label and binding."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: YcsbResult) -> None:
         self._outcomes = {(label(one), one.binding): one for one in found.outcomes}
         self.labels = list(dict.fromkeys(label for label, _ in self._outcomes))
         self.bindings = list(dict.fromkeys(binding for _, binding in self._outcomes))
@@ -72,9 +72,9 @@ class Results:
 # ---- section ---------------------------------------------------------------------------------------------------------
 
 
-def section(data: Mapping[str, Any] | Found) -> Section:
+def section(data: Mapping[str, Any] | YcsbResult) -> Section:
     """The benchmark as a section of the report, from results in memory or read from its file."""
-    found = data if isinstance(data, Found) else Found.from_data(data)
+    found = data if isinstance(data, YcsbResult) else YcsbResult.from_data(data)
     results = Results(found)
     return Section(
         "ycsb",
@@ -86,7 +86,7 @@ def section(data: Mapping[str, Any] | Found) -> Section:
     )
 
 
-def _text(found: Found) -> str:
+def _text(found: YcsbResult) -> str:
     setting = found.setting
     processes = "one process" if setting.processes == 1 else f"up to {setting.processes} processes"
     bound = " (those of a process on one processor of it)" if setting.is_bound else ""
@@ -107,7 +107,7 @@ def _text(found: Found) -> str:
     )
 
 
-def _grids(found: Found, results: Results) -> Iterator[Grid]:
+def _grids(found: YcsbResult, results: Results) -> Iterator[Grid]:
     stores = results.bindings
     yield Grid(
         "Throughput",
@@ -239,7 +239,7 @@ def _target(
 # ---- console, chart --------------------------------------------------------------------------------------------------
 
 
-def show(found: Found, console: Console) -> None:
+def show(found: YcsbResult, console: Console) -> None:
     """Prints all tables, the skipped stores, and the targets."""
     shown = section(found)
     for grid in shown.grids:
@@ -277,7 +277,7 @@ def _shown(cell: Cell) -> str:
     return f"{cell:,.{min(decimals, 4)}f}"
 
 
-def draw(found: Found, path: Path) -> None:
+def draw(found: YcsbResult, path: Path) -> None:
     """Writes the charts below each other as PNG.
 
     Raises

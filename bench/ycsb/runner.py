@@ -31,7 +31,7 @@ from ...model.version import __version__
 from ...tpch import machine
 from ..files import disk_bytes
 from .bindings import Maker
-from .client_process import ClientProcesses, Job
+from .client_process import ClientJob, ClientProcesses
 from .client_threads import ClientThreads, loading
 from .measured import Taken, described
 from .model import Binding, Distribution, Kind, Latencies, Outcome, Setting, Workload
@@ -47,7 +47,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Found:
+class YcsbResult:
     """The results of a run, in order.
 
     Attributes
@@ -73,7 +73,7 @@ class Found:
     nyala: str = __version__
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Found:
+    def from_data(cls, data: Mapping[str, Any]) -> YcsbResult:
         """The inverse of `asdict`, for data written by `save_json`."""
         outcomes = [_outcome(one) for one in data["outcomes"]]
         return cls(**{**data, "setting": Setting(**data["setting"]), "outcomes": outcomes})
@@ -87,8 +87,8 @@ def measure(
     *,
     distributions: Sequence[Distribution] = ("zipfian",),
     say: Say = lambda line: None,
-    keep: Callable[[Found], None] = lambda found: None,
-) -> Found:
+    keep: Callable[[YcsbResult], None] = lambda found: None,
+) -> YcsbResult:
     """Loads each binding, and runs the workloads on it.
 
     A binding that fails is left out from there on, and the next one follows.
@@ -108,7 +108,7 @@ def measure(
     keep : callable
         Called after each binding with all results so far, so that those of an interrupted long run are not lost.
     """
-    found = Found(setting, machine=machine.describe(), began=_now())
+    found = YcsbResult(setting, machine=machine.describe(), began=_now())
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         home = Path(directory)
         # A server may run as another user: PostgreSQL does not run as root.
@@ -125,7 +125,7 @@ def measure(
     return found
 
 
-def _run(found: Found, kind: type[Binding], workloads: Sequence[Workload], home: Path, say: Say) -> None:
+def _run(found: YcsbResult, kind: type[Binding], workloads: Sequence[Workload], home: Path, say: Say) -> None:
     """One load, and workloads on it."""
     name = kind.name
     with _running(kind, home, found.setting) as binding:
@@ -203,10 +203,10 @@ def _operate(binding: Binding, workload: Workload, setting: Setting, home: Path)
 def _clients(binding: Binding, workload: Workload, setting: Setting) -> ClientThreads | ClientProcesses:
     processes = min(setting.processes, setting.threads) if binding.spreads else 1
     if processes <= 1:
-        return Job(binding, workload, setting, 0, setting.threads).threads()
+        return ClientJob(binding, workload, setting, 0, setting.threads).threads()
     bounds = [number * setting.threads // processes for number in range(processes + 1)]
     jobs = [
-        Job(binding, workload, setting, first, end - first, process)
+        ClientJob(binding, workload, setting, first, end - first, process)
         for process, (first, end) in enumerate(itertools.pairwise(bounds))
     ]
     return ClientProcesses(jobs)

@@ -36,7 +36,7 @@ from ...sql.expressions import Column, Literal
 from .. import types
 from .hints import Hints
 from .relations.cutting import Cut, Cutting, cut
-from .relations.filters import Found, gather
+from .relations.filters import GatheredFilters, gather
 from .relations.parts import deal
 from .relations.tasks import Reading, as_spark
 from .relations.views import Relation, Rows, fresh_prefix
@@ -142,7 +142,7 @@ class _Preparation:
         self._tasks = TASKS_PER_CORE * cores
         self._estimator = Estimator(context.store)
         self._numbers = Numbers(_highest_number(plan.logical))
-        self._found = Found()
+        self._found = GatheredFilters()
         self._cutting = Cutting(plan.logical)
 
     def query(self) -> Query:

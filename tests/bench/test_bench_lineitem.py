@@ -12,7 +12,7 @@ from nyala.bench.lineitem import engines as stores
 from nyala.bench.lineitem import measuring
 from nyala.bench.lineitem.command import compare_on
 from nyala.bench.lineitem.measuring import measure
-from nyala.bench.lineitem.model import QUERIES, Job, Measured, Outcome, Timing, difference
+from nyala.bench.lineitem.model import QUERIES, EngineJob, LineitemResult, Outcome, Timing, difference
 from nyala.bench.lineitem.report import section, show
 from nyala.bench.lineitem.worker import Answer, Worker
 from nyala.errors import InterfaceError, OperationalError
@@ -51,7 +51,7 @@ def test_all_engines_agree(source, tmp_path):
 
 
 def test_the_look_up_finds_an_order(source, tmp_path):
-    with Worker("sqlite", Job(source, CREATE, tmp_path, 1)) as worker:
+    with Worker("sqlite", EngineJob(source, CREATE, tmp_path, 1)) as worker:
         worker.open()
         worker.load()
         counts = [worker.run(query).rows[0][0] for query in QUERIES[1:]]
@@ -80,7 +80,7 @@ def test_a_load_that_fails_is_told_in_the_engine_s_words(source, tmp_path):
 
 
 def test_a_process_that_ends_is_an_error(source, tmp_path):
-    with Worker("sqlite", Job(source, CREATE, tmp_path, 1)) as worker:
+    with Worker("sqlite", EngineJob(source, CREATE, tmp_path, 1)) as worker:
         worker.open()
         worker._process.kill()
         with pytest.raises(OperationalError, match=r"the process of sqlite ended \(exit -9\)"):
@@ -109,7 +109,7 @@ class _Answering:
 
 def test_an_engine_with_another_answer_has_no_time():
     workers = {"nyala": _Answering(7, 7, 7), "duckdb": _Answering(7, 8), "sqlite": _Answering("gone")}
-    found = Measured(10, 2, 3, {name: Outcome("", "", 1.0, 1) for name in workers})
+    found = LineitemResult(10, 2, 3, {name: Outcome("", "", 1.0, 1) for name in workers})
     measuring._measure_query(QUERIES[1], workers, found)
     assert [outcome.queries["Q2"].median for outcome in found.engines.values()] == [0.001, None, None]
     assert found.troubles == [
@@ -135,7 +135,7 @@ def test_numbers_become_a_section():
         "sqlite": Outcome("SQLite 3", "", 4.0, 30_000_000, {name: Timing([0.006]) for name in NAMES}),
     }
     outcomes["sqlite"].queries["Q2"] = Timing([0.001], "not the answer of nyala: 3 instead of 4")
-    made = section(json.loads(json.dumps(asdict(Measured(100, 2, 3, outcomes, {"duckdb": "gone"})))))
+    made = section(json.loads(json.dumps(asdict(LineitemResult(100, 2, 3, outcomes, {"duckdb": "gone"})))))
     medians, ratios, runs, engines, paper = made.grids
     assert [list(row) for row in medians.rows] == [["nyala", 3, 3, 3, 3, 3], ["sqlite", 6, None, 6, 6, 6]]
     assert [list(row) for row in ratios.rows] == [["/ sqlite", 0.5, 0.5, None, 0.5, 0.5, 0.5]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ....errors import OperationalError
-from ..model import KEY, TABLE, Job, Query, Row
+from ..model import KEY, TABLE, EngineJob, Query, Row
 
 
 class DuckDB:
@@ -20,7 +20,7 @@ class DuckDB:
     name: ClassVar[str] = "duckdb"
     settings: ClassVar[str] = "embedded, own file, defaults; no primary key, an index on l_orderkey"
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EngineJob) -> None:
         try:
             import duckdb
         except ImportError:

@@ -11,13 +11,13 @@ from ....driver.connection import Connection, connect
 from ....model.version import __version__
 from ....tpch.peers.peer import quoted
 from ...files import disk_bytes
-from ..model import TABLE, Job, Query, Row
+from ..model import TABLE, EngineJob, Query, Row
 
 
 class _Executor(ABC):
     """nyala's SQL over a table of that name."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EngineJob) -> None:
         self._job = job
         self._connection: Connection | None = None
 

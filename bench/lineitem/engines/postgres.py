@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ...arrow import without_string_views
 from ...postgres import PostgresServer, connect
-from ..model import KEY, TABLE, Job, Query, Row
+from ..model import KEY, TABLE, EngineJob, Query, Row
 
 BATCH_ROWS: Final = 1 << 16
 
@@ -34,7 +34,7 @@ class Postgres:
         "date, text"
     )
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EngineJob) -> None:
         self._job = job
         self._connection: Any = None
 
@@ -76,7 +76,7 @@ class Postgres:
 
 
 @contextmanager
-def server(job: Job) -> Iterator[Job]:
+def server(job: EngineJob) -> Iterator[EngineJob]:
     """The job with a running server in its home. Raises `OperationalError` if there is none."""
     with PostgresServer(job.home, "fsync", _settings(job.threads)) as running:
         yield replace(job, server=running.dsn)

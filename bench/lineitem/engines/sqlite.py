@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..model import KEY, TABLE, Job, Query, Row
+from ..model import KEY, TABLE, EngineJob, Query, Row
 
 BATCH_ROWS: Final = 1 << 16
 HUNDREDTHS: Final = Decimal(100)
@@ -45,7 +45,7 @@ class SQLite:
         "a query has one thread"
     )
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EngineJob) -> None:
         self._job = job
         self._file = job.home / "lineitem.sqlite"
         self._connection: sqlite3.Connection | None = None

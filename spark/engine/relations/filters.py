@@ -52,7 +52,7 @@ GROUPED: Final = 4.0
 
 
 @dataclass(slots=True)
-class Found:
+class GatheredFilters:
     """Filters by the number of the scanned column, and the fraction of a scan's rows that each is expected to keep."""
 
     by_column: dict[int, list[FilterFactory]] = field(default_factory=dict)
@@ -67,9 +67,9 @@ class Found:
         return min((self.shares.get(number, 1.0) for number in numbers), default=1.0)
 
 
-def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> Found:
+def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> GatheredFilters:
     """Reads the keys of those hash joins for which it pays, and makes filters of them."""
-    found = Found()
+    found = GatheredFilters()
     _Gatherer(model, context, found).visit(root, _Recording(found=found))
     return found
 
@@ -78,7 +78,7 @@ def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> F
 class _Recording(RuntimeFilters):
     """Filters on their way down that are recorded at the scans."""
 
-    found: Found = field(default_factory=Found)
+    found: GatheredFilters = field(default_factory=GatheredFilters)
 
     def with_filter(self, column: int, factory: FilterFactory) -> RuntimeFilters:
         return replace(self, by_column={**self.by_column, column: (*self.by_column.get(column, ()), factory)})
@@ -97,7 +97,7 @@ class _Recording(RuntimeFilters):
 class _Gatherer:
     """Walks a plan in the executor's order: build sides first."""
 
-    def __init__(self, model: CostModel, context: ExecutionContext, found: Found):
+    def __init__(self, model: CostModel, context: ExecutionContext, found: GatheredFilters):
         self._model = model
         self._context = context
         self._found = found

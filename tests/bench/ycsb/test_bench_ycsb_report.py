@@ -13,7 +13,7 @@ from nyala.bench.files import save_json
 from nyala.bench.ycsb import report
 from nyala.bench.ycsb.bindings import BINDINGS
 from nyala.bench.ycsb.model import Distribution, Kind, Latencies, Outcome, Setting
-from nyala.bench.ycsb.runner import Found
+from nyala.bench.ycsb.runner import YcsbResult
 from nyala.cli.commands.all_commands import nyala_parser
 from rich.console import Console
 
@@ -26,8 +26,10 @@ def outcome(binding, workload, per_second, distribution: Distribution | None = N
     return Outcome(binding, workload, distribution, 10 * per_second, 10.0, 1.0, 5_000_000, took, failed, first)
 
 
-def found_of(*outcomes) -> Found:
-    return Found(SETTING, list(outcomes), {"nyala": "nyala 1"}, {"postgres": "not installed"}, {"processors": 2}, 1.5)
+def found_of(*outcomes) -> YcsbResult:
+    return YcsbResult(
+        SETTING, list(outcomes), {"nyala": "nyala 1"}, {"postgres": "not installed"}, {"processors": 2}, 1.5
+    )
 
 
 def targets(*outcomes) -> dict[str, tuple[bool, str]]:
@@ -38,7 +40,7 @@ def test_json_is_read_back_as_it_was(tmp_path):
     found = found_of(outcome("nyala", "load", 200), outcome("nyala", "D", 80, "latest", failed=3))
     save_json(asdict(found), tmp_path / "found.json")
     data = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert Found.from_data(data) == found
+    assert YcsbResult.from_data(data) == found
     assert report.section(data) == report.section(found)
 
 
@@ -103,7 +105,7 @@ def test_the_command_measures_and_saves(tmp_path, capsys):
     assert main(["bench", "ycsb", "--bindings", "sqlite,nyala", *options, *files]) == 0
     printed = capsys.readouterr()
     assert "sqlite: load" in printed.err and "Throughput, operations/s" in printed.out
-    found = Found.from_data(json.loads((tmp_path / "found.json").read_text(encoding="utf-8")))
+    found = YcsbResult.from_data(json.loads((tmp_path / "found.json").read_text(encoding="utf-8")))
     assert found.left_out == {}
     assert [(one.binding, one.workload) for one in found.outcomes] == [
         (binding, workload) for binding in ("sqlite", "nyala") for workload in ("load", *"ABCFDE")

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nyala.bench.ycsb import client_threads
-from nyala.bench.ycsb.client_process import COMMAND, ClientProcesses, Job
+from nyala.bench.ycsb.client_process import COMMAND, ClientJob, ClientProcesses
 from nyala.bench.ycsb.measured import Samples, Taken
 from nyala.bench.ycsb.model import FIELD_NAMES, Kind, Setting, Workload
-from nyala.bench.ycsb.runner import Found, measure
+from nyala.bench.ycsb.runner import YcsbResult, measure
 from nyala.bench.ycsb.workloads import WORKLOADS
 from nyala.errors import OperationalError
 
@@ -96,7 +96,7 @@ def fresh(**attributes) -> type[DictBinding]:
     return type("FreshDictBinding", (DictBinding,), {"homes": [], "events": [], "open_clients": 0} | attributes)
 
 
-def run(binding, workloads=ALL, setting=SETTING, **options) -> Found:
+def run(binding, workloads=ALL, setting=SETTING, **options) -> YcsbResult:
     return measure({binding.name: lambda: binding}, workloads, setting, **options)
 
 
@@ -315,7 +315,9 @@ def test_each_client_inserts_from_a_process_of_its_own(tmp_path):
     binding.start()
     setting = Setting(records=100, operations=40, threads=3, processes=2)
     inserting = Workload("inserting", "", {Kind.INSERT: 1.0})
-    with ClientProcesses([Job(binding, inserting, setting, 0, 1), Job(binding, inserting, setting, 1, 2)]) as clients:
+    with ClientProcesses(
+        [ClientJob(binding, inserting, setting, 0, 1), ClientJob(binding, inserting, setting, 1, 2)]
+    ) as clients:
         began = clients.begin(60)
         taken = clients.finish()
     assert taken.rows == 40 and taken.failed == 0 and taken.ended > began
@@ -328,7 +330,10 @@ def test_each_client_inserts_from_a_process_of_its_own(tmp_path):
 def test_processes_are_ended_where_the_harness_fails(tmp_path):
     binding = FileBinding(tmp_path, "os")
     binding.start()
-    with pytest.raises(KeyboardInterrupt), ClientProcesses([Job(binding, WORKLOADS["A"], SETTING, 0, 3)]) as clients:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ClientProcesses([ClientJob(binding, WORKLOADS["A"], SETTING, 0, 3)]) as clients,
+    ):
         raise KeyboardInterrupt
     assert [process.returncode for process in clients._processes] == [-signal.SIGKILL]
 
@@ -344,7 +349,7 @@ def test_an_error_in_a_process_is_told(tmp_path):
     binding = FileBinding(tmp_path, "os")
     binding.home = tmp_path / "nowhere"
     told = pytest.raises(OperationalError, match="a client process failed: OperationalError: unable to open")
-    with told, ClientProcesses([Job(binding, WORKLOADS["C"], setting, 0, 2)]):
+    with told, ClientProcesses([ClientJob(binding, WORKLOADS["C"], setting, 0, 2)]):
         pass
 
 
