@@ -121,17 +121,17 @@ class Applier:
             self._news.insert(0, self._state.entries_failed)
         self._start()
 
-    def tell_leadership(self) -> None:
+    def notify_leadership(self) -> None:
         """Reports a change of role, leader or term."""
         if self._state.leadership_changed not in self._news:
             self._news.append(self._state.leadership_changed)
         self._start()
 
-    def tell_bootstrap(self, peer: Peer) -> None:
+    def notify_bootstrap(self, peer: Peer) -> None:
         """Reports that a peer needs a copy of the data."""
-        self.tell(lambda: self._state.needs_bootstrap(peer))
+        self.notify(lambda: self._state.needs_bootstrap(peer))
 
-    def tell(self, news: Job) -> None:
+    def notify(self, news: Job) -> None:
         """Queues a notification that is delivered without the lock, after those already queued."""
         self._news.append(news)
         self._start()
@@ -166,8 +166,8 @@ class Applier:
                     return
                 has_entries = self._has_entries and not news
             try:
-                for tell in news:
-                    tell()
+                for notify in news:
+                    notify()
                 if has_entries:
                     self._apply(first, last)
             except Exception as error:

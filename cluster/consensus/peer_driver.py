@@ -310,12 +310,12 @@ class PeerDriver:
             is_urgent = bool(self.waiting) or self.node.role is RaftRole.LEADER
             self.applier.commit(ready.commit_index, is_urgent=is_urgent)
         for peer in ready.bootstraps:
-            self.applier.tell_bootstrap(peer)
+            self.applier.notify_bootstrap(peer)
         self._note_silent(ready)
         self._update_serving()
         if ready.is_leader_changed:
             self._log_leadership()
-            self.applier.tell_leadership()
+            self.applier.notify_leadership()
         if self._needs_file or (self.log.has_work and not ready.is_held):
             self._start_disk_work()
         self._schedule()
@@ -376,7 +376,7 @@ class PeerDriver:
         is_serving = self._serve_from is not None and self.applier.applied_index >= self._serve_from
         if is_serving is not self.is_serving:
             self.is_serving = is_serving
-            self.applier.tell_leadership()
+            self.applier.notify_leadership()
 
     def _log_leadership(self) -> None:
         """Logs, without the lock, that this peer has begun or ended leading."""
@@ -387,7 +387,7 @@ class PeerDriver:
         for term, event in ((before, "leads no more"), (self._led_term, "leads")):
             if term is not None:
                 fields = {"tablet": self.tablet_id, "term": term}
-                self.applier.tell(partial(_logger.info, event, extra={"fields": fields}))
+                self.applier.notify(partial(_logger.info, event, extra={"fields": fields}))
 
     def _applied(self) -> None:
         """Called when more entries are in the tablet's memory."""
@@ -497,7 +497,7 @@ class PeerDriver:
             if position is not None and self.error is None and not self._needs_file:
                 # it may have been truncated and have grown again meanwhile
                 if self.log.term(position[0]) == position[1]:
-                    self.log.tell(position[0])
+                    self.log.note_reported(position[0])
                 self.step_locked(Persisted(*position))
 
     # ---- the end ---------------------------------------------------------------------------------------------------
@@ -518,9 +518,9 @@ class PeerDriver:
 
     def _fail_locked(self, error: Exception) -> None:
         if self._stop(error):
-            self.applier.stop(lambda: self._tell_failure(error))
+            self.applier.stop(lambda: self._notify_failure(error))
 
-    def _tell_failure(self, error: Exception) -> None:
+    def _notify_failure(self, error: Exception) -> None:
         _logger.error("tablet %s has failed: %s", self.tablet_id, error, exc_info=error)
         self.state.failed(error)
 

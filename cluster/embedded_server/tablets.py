@@ -27,9 +27,9 @@ from ...storage.tables.catalog import Catalog
 from ...storage.tables.table_store import TableStore
 from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import Tablet, TabletView
-from ..tablets.facts import data_bytes, tablet_facts
 from ..tablets.layout import check_version
 from ..tablets.reads import follow
+from ..tablets.statistics import data_bytes, tablet_statistics
 from ..wire.messages.methods import Call, TabletFacts
 from .call_results import Calls
 
@@ -203,7 +203,7 @@ class OwnedTablet:
         """Returns statistics for a planner."""
         tablet, kept = self.tablet, self.table_store.statistics_cache
         cache = self.tablets.statistics(tablet.id, kept.table, kept.analysis)
-        return tablet_facts(tablet, kept.table, cache)
+        return tablet_statistics(tablet, kept.table, cache)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
         """Returns the keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""

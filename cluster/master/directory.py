@@ -180,10 +180,10 @@ class TabletDirectory:
             self.version += 1
         for tablet_id in removed:
             self._remove(server, tablet_id)
-        self.take(server.id, beat.reports)
+        self.add_reports(server.id, beat.reports)
         return True
 
-    def take(self, server_id: str, reports: Iterable[TabletReport]) -> None:
+    def add_reports(self, server_id: str, reports: Iterable[TabletReport]) -> None:
         """Adds the reports of a known server's replicas."""
         server = self.servers[server_id]
         for report in reports:
@@ -201,16 +201,16 @@ class TabletDirectory:
         server = self.servers.get(server_id)
         return None if server is None else server.reports.get(tablet_id)
 
-    def take_answer(self, server_id: str, before: TabletReport | None, report: TabletReport) -> None:
+    def add_requested_report(self, server_id: str, before: TabletReport | None, report: TabletReport) -> None:
         """Adds a report that was requested while `before` was the newest (`known`).
 
         If a heartbeat has brought another one since, their order is unknown, and the heartbeat's stays: the next
         heartbeat brings any later change.
         """
         if server_id in self.servers and self.known(server_id, report.tablet_id) is before:
-            self.take(server_id, [report])
+            self.add_reports(server_id, [report])
 
-    def pass_over(self, seconds: float) -> None:
+    def discount_pause(self, seconds: float) -> None:
         """Discounts a pause of this process of this many seconds: it is no server's silence."""
         for server in self.servers.values():
             server.last_heard += seconds

@@ -109,7 +109,7 @@ class Core:
     def _resting_role(self) -> RaftRole:
         return RaftRole.FOLLOWER if self.is_voter else RaftRole.LEARNER
 
-    def rest(self, leader: Peer | None = None) -> None:
+    def become_follower(self, leader: Peer | None = None) -> None:
         """Becomes neither leader nor candidate."""
         self.role = self._resting_role()
         self.leader = leader
@@ -121,7 +121,7 @@ class Core:
         peer."""
         if self.leader is None or self.role is RaftRole.CANDIDATE:
             self.lost_elections = 0
-            self.rest(leader)
+            self.become_follower(leader)
         self.leader = leader
         self.promised_until = self.now + self.options.election_timeout
         self.wait_for_leader()
@@ -145,7 +145,7 @@ class Core:
         assert term > self.term, f"from term {self.term} back to {term}"
         self.term = term
         self.give_vote(vote)
-        self.rest()
+        self.become_follower()
 
     def give_vote(self, vote: str) -> None:
         self.vote = vote

@@ -20,13 +20,13 @@ from .membership import CONFIGURATION, check_change, encode_configuration
 from .messages import AppendResponse, Configuration, Entry, Peer, PeerRole
 from .progress import PeerProgress
 from .replication import Replication
-from .transfer import Transferring
+from .transfer import LeadershipTransfer
 
 Number = TypeVar("Number", int, float)
 
 
 class Leading:
-    """One peer's leadership in one term; ended by `Core.rest`.
+    """One peer's leadership in one term; ended by `Core.become_follower`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Leading:
         self.first_index = core.log.last_index + 1
         self.heartbeat_at = core.now
         self.progress: dict[str, PeerProgress] = {}
-        self.transferring = Transferring(core, self.progress)
+        self.transferring = LeadershipTransfer(core, self.progress)
         self._announced = (0, 0)
         self._replication = Replication(core, self.lease, self.progress)
         self._follow_configuration(self.first_index)
@@ -92,7 +92,7 @@ class Leading:
     def tick(self) -> None:
         """Sends a due heartbeat, or ends a transfer that has timed out."""
         if self._core.now >= self.transferring.deadline:
-            self._core.rest()
+            self._core.become_follower()
         elif self._core.now >= self.heartbeat_at:
             self.renew()
 
@@ -101,7 +101,7 @@ class Leading:
         if self._has_contact():
             self._begin_round()
         else:
-            self._core.rest()
+            self._core.become_follower()
 
     def _begin_round(self) -> None:
         """Sends a round to all peers; responses of a majority extend the lease and raise the clock limit."""
@@ -109,7 +109,7 @@ class Leading:
         self.heartbeat_at = core.now + core.options.heartbeat
         self._next_round()
         self._replication.begin_round()
-        self.transferring.go_on()
+        self.transferring.proceed()
         self._report_silent()
 
     def _next_round(self) -> None:
@@ -237,10 +237,10 @@ class Leading:
             progress.matched(match_index)
             if match_index > core.commit_index:
                 self.count_entries()
-            self.transferring.go_on()
+            self.transferring.proceed()
         if progress.peer.role is PeerRole.PRE_VOTER:
             self._promote(progress)
-        self._replication.go_on(progress)
+        self._replication.send_more(progress)
 
     def _refused(self, progress: PeerProgress, committed_index: int) -> None:
         """Resumes from the last entry that both logs are known to have: the peer's log does not have the preceding

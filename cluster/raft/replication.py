@@ -92,7 +92,7 @@ class Replication:
             self._awaited = 0
             self.send_all()
 
-    def go_on(self, progress: PeerProgress) -> None:
+    def send_more(self, progress: PeerProgress) -> None:
         """Sends missing entries to a peer that has just responded, unless more are awaited."""
         lacking = self._core.log.last_index - progress.next_index + 1
         if lacking >= _MANY or not self._is_awaiting():

@@ -13,7 +13,7 @@ from .messages import TransferRequest
 from .progress import PeerProgress
 
 
-class Transferring:
+class LeadershipTransfer:
     """A leader's transfer, at most one per term; `target` is "" before it."""
 
     __slots__ = ("_core", "_progress", "deadline", "target")
@@ -43,14 +43,14 @@ class Transferring:
             raise ConfigurationRefused(f"leadership is already being transferred to {self.target}")
         if not self.has_begun:
             self.target, self.deadline = target, core.now + core.options.election_timeout
-        self.go_on()
+        self.proceed()
 
     def _fitness(self, id: str) -> tuple[bool, int, float]:
         progress, core = self._progress[id], self._core
         answers = core.now - progress.heard_at < core.options.election_timeout
         return answers, progress.match_index, progress.heard_at
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         """Lets the target campaign if it has every entry; repeated in every round, since a message may be lost."""
         if not self.has_begun:
             return

@@ -6,7 +6,7 @@
     exactly_once   recorded results of clients' calls  replica_log   the replicated log as the tablet sees it
     superblock     DIR/replica: description and state  bootstrap     copying a replica to another server
     health         errors, and the state that follows  damage        confirmation of damaged files
-    checksum       sum of rows, compared between replicas            facts   statistics for planners
+    checksum       sum of rows, compared between replicas            statistics  for planners
 
 The life of a replica: `replica.Replica.create` writes its files, or `bootstrap.copy_replica` copies them from another
 server. `replica.Replica.open` opens the tablet and joins its consensus. Committed entries arrive by

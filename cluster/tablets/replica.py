@@ -72,12 +72,12 @@ from ..raft.messages import Configuration, Entry, Peer
 from ..wire.messages import methods
 from ..wire.messages.methods import Call, TabletFacts, TabletReport
 from .exactly_once import Results, SavedResults
-from .facts import data_bytes, tablet_facts
 from .health import ReplicaHealth, ReplicaListener
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
 from .replica_log import ReplicaLog
+from .statistics import data_bytes, tablet_statistics
 from .superblock import ReplicaState, Superblock
 
 _ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))
@@ -548,7 +548,7 @@ class Replica(ReplicaHealth):
         """What a planner wants to know."""
         self._check_running()
         with self.watched:
-            return tablet_facts(self.tablet, self.table, self._statistics)
+            return tablet_statistics(self.tablet, self.table, self._statistics)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
         """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""

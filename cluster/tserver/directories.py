@@ -218,7 +218,7 @@ class ServerDirectories:
             return {}
         return dict(read_checked(self._fs, path, _PLACEMENT_MAGIC, VERSION))
 
-    def found(self) -> list[FoundTablet]:
+    def existing_tablets(self) -> list[FoundTablet]:
         """Returns the existing tablets by id, and removes files that a crash left in the wrong place. For the start."""
         by_id = {directory.id: directory for directory in self.all}
         found: dict[str, FoundTablet] = {}

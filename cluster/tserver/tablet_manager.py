@@ -150,7 +150,7 @@ class TabletManager:
     def open_all(self) -> None:
         """Opens the replicas in the directories, in the background; removes the remains of a crash."""
         slots: list[Slot] = []
-        for found in self._directories.found():
+        for found in self._directories.existing_tablets():
             slot = Slot(found.id, found.directory, "BOOTSTRAPPING")
             if found.directory.error:
                 slot.state, slot.error = "FAILED", found.directory.error

@@ -269,7 +269,7 @@ class RaftLog:
 
     @property
     def has_work(self) -> bool:
-        """True if `persist` has work, or a result to be reported (`tell`)."""
+        """True if `persist` has work, or a result to be reported (`note_reported`)."""
         return self._cut is not None or self._told_index < self._last_index
 
     def persist(self, force: bool = False) -> tuple[int, int] | None:
@@ -326,7 +326,7 @@ class RaftLog:
             self._is_torn = True
             return True
 
-    def tell(self, index: int) -> None:
+    def note_reported(self, index: int) -> None:
         """Records that the node was notified of durable entries up to this index."""
         with self._mutex:
             self._told_index = max(self._told_index, min(index, self._last_index))

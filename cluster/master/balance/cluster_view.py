@@ -110,7 +110,7 @@ class Surplus:
         """Records that the master itself has added or removed a replica."""
         (self.own.add if is_added else self.own.discard)(tablet_id)
 
-    def look(self, tablets: Iterable[tuple[str, Configuration, int]], now: float) -> frozenset[str]:
+    def shrinkable(self, tablets: Iterable[tuple[str, Configuration, int]], now: float) -> frozenset[str]:
         """Returns the tablets that may lose a replica, from (id, its configuration, desired number of replicas)
         each."""
         larger = [(id_, len(found.voters) > wanted) for id_, found, wanted in tablets if len(found.peers) > wanted]
@@ -142,7 +142,7 @@ def view_cluster(
 def _tablets(state: CatalogState, directory: TabletDirectory, surplus: Surplus, now: float) -> Mapping[str, TabletView]:
     wanted = {tablet.id: state.tables[tablet.table_id].replicas for tablet in state.tablets.values()}
     sizes = [(id_, directory.tablets[id_].configuration, count) for id_, count in wanted.items()]
-    may_shrink = surplus.look(sizes, now)
+    may_shrink = surplus.shrinkable(sizes, now)
     return {
         tablet.id: TabletView(
             tablet.id,

@@ -165,7 +165,7 @@ class Coordinator:
         if pause > _PAUSE_SECONDS:
             with self._manager.changed:
                 if self._manager.is_leading:
-                    self._manager.leading()[1].pass_over(pause)
+                    self._manager.leading()[1].discount_pause(pause)
 
     def _look(self) -> object:
         """Returns the inputs of a round. If they led to no work, equal ones will not either."""
@@ -231,7 +231,7 @@ class Coordinator:
 
     def _give(self, view: ClusterView, orders: Iterable[Order]) -> None:
         with self._lock:
-            due = self._book.take(orders, self._manager.monotonic())
+            due = self._book.take_due(orders, self._manager.monotonic())
             book = self._book
         for order in due:
             self._callers.submit(partial(self._carry_out, book, order, view.address(order.server)))
@@ -284,7 +284,7 @@ class Coordinator:
         with manager.changed:
             directory = manager.leading()[1]
             for report in reply.tablets:
-                directory.take_answer(order.server, before, report)
+                directory.add_requested_report(order.server, before, report)
 
     def _note(self, order: Order, reply: Reply) -> None:
         """Records the content of a response; reports bring the rest."""

@@ -36,7 +36,7 @@ class OrderBook:
     def __len__(self) -> int:
         return len(self._given)
 
-    def take(self, orders: Iterable[Order], now: float) -> list[Order]:
+    def take_due(self, orders: Iterable[Order], now: float) -> list[Order]:
         """Returns, of all orders that are needed now, those to send now, and marks them as sent. Other orders are
         dropped."""
         wanted: dict[OrderKey, Order] = {}

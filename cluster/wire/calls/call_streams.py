@@ -91,7 +91,7 @@ def _has_arrived(waiting: _Waiting, timeout: float, look: Callable[[], None] | N
     return waiting.arrived.acquire(timeout=max(0.0, end - time.monotonic()))
 
 
-class BegunCall:
+class PendingCall:
     """A call that has been sent. A caller that does not need its reply drops it."""
 
     __slots__ = ("_number", "_sent", "_stream", "_waiting")
@@ -108,7 +108,7 @@ class BegunCall:
         return self._stream.answer(self._number, self._waiting, self._sent, timeout, look)
 
 
-class AloneCall:
+class SeparateCall:
     """A separate call, made by its own thread until its reply is requested.
 
     Parameters
@@ -135,7 +135,7 @@ class AloneCall:
             self._waiting.arrived.release()
 
     def answer(self, timeout: float, look: Callable[[], None] | None = None) -> bytes:
-        """As `BegunCall.answer`."""
+        """As `PendingCall.answer`."""
         if not _has_arrived(self._waiting, timeout, look):
             raise errors.DeadlineExceeded(f"{self._address} has not answered in time")
         if self._waiting.error is not None:
@@ -184,7 +184,7 @@ class CallStream:
         """True if no more calls are accepted."""
         return self._is_over
 
-    def begin(self, body: bytes) -> BegunCall | None:
+    def begin(self, body: bytes) -> PendingCall | None:
         """Sends a request's body, at the end of `sending_together` within that context; None, with nothing sent, if the
         call must be sent separately."""
         size = size_of(body)
@@ -198,7 +198,7 @@ class CallStream:
             self._outbox.append((number, body))
             is_writer = not self._is_writing
             self._is_writing = True
-        begun = BegunCall(self, number, waiting)
+        begun = PendingCall(self, number, waiting)
         if is_writer and not _held.add(self):
             self.send()
         return begun
@@ -206,7 +206,7 @@ class CallStream:
     def answer(
         self, number: int, waiting: _Waiting, sent: float, timeout: float, look: Callable[[], None] | None
     ) -> bytes:
-        """See `BegunCall.answer`."""
+        """See `PendingCall.answer`."""
         if not _has_arrived(waiting, timeout, look):
             self._timed_out(number, sent)
         if waiting.error is not None:

@@ -32,7 +32,7 @@ from ..messages.errors import error_from_body, flight_text, raised_by_flight
 from ..messages.methods import Reply, Request, ScanTablet, SetFaults
 from ..rows.scan_streams import ScanStream
 from ..security.tls import Credentials, why_refused
-from .call_streams import AloneCall, BegunCall, CallStream
+from .call_streams import CallStream, PendingCall, SeparateCall
 
 METHOD_ACTION = "nyala.call"
 """The one Flight action; the body names the method."""
@@ -173,16 +173,22 @@ class Channel:
         small call waits, `look` is called now and then; its error ends the wait."""
         body = self._body(request, timeout)
         begun = self._begun(body) if request.is_small else None
-        return self._reply(request, self._call_alone(body, timeout) if begun is None else begun.answer(timeout, look))
+        return self._reply(
+            request, self._call_separately(body, timeout) if begun is None else begun.answer(timeout, look)
+        )
 
-    def begin(self, request: Request, timeout: float) -> BegunCall | AloneCall:
+    def begin(self, request: Request, timeout: float) -> PendingCall | SeparateCall:
         """Sends a request whose reply is needed later: `finish`. If it is too large for the stream of small calls, for
         instance with a large runtime filter, a thread waits for the reply."""
         body = self._body(request, timeout)
-        return self._begun(body) or AloneCall(lambda: self._call_alone(body, timeout), self.address)
+        return self._begun(body) or SeparateCall(lambda: self._call_separately(body, timeout), self.address)
 
     def finish(
-        self, request: Request, begun: BegunCall | AloneCall, timeout: float, look: Callable[[], None] | None = None
+        self,
+        request: Request,
+        begun: PendingCall | SeparateCall,
+        timeout: float,
+        look: Callable[[], None] | None = None,
     ) -> Any:
         """As `call`, for a request that was begun: waits `timeout` seconds from now."""
         return self._reply(request, begun.answer(timeout, look))
@@ -206,7 +212,7 @@ class Channel:
             raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
         return answer.reply
 
-    def _call_alone(self, body: bytes, timeout: float) -> Any:
+    def _call_separately(self, body: bytes, timeout: float) -> Any:
         client = self._calls.client()
         options = flight.FlightCallOptions(timeout=timeout)
         try:
@@ -218,7 +224,7 @@ class Channel:
             raise errors.ProtocolError(f"{self.address} answered with {len(results)} replies instead of one")
         return results[0].body
 
-    def _begun(self, body: bytes) -> BegunCall | None:
+    def _begun(self, body: bytes) -> PendingCall | None:
         """Sends the call on the stream of calls; None if it must be sent separately."""
         stream = self._stream
         if stream is None or stream.is_over:

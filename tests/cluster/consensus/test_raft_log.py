@@ -144,7 +144,7 @@ def test_model(operations: list[tuple[str, int]], syncs: bool) -> None:
                 model.adopt(log)
             else:
                 assert position == (model.last, log.term(model.last))
-                log.tell(model.last)
+                log.note_reported(model.last)
                 assert not log.has_work
                 if syncs or force:
                     assert log.synced_index == model.last

@@ -126,11 +126,11 @@ def test_an_answer_does_not_replace_a_heartbeat_that_came_meanwhile() -> None:
     before = found.known("a", T)
     found.heartbeat(beat("a", 2, report(T, term=2)), 0.0)
     found.heartbeat(beat("a", 3, report(T)), 0.0)
-    found.take_answer("a", before, report(T, term=7))
+    found.add_requested_report("a", before, report(T, term=7))
     assert found.tablets[T].reports["a"].term == 1
-    found.take_answer("a", found.known("a", T), report(T, term=8))
+    found.add_requested_report("a", found.known("a", T), report(T, term=8))
     assert found.tablets[T].reports["a"].term == 8
-    found.take_answer("nobody", None, report(T))
+    found.add_requested_report("nobody", None, report(T))
 
 
 def test_an_address_has_one_server() -> None:
@@ -160,5 +160,5 @@ def test_nobody_is_dead_before_he_could_report() -> None:
 def test_a_pause_of_the_master_is_nobodys_silence() -> None:
     found = directory()
     found.heartbeat(beat("a", 1, full=True), 0.0)
-    found.pass_over(100.0)
+    found.discount_pause(100.0)
     assert found.live(110.0, 60.0)

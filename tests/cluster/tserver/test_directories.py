@@ -48,12 +48,12 @@ def test_tablets_go_where_there_is_least_and_are_found_again() -> None:
         make_tablet(fs, directory.of(tablet))
     directories.release()
     again = ServerDirectories(fs, "/a", ["/d2", "/d1"])
-    assert [(found.id, found.directory.path) for found in again.found()] == [
+    assert [(found.id, found.directory.path) for found in again.existing_tablets()] == [
         ("t1", "/d2"),
         ("t2", "/d1"),
         ("t3", "/a"),
     ]
-    assert not any(found.directory.error for found in again.found())
+    assert not any(found.directory.error for found in again.existing_tablets())
     again.release()
 
 
@@ -66,13 +66,13 @@ def test_what_a_crash_left_in_the_wrong_place_goes() -> None:
     make_tablet(fs, own.of("moved"))
     make_tablet(fs, one.of("moved"))
     make_tablet(fs, one.of("removed but for its files"))
-    assert [found.id for found in directories.found()] == ["moved"]
+    assert [found.id for found in directories.existing_tablets()] == ["moved"]
     assert not fs.exists(own.of("moved"))
     assert fs.exists(one.of("moved"))
     assert not fs.exists(one.of("removed but for its files"))
     directories.release()
     again = ServerDirectories(fs, "/a", ["/d1"])
-    assert [(found.id, found.directory.path) for found in again.found()] == [("moved", "/d1")]
+    assert [(found.id, found.directory.path) for found in again.existing_tablets()] == [("moved", "/d1")]
     again.release()
 
 
@@ -94,7 +94,7 @@ def test_a_data_directory_that_is_out_of_use_fails_its_tablets_alone(damage: str
         fs.remove("/d1/instance")
         fs.rename("/e/instance", "/d1/instance")
     again = ServerDirectories(fs, "/a", [] if damage == "not named" else ["/d1"])
-    found = {tablet.id: tablet.directory for tablet in again.found()}
+    found = {tablet.id: tablet.directory for tablet in again.existing_tablets()}
     assert found["t1"].error
     assert found["t2"] is again.own
     assert not again.own.error

@@ -108,7 +108,7 @@ def test_what_does_not_fit_among_small_calls_is_begun_all_the_same(echo: Echo) -
     echo.opened.clear()
     requests = [read(number, 3 * call_streams.WINDOW) for number in (1, 5, 7, -1)]
     begun = [echo.channel.begin(request, PATIENCE) for request in requests]
-    assert all(isinstance(one, call_streams.AloneCall) for one in begun)
+    assert all(isinstance(one, call_streams.SeparateCall) for one in begun)
     until(lambda: echo.alone == 4)
     with pytest.raises(errors.DeadlineExceeded, match=r"127\.0\.0\.1.* has not answered in time"):
         echo.channel.finish(requests[0], begun[0], 0.01)

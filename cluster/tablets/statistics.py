@@ -15,7 +15,7 @@ def data_bytes(tablet: Tablet) -> int:
     return sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
 
 
-def tablet_facts(tablet: Tablet, table: Table, cache: StatisticsCache) -> TabletFacts:
+def tablet_statistics(tablet: Tablet, table: Table, cache: StatisticsCache) -> TabletFacts:
     """Returns all statistics of a tablet of a table in this version; `cache` is the tablet's own."""
     statistics, sketches = cache.get_with_sketches({tablet.id: tablet.pin()})
     return TabletFacts(
