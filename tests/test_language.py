@@ -23,6 +23,7 @@ ROOMS = (
     "__main__.py",
     "bench",
     "cli",
+    "cluster",
     "docs/README.md",
     "docs/architecture.md",
     "docs/cluster.md",

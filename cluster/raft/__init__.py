@@ -11,7 +11,7 @@
     membership   configurations by log index
     events       input and output of the node                        messages  messages between peers
 
-The life of an entry: `events.Propose` appends it to the leader's log, `replication` sends it, `following` appends it at
-the followers, `events.Persisted` reports that a log is durable, `messages.AppendResponse` acknowledges it to the
-leader, and `leading.Leading.count_entries` commits it once a majority has it durable.
+The life of an entry: `events.Propose` appends it to the leader's log, `replication` sends it, and `following` appends
+it at the followers. `events.Persisted` reports that a log is durable, and `messages.AppendResponse` acknowledges that
+to the leader. `leading.Leading.count_entries` commits the entry once a majority has it durable.
 """

@@ -9,11 +9,11 @@ an error.
     | RUNNING | a file proves to be damaged, and others have votes | FAILED |
     | RUNNING | a file proves to be damaged, and no other has a vote | DAMAGED |
     | RUNNING | the disk or the consensus fails | FAILED |
-    | DAMAGED | damage is met again, and no other has a vote | DAMAGED |
-    | DAMAGED | damage is met again, and others have votes by now | FAILED |
+    | DAMAGED | damage is found again, and no other has a vote | DAMAGED |
+    | DAMAGED | damage is found again, and others have votes by now | FAILED |
     | DAMAGED | the disk or the consensus fails | FAILED |
-    | FAILED | its leadership is handed over | STEPPED_DOWN |
-    | STEPPED_DOWN | it leads again, and its leadership is handed over | STEPPED_DOWN |
+    | FAILED | its leadership is transferred | STEPPED_DOWN |
+    | STEPPED_DOWN | it leads again, and its leadership is transferred | STEPPED_DOWN |
 
 Reports call the first two RUNNING and the others FAILED.
 """
@@ -38,7 +38,7 @@ from .damage import Watched, damage_of
 
 
 class Health(Enum):
-    """Whether a replica works; the table is on the module's page."""
+    """Health of a replica; the table is on the module's page."""
 
     RUNNING = "running"
     DAMAGED = "damaged"
@@ -53,11 +53,11 @@ STATES = StateTable(
         (_H.RUNNING, "a file proves to be damaged, and others have votes"): _H.FAILED,
         (_H.RUNNING, "a file proves to be damaged, and no other has a vote"): _H.DAMAGED,
         (_H.RUNNING, "the disk or the consensus fails"): _H.FAILED,
-        (_H.DAMAGED, "damage is met again, and no other has a vote"): _H.DAMAGED,
-        (_H.DAMAGED, "damage is met again, and others have votes by now"): _H.FAILED,
+        (_H.DAMAGED, "damage is found again, and no other has a vote"): _H.DAMAGED,
+        (_H.DAMAGED, "damage is found again, and others have votes by now"): _H.FAILED,
         (_H.DAMAGED, "the disk or the consensus fails"): _H.FAILED,
-        (_H.FAILED, "its leadership is handed over"): _H.STEPPED_DOWN,
-        (_H.STEPPED_DOWN, "it leads again, and its leadership is handed over"): _H.STEPPED_DOWN,
+        (_H.FAILED, "its leadership is transferred"): _H.STEPPED_DOWN,
+        (_H.STEPPED_DOWN, "it leads again, and its leadership is transferred"): _H.STEPPED_DOWN,
     },
 )
 
@@ -108,12 +108,12 @@ class ReplicaHealth:
         self.watched = Watched(self.met)
 
     def _to_health(self, health: Health) -> None:
-        """Needs `_health_lock`."""
+        """Changes the health. Needs `_health_lock`."""
         self._health = STATES.checked(self._health, health)
 
     @property
     def state(self) -> str:
-        """ "RUNNING" or "FAILED", as reports have it."""
+        """ "RUNNING" or "FAILED", as in reports."""
         return "RUNNING" if self._health in (Health.RUNNING, Health.DAMAGED) else "FAILED"
 
     @property

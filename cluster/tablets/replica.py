@@ -1,27 +1,27 @@
-"""A replica: one tablet's storage and its part in the tablet's consensus, at one server.
+"""A replica: one tablet's storage and its peer in the tablet's consensus, at one server.
 
     client ──► leader_writes ──► Tablet ──► ReplicaLog ──► Consensus ──► peers
                                    ▲                          │
-                                   └──── Replica.apply ◄──────┘   entries that are committed
+                                   └──── Replica.apply ◄──────┘   committed entries
     client ──► reads ─────────────►┘
 
-Opening does not replay the log: entries above the metadata's `replay_index` are applied as the consensus says that they
-are committed, like those that come later. Until the replica has applied as much as its files have something of, it is
-not flushed or compacted: its `flush_lock` is held (`tablet_apply` says why).
+Opening does not replay the log: entries above the metadata's `replay_index` are applied when the consensus reports them
+as committed, like later ones. Until the replica has applied every entry that its files may reflect, it is not flushed
+or compacted: its `flush_lock` is held (`tablet_apply` explains why).
 
     | state | event | next state |
     |---|---|---|
-    | OPENING | it is open, and its files have something of entries that are not applied | CATCHING_UP |
-    | OPENING | it is open, and all that its files have something of is applied | CURRENT |
+    | OPENING | it is open, and its files may reflect entries that are not applied | CATCHING_UP |
+    | OPENING | it is open, and every entry that its files may reflect is applied | CURRENT |
     | OPENING | it cannot be opened | UNOPENED |
     | CATCHING_UP | the last of these entries is applied | CURRENT |
 
-Whether it works is another matter (`health`).
+`health` has the states of its errors.
 
-An alteration of the table goes through the log. From when it was proposed, the leader takes no write until it is
-applied (or void): entries behind it are of the new schema. All replicas go over to it at the same entry.
+An alteration of the table goes through the log. Once it is proposed, the leader accepts no write until it is applied
+(or void): later entries are in the new schema. All replicas change to it at the same entry.
 
-Locks, in the order in which they are taken: `Tablet.flush_lock`, `Tablet.write_lock`, then those of the consensus.
+Locks, in the order in which they are acquired: `Tablet.flush_lock`, `Tablet.write_lock`, then those of the consensus.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))
 
 
 class Stage(Enum):
-    """How far the opening of a replica is; the table is on the module's page."""
+    """Progress of the opening of a replica; the table is on the module's page."""
 
     OPENING = "opening"
     CATCHING_UP = "catching up"
@@ -96,8 +96,8 @@ _S = Stage
 STATES = StateTable(
     _S.OPENING,
     {
-        (_S.OPENING, "it is open, and its files have something of entries that are not applied"): _S.CATCHING_UP,
-        (_S.OPENING, "it is open, and all that its files have something of is applied"): _S.CURRENT,
+        (_S.OPENING, "it is open, and its files may reflect entries that are not applied"): _S.CATCHING_UP,
+        (_S.OPENING, "it is open, and every entry that its files may reflect is applied"): _S.CURRENT,
         (_S.OPENING, "it cannot be opened"): _S.UNOPENED,
         (_S.CATCHING_UP, "the last of these entries is applied"): _S.CURRENT,
     },
@@ -105,11 +105,11 @@ STATES = StateTable(
 
 
 class Replica(ReplicaHealth):
-    """See the module's page. Safe for several threads. Implements `consensus.interfaces.ReplicatedState`.
+    """One replica; see the module's page. Thread-safe. Implements `consensus.interfaces.ReplicatedState`.
 
-    Deadlines are of `time.monotonic`; `schema_version` is the version of the table that the caller knows (`StaleSchema`
-    where the replica has another), None where that does not matter. Everything but reports raises `ReplicaUnavailable`
-    where the replica has failed.
+    Deadlines are of `time.monotonic`; `schema_version` is the caller's version of the table (`StaleSchema` if the
+    replica has another one), None for any. Everything but reports raises `ReplicaUnavailable` if the replica has
+    failed.
 
     Attributes
     ----------
@@ -121,9 +121,9 @@ class Replica(ReplicaHealth):
     state, error : str
         See `ReplicaHealth`.
     serving_since : int
-        Hybrid time of the newest NO_OP entry: a leader that serves gave out no timestamp of its term before.
+        Hybrid time of the newest NO_OP entry: a leader that serves assigned no timestamp of its term before it.
     schema_index : int
-        The log entry by which the table came to be as it is; 0: since the tablet was made.
+        The log entry by which the table got its present form; 0: unchanged since the tablet's creation.
     """
 
     def __init__(
@@ -141,25 +141,25 @@ class Replica(ReplicaHealth):
         self.results = Results(SavedResults.read(fs, directory))
         self.serving_since = 0
         self._applied_to = 0
-        """Entries up to here, of those given to `apply`, are in memory; one without space comes again with others."""
+        """Of the entries passed to `apply`, those up to here are in memory; one without space is passed again."""
         self._clock = clock
         self._altering: LogTicket | None = None
         """The ALTER entry that this replica proposed last; guarded by `write_lock`."""
         self._alter_lock = threading.Lock()
-        """One alteration at a time is proposed."""
+        """Serialises proposals of alterations."""
         self._stage = STATES.first
         self._left_opening = threading.Event()
-        """Set once the stage is no longer OPENING: the consensus may tell what happens before the tablet is there."""
+        """Set once the stage is no longer OPENING: the consensus may call before the tablet is assigned."""
         self._results_lock = threading.Lock()
         """Guards the file."""
 
-    # ---- birth and end -------------------------------------------------------------------------------------------
+    # ---- creation and end --------------------------------------------------------------------------------------------
 
     @staticmethod
     def create(fs: FileSystem, directory: str, tablet: methods.Tablet, configuration: Configuration) -> None:
-        """Make the files of an empty replica durable, its directory's name included. A crash before the end leaves a
-        directory without a superblock."""
-        ReplicaLayout.of(tablet)  # a description that cannot be read makes no replica
+        """Durably creates the files of an empty replica, including its directory's entry. A crash before the end leaves
+        a directory without a superblock."""
+        ReplicaLayout.of(tablet)  # an unreadable description creates no replica
         make_durable_directory(fs, directory)
         Tablet.create(fs, directory, tablet.id)
         ConsensusHost.create_files(fs, directory, configuration)
@@ -177,7 +177,7 @@ class Replica(ReplicaHealth):
         options: StoreOptions,
         listener: ReplicaListener | None = None,
     ) -> Replica:
-        """Open a replica whose superblock says READY. `CorruptionError`, `DiskError` where it cannot be."""
+        """Opens a replica whose superblock has the state READY; raises `CorruptionError`, `DiskError`."""
         superblock = Superblock.read(fs, directory)
         if superblock is None or superblock.state is not ReplicaState.READY:
             found = "no superblock" if superblock is None else f"state {superblock.state.value}"
@@ -218,7 +218,7 @@ class Replica(ReplicaHealth):
         self._left_opening.set()
 
     def _begin(self, tablet: Tablet, log: ReplicaLog, known_index: int) -> None:
-        """Go to work."""
+        """Starts work."""
         self.tablet = tablet
         tablet.before_forgetting = self._keep_results
         self._log = log
@@ -233,7 +233,7 @@ class Replica(ReplicaHealth):
         self._to(Stage.CATCHING_UP if is_behind else Stage.CURRENT)
 
     def close(self) -> None:
-        """End the replica's part in the consensus and close all files. Reads must have ended."""
+        """Ends the replica's part in the consensus and closes all files. Reads must have ended."""
         with suppress(OperationalError):
             self.consensus.close()
         self._log.stop()
@@ -245,15 +245,15 @@ class Replica(ReplicaHealth):
 
     @property
     def description(self) -> methods.Tablet:
-        """What the tablet is."""
+        """The tablet's description."""
         return self.layout.description
 
     @property
     def table(self) -> Table:
-        """The table as it is here."""
+        """The table in this replica's version."""
         return self.layout.table
 
-    # ---- told by the consensus -----------------------------------------------------------------------------------
+    # ---- called by the consensus -------------------------------------------------------------------------------------
 
     def _wait_open(self) -> None:
         self._left_opening.wait()
@@ -301,7 +301,7 @@ class Replica(ReplicaHealth):
             self._applied_to = entries[-1].index
 
     def _flush_overfull(self) -> None:
-        """Keep memory bounded; where there is no space for it, the entries are applied all the same."""
+        """Keeps memory bounded; if there is no space for a flush, the entries are applied all the same."""
         try:
             flush_overfull(self.tablet)
         except DiskError as error:
@@ -310,7 +310,7 @@ class Replica(ReplicaHealth):
             self.met(error)
 
     def _apply_alteration(self, entry: Entry) -> None:
-        """Go over to another version of the table."""
+        """Changes to another version of the table."""
         tablet = self.tablet
         layout = ReplicaLayout.of(decode_description(entry.body))
         is_known = entry.index <= self.schema_index  # the superblock had it when the replica was opened
@@ -318,7 +318,7 @@ class Replica(ReplicaHealth):
             if self._stage is Stage.CURRENT:
                 locks.enter_context(quiet(tablet))
             for stored in () if is_known else tablet.state.rowsets:
-                stored.deleted.load()  # may read: `set_table` must not
+                stored.deleted.load()  # may read from disk, which `set_table` must not
             with tablet.write_lock:
                 tablet.settle()
                 if not is_known:
@@ -353,7 +353,7 @@ class Replica(ReplicaHealth):
         return self.tablet.mvcc.passed_now() if self._stage in (Stage.CATCHING_UP, Stage.CURRENT) else 0
 
     def failed(self, error: Exception) -> None:
-        """See `ReplicatedState`; also called by whoever finds that the replica's disk has failed."""
+        """See `ReplicatedState`; also called by any thread that finds the replica's disk failed."""
         self._wait_open()
         self._log.stop()
         self._note_failure(f"{type(error).__name__}: {error}")
@@ -365,7 +365,7 @@ class Replica(ReplicaHealth):
         return self._log.decided_index
 
     def _keep_results(self, index: int) -> None:
-        """Entries up to `index` are never replayed again: keep the results in them."""
+        """Saves the results of entries up to `index`, which are never replayed again."""
         with self._results_lock:
             if index > self.results.saved_index:
                 saved = self.results.save(self._log.decided_index)
@@ -383,18 +383,18 @@ class Replica(ReplicaHealth):
         schema_version: int | None = None,
         check_only: bool = False,
     ) -> WriteResult:
-        """Apply a batch: all in one entry of the log. What was refused is answered row by row.
+        """Applies a batch as one entry of the log. Refused rows are reported row by row.
 
         Parameters
         ----------
         call : Call, optional
-            The same call that comes again, here or at a later leader, is answered as the first one.
+            The call id; a retry of the same call, here or at a later leader, gets the result of the first one.
         check_only : bool
-            Say what would be refused now, and change nothing.
+            Report what would be refused now, and change nothing.
 
-        Raises `NotTheLeader`, `StaleSchema` (also where a row belongs to another tablet), `DiskError` with nothing
-        done. `DeadlineExceeded` leaves it open what was done, and so do errors that come after the entry was proposed:
-        the same call, repeated, tells.
+        Raises `NotTheLeader`, `StaleSchema` (also for a row of another tablet), `DiskError` with nothing done. After
+        `DeadlineExceeded`, and errors after the entry was proposed, the outcome is unknown: a retry of the same call
+        returns it.
         """
         self._check_running()
         with self.watched:
@@ -403,7 +403,7 @@ class Replica(ReplicaHealth):
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None
     ) -> WriteResult:
-        """`write` for one row of physical values by column name, by a shorter way."""
+        """Like `write`, for one row of physical values by column name, on the row path."""
         self._check_running()
         with self.watched:
             return self._writes.write_row(op, row, call, deadline, schema_version)
@@ -418,9 +418,9 @@ class Replica(ReplicaHealth):
         later: Later,
         done: Done,
     ) -> bool:
-        """`write_row` without waiting: when the write is decided, `later` gets a job that tells `done` the result or
-        the error. False, with nothing done, where it would have to wait before; raises as `write_row` where it is
-        refused at once."""
+        """Like `write_row`, without waiting: when the write is decided, `later` gets a job that calls `done` with the
+        result or the error. Returns False, with nothing done, if it would have to wait before that. Raises as
+        `write_row` for an immediate refusal."""
         self._check_running()
 
         def judged(outcome: WriteResult | Exception) -> None:
@@ -430,8 +430,8 @@ class Replica(ReplicaHealth):
             return self._writes.start_row(op, row, call, schema_version, later, judged)
 
     def alter(self, tablet: methods.Tablet, *, deadline: float) -> None:
-        """Bring the tablet to another version of its table, at all replicas; returns when it is committed and this
-        replica has it. Done where it has it or a later one."""
+        """Brings the tablet to another version of its table, at all replicas; returns when that is committed and
+        applied here. No-op if the replica has that version or a later one."""
         self._check_running()
         layout = ReplicaLayout.of(tablet)
         self.consensus.check_serving()
@@ -451,13 +451,13 @@ class Replica(ReplicaHealth):
 
     @property
     def is_altering(self) -> bool:
-        """Is an alteration on its way through the log? Needs the tablet's `write_lock`."""
+        """True while an alteration is in progress in the log. Needs the tablet's `write_lock`."""
         if self._altering is not None and self._altering.error is not None:
             self._altering = None
         return self._altering is not None
 
     def wait_altered(self, deadline: float) -> None:
-        """Return when no alteration is on its way; `DeadlineExceeded` where one still is."""
+        """Returns when no alteration is in progress; raises `DeadlineExceeded`."""
         with self.tablet.write_lock:
             ticket = self._altering if self.is_altering else None
         if ticket is not None:
@@ -466,7 +466,7 @@ class Replica(ReplicaHealth):
             except OperationalError:
                 if not ticket.is_decided:
                     raise
-                return  # it is void
+                return  # the alteration is void
             self.consensus.wait_applied(ticket.index, deadline)
 
     # ---- reads ---------------------------------------------------------------------------------------------------
@@ -480,8 +480,9 @@ class Replica(ReplicaHealth):
         deadline: float,
         schema_version: int | None = None,
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
-        """The row with a primary key, physical values in and out (None: there is none), and the time at which that was
-        so. Without a snapshot it is the latest, at the leader: it sees every write that was acknowledged before."""
+        """Returns the row with a primary key (None: none exists), and the timestamp as of which it was read; physical
+        values in and out. Without a snapshot it is the latest, at the leader, and includes every write acknowledged
+        before."""
         self._check_running()
         with self.watched:
             return self._reads.row(key, columns, snapshot, deadline, schema_version)
@@ -489,35 +490,38 @@ class Replica(ReplicaHealth):
     def read_row_at_once(
         self, key: Sequence[Any], columns: Sequence[str], *, schema_version: int | None = None
     ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
-        """The latest `read_row`; None where it would have to wait."""
+        """Returns the latest `read_row`; None if it would have to wait."""
         self._check_running()
         with self.watched:
             return self._reads.row_at_once(key, columns, schema_version)
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
-        """The tablet at a time, once everything up to then is here; None: the latest, which the leader alone knows.
-        `NotTheLeader`; `DeadlineExceeded` or `ReplicaUnavailable` where what is asked for does not come in time,
-        `HistoryGone` where the past is forgotten."""
+        """Returns the tablet as of a timestamp, once it is complete up to there; None: the latest, from the leader
+        only.
+
+        Raises `NotTheLeader`; `DeadlineExceeded` or `ReplicaUnavailable` if the data does not arrive in time;
+        `HistoryGone` below the ancient history mark.
+        """
         self._check_running()
         with self.watched:
             return self._reads.view(snapshot, deadline, schema_version)
 
     @property
     def leader_address(self) -> str:
-        """Where the leader listens; "" while none is known."""
+        """Address of the leader; "" while none is known."""
         return self.consensus.leader_address()
 
     def scan(self, spec: ScanSpec, *, deadline: float) -> Iterator[Batch]:
-        """The rows of a scan; `deadline` is for its beginning. Raises as `view`."""
+        """Returns the rows of a scan; `deadline` is for its beginning. Raises as `view`."""
         view = self.view(spec.snapshot, deadline=deadline)
         with self.watched:
             for pieces in cut(view, spec):
                 yield from scan_view(view, pieces, spec, ScanCounters())
 
-    # ---- facts ---------------------------------------------------------------------------------------------------
+    # ---- statistics --------------------------------------------------------------------------------------------------
 
     def report(self) -> TabletReport:
-        """The replica about itself."""
+        """Returns the replica's report."""
         status = self.consensus.status()
         return TabletReport(
             tablet_id=self.tablet_id,
@@ -541,17 +545,17 @@ class Replica(ReplicaHealth):
 
     @property
     def data_bytes(self) -> int:
-        """What the rowsets take on the disk."""
+        """Bytes of the rowsets on disk."""
         return data_bytes(self.tablet)
 
     def facts(self) -> TabletFacts:
-        """What a planner wants to know."""
+        """Returns statistics for a planner."""
         self._check_running()
         with self.watched:
             return tablet_statistics(self.tablet, self.table, self._statistics)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
-        """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
+        """Returns the keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         self._check_running()
         with self.watched:
             return sampled_keys(self.tablet.pin())
@@ -559,7 +563,7 @@ class Replica(ReplicaHealth):
     # ---- work ----------------------------------------------------------------------------------------------------
 
     def check_workable(self) -> None:
-        """Raise `ReplicaUnavailable` where the replica cannot be flushed, compacted or copied."""
+        """Raises `ReplicaUnavailable` if the replica cannot be flushed, compacted or copied."""
         self._check_running()
         if self._stage is Stage.CATCHING_UP:
             raise ReplicaUnavailable(
@@ -568,19 +572,19 @@ class Replica(ReplicaHealth):
             )
 
     def flush(self) -> int:
-        """Write what is in memory to DiskRowSets; how many rows. `DiskError` where the disk fails."""
+        """Writes the rows in memory to DiskRowSets; returns their number. Raises `DiskError`."""
         self.check_workable()
         with self.watched:
             return flush(self.tablet)
 
     def compact(self, check: Callable[[], None] | None = None) -> CompactionResult:
-        """`Store.compact_table` for this replica."""
+        """Implements `Store.compact_table` for this replica."""
         self.check_workable()
         with self.watched:
             return compact_tablets([self.tablet], check)
 
     def analyze(self, check: Callable[[], None] | None = None) -> AnalyzeResult:
-        """`Store.analyze_table` for this replica."""
+        """Implements `Store.analyze_table` for this replica."""
         self.check_workable()
         with self.watched:
             analysis, result = analyze([self.tablet], self._clock.now(), check)

@@ -1,8 +1,8 @@
 """Tables and views of the masters' catalog, cached by the client.
 
-Refreshed after each DDL of this client, for an unknown name, when a server reports that a table was altered, and every
-second in the background while the client is in use, usually by one short message that reports no change. So another
-client's DDL is seen after one second at the latest, or when it matters.
+The cache is refreshed after each DDL of this client, for an unknown name, and when a server reports that a table was
+altered. While the client is in use, it is also refreshed every second in the background, usually by one short message
+that reports no change. So another client's DDL is seen after one second at the latest, or when it matters.
 """
 
 from __future__ import annotations

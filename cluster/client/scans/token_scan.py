@@ -79,7 +79,7 @@ HELD_BYTES = 64 << 20
 STREAM_SECONDS = 24 * 3600.0
 """Timeout of a stream. `StreamWatch` checks that its server is alive."""
 _FORGET_SECONDS = 5.0
-"""Timeout for telling a server that a scan was closed; the server drops it by itself later."""
+"""Timeout for notifying a server of a closed scan; the server drops it by itself later."""
 
 
 class ScanState(Enum):
@@ -419,7 +419,7 @@ class TokenScan:
             stream.close()
 
     def _end(self) -> None:
-        """Ends the scan; before its last batch, the server is told to drop it."""
+        """Ends the scan; before its last batch, the server is notified to drop it."""
         self._drop_stream()
         if self._state in _HELD:
             self._forget()

@@ -47,8 +47,8 @@ class Limits:
     copies_per_server: int = 2
     bad: int = 10
     bad_share: float = 0.5
-    """If more than `bad` replicas are bad, and more than this share of all, the whole cluster is at fault (its network,
-    its power, a bug), and no replica is replaced until that is over."""
+    """No replica is replaced while more than `bad` replicas are bad, and more than this share of all. The cause is then
+    common to the cluster: its network, its power, a bug."""
 
 
 def decide(view: ClusterView, limits: Limits, rng: random.Random) -> list[Order]:

@@ -276,7 +276,7 @@ class Scanners:
     budget : Budget
         For the batches of all scans.
     ttl : float
-        Seconds for which a scan that nobody reads is kept.
+        Seconds for which a scan that no client reads is kept.
     """
 
     def __init__(self, budget: Budget, ttl: float):

@@ -111,7 +111,7 @@ class Connection:
         """Like `failed`, for an exception of Flight; returns the error to raise for it.
 
         The caller must raise it without a variable for it. An error, its traceback and a frame that refers to the error
-        keep each other alive, and with them the client of that frame, which has a thread and attempts to connect.
+        keep each other alive. They would also keep that frame's client alive, which has a thread and tries to connect.
         """
         found = self.explained(raised_by_flight(error, self.address))
         self.failed(client, found)
