@@ -161,10 +161,10 @@ def _cast(array: pa.Array, type_: DataType) -> pa.Array:
     if pa.types.is_decimal(source) and type_.is_decimal:
         return _rounded(array, type_)
     if any(is_source(source) and is_target(target) for is_source, is_target in _SAME):
-        found = array.cast(target)
-        if pa.types.is_float32(target) and bool(pc.any(pc.is_inf(found)).as_py()):
+        converted = array.cast(target)
+        if pa.types.is_float32(target) and bool(pc.any(pc.is_inf(converted)).as_py()):
             raise pa.ArrowInvalid("a finite number may have been too large")
-        return found
+        return converted
     raise pa.ArrowNotImplementedError(f"{source} to {target}")
 
 

@@ -83,10 +83,10 @@ def joined_texts(type_: DataType, rows: Tuples) -> Vector:
         leading = pc.if_else(pa.array(first), pa.scalar(empty, type_.arrow), leading)
         texts = pc.binary_join_element_wise(leading, texts, pa.scalar(empty, type_.arrow))
     lists = pa.ListArray.from_arrays(pa.array(offsets), texts)
-    found = pc.binary_join(lists, pa.scalar(between, type_.arrow))
+    texts_joined = pc.binary_join(lists, pa.scalar(between, type_.arrow))
     if not sizes.all():
-        found = pc.if_else(pa.array(sizes > 0), found, pa.scalar(None, type_.arrow))
-    return Text(type_, found)
+        texts_joined = pc.if_else(pa.array(sizes > 0), texts_joined, pa.scalar(None, type_.arrow))
+    return Text(type_, texts_joined)
 
 
 # ---- percentiles -----------------------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def discrete_percentile(type_: DataType, rows: Tuples) -> Vector:
     if not len(rows.numbers):
         return Const(type_, None, rows.groups)
     place = np.maximum(np.ceil(fractions * sizes), 1).astype(np.intp) - 1
-    found = rows.columns[0].take(starts + place)
-    return found if defined.all() else with_validity(found, defined)
+    percentiles = rows.columns[0].take(starts + place)
+    return percentiles if defined.all() else with_validity(percentiles, defined)
 
 
 def _places(rows: Tuples) -> tuple[Array, Array, Array, Array]:
@@ -196,10 +196,10 @@ class ExtremeBy(Accumulator[Batch]):
         least = np.minimum.reduceat(codes, groups.starts)
         chosen = codes == np.repeat(least, groups.sizes)
         rows = first_rows(chosen if present is None else chosen & present, groups)
-        found = key.take(rows)
+        keys = key.take(rows)
         if present is not None:
-            found = with_validity(found, present.take(rows))
-        return Batch([found, value.take(rows)], len(groups))
+            keys = with_validity(keys, present.take(rows))
+        return Batch([keys, value.take(rows)], len(groups))
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
         columns = [concat([state.column(i) for state in states]) for i in range(2)]

@@ -76,8 +76,8 @@ _ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
 
 def accumulator_of(part: Part) -> Accumulator[Any]:
     """Make an accumulator for a part."""
-    found = Collected(part.keys) if part.kind == "collected" else _ACCUMULATORS[part.kind]()
-    return Distinct(found) if part.distinct else found
+    accumulator = Collected(part.keys) if part.kind == "collected" else _ACCUMULATORS[part.kind]()
+    return Distinct(accumulator) if part.distinct else accumulator
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -170,8 +170,8 @@ def aggregate_rows(
         accumulator = accumulator_of(part)
         inputs = [values(expr) for expr in part.inputs]
         states.append(accumulator.finish(state_of(accumulator, inputs, chosen, groups)))
-    found = result_of(call, states, len(groups))
-    return found.get() if isinstance(found, LazyColumn) else found
+    computed = result_of(call, states, len(groups))
+    return computed.get() if isinstance(computed, LazyColumn) else computed
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------
@@ -232,8 +232,8 @@ def _average(call: Aggregate, total: Total, counts: Array, validity: Array | Non
     """Exact averages, rounded half away from zero at the result's scale."""
     shift = scale_of(call.type) - scale_of(call.args[0].type)
     if len(total.parts) == 1:
-        found = divide_integers(total.parts[0], counts, validity, shift, rounded=True)
-        if found is not None:
-            bounds = (int(found.min(initial=0)), int(found.max(initial=0)))
-            return result(call.type, found, validity, bounds, len(counts))
+        quotients = divide_integers(total.parts[0], counts, validity, shift, rounded=True)
+        if quotients is not None:
+            bounds = (int(quotients.min(initial=0)), int(quotients.max(initial=0)))
+            return result(call.type, quotients, validity, bounds, len(counts))
     return from_limbs(call.type, quotient(total.limbs(), np.maximum(counts, 1), shift), validity)

@@ -165,15 +165,15 @@ def roots_of(sets: Sequence[GroupingSet]) -> list[GroupingSet]:
 def _coarser(sets: Sequence[GroupingSet]) -> dict[GroupingSet, list[GroupingSet]]:
     """Assign to each root the sets that are computed from it; every other set has one root."""
     roots = roots_of(sets)
-    found: dict[GroupingSet, list[GroupingSet]] = {root: [] for root in roots}
+    coarser: dict[GroupingSet, list[GroupingSet]] = {root: [] for root in roots}
     for by in dict.fromkeys(sets):
-        if by not in found:
-            found[next(root for root in roots if set(by) < set(root))].append(by)
-    return found
+        if by not in coarser:
+            coarser[next(root for root in roots if set(by) < set(root))].append(by)
+    return coarser
 
 
 def _by_tag(kept: Iterable[_Kept]) -> dict[str | None, list[Partial]]:
-    found: dict[str | None, list[Partial]] = {}
+    by_tag: dict[str | None, list[Partial]] = {}
     for each in sorted(kept, key=lambda each: each.order):
-        found.setdefault(each.tag, []).append(each.partial)
-    return found
+        by_tag.setdefault(each.tag, []).append(each.partial)
+    return by_tag

@@ -89,7 +89,7 @@ class SpilledGroups:
 
     def _each_once(self, table: _Table, function: Accumulator[Any], context: ExecutionContext) -> _Table:
         """Return the function's states by keys, or the rows that it keeps itself."""
-        found = _Table(self._work.new_file())
+        spilled = _Table(self._work.new_file())
 
         def once(heap: Heap) -> None:
             columns = _read(heap.inputs[0])
@@ -102,14 +102,14 @@ class SpilledGroups:
                 # NULL counts as a value for DISTINCT only.
                 present = np.flatnonzero(inputs[0].validity)
                 keys, inputs = ([column.take(present) for column in columns] for columns in (keys, inputs))
-            found.add([*keys, *inputs], keys, len(inputs[0]))
+            spilled.add([*keys, *inputs], keys, len(inputs[0]))
 
         def task(heap: Heap) -> Callable[[], list[None]]:
             return lambda: list(self._work.each(heap, once))
 
         parted = table.parted
         context.parallel([task(heap) for heap in heaps_of([parted], len(parted.parts[0].types))])
-        return found
+        return spilled
 
     # ---- merging ------------------------------------------------------------------------------------------------
 

@@ -70,15 +70,15 @@ def _append(loader: BulkLoader, rows: pa.Table, table: Table, place_of: PlaceOf)
 
 def _too_long(rows: pa.Table, table: Table) -> int | None:
     """Return the first row with a text that is too long for its column."""
-    found = []
+    first_rows = []
     for name in rows.column_names:
         type_ = table.schema.column(name).type
         if type_.is_text:
             long = pc.greater(pc.binary_length(rows[name]), MAX_CELL_BYTES)
             if type_.length is not None:
                 long = pc.or_(long, pc.greater(pc.utf8_length(rows[name]), type_.length))
-            found.append(pc.index(long, True).as_py())
-    return min((row for row in found if row >= 0), default=None)
+            first_rows.append(pc.index(long, True).as_py())
+    return min((row for row in first_rows if row >= 0), default=None)
 
 
 def _expected_rows(format_: str, paths: Sequence[str]) -> int | None:
@@ -94,8 +94,8 @@ def _batches(statement: CopyFrom, path: str) -> Iterator[tuple[pa.RecordBatch, P
             yield batch, partial(_row_of_file, path, before)
             before += batch.num_rows
         return
-    for found in _csv_rows(statement, path):
-        yield found.rows, partial(_line_of_file, path, found)
+    for rows_read in _csv_rows(statement, path):
+        yield rows_read.rows, partial(_line_of_file, path, rows_read)
 
 
 def _row_of_file(path: str, before: int, row: int) -> str:

@@ -32,28 +32,28 @@ def inside(quotes: Array) -> Array:
     >>> f"{inside(np.array([0b10000100], np.uint64))[0]:b}"
     '1111100'
     """
-    found = quotes.copy()
+    parities = quotes.copy()
     for shift in (1, 2, 4, 8, 16, 32):
-        found ^= found << np.uint64(shift)
-    odd = np.bitwise_xor.accumulate(found >> np.uint64(_WORD - 1))
-    found[1:] ^= np.uint64(0) - odd[:-1]
-    return found
+        parities ^= parities << np.uint64(shift)
+    odd = np.bitwise_xor.accumulate(parities >> np.uint64(_WORD - 1))
+    parities[1:] ^= np.uint64(0) - odd[:-1]
+    return parities
 
 
 def after(places: Array, first: bool = False) -> Array:
     """Positions directly behind others; with `first`, the first position of the text, too."""
-    found = places << np.uint64(1)
-    found[1:] |= places[:-1] >> np.uint64(_WORD - 1)
+    shifted = places << np.uint64(1)
+    shifted[1:] |= places[:-1] >> np.uint64(_WORD - 1)
     if first:
-        found[:1] |= np.uint64(1)
-    return found
+        shifted[:1] |= np.uint64(1)
+    return shifted
 
 
 def before(places: Array) -> Array:
     """Positions directly before others."""
-    found = places >> np.uint64(1)
-    found[:-1] |= places[1:] << np.uint64(_WORD - 1)
-    return found
+    shifted = places >> np.uint64(1)
+    shifted[:-1] |= places[1:] << np.uint64(_WORD - 1)
+    return shifted
 
 
 def first(places: Array) -> int:
@@ -73,10 +73,10 @@ def last(places: Array) -> int:
 
 def since(places: Array, begin: int) -> Array:
     """Positions of a bitmap from one on."""
-    found = places.copy()
-    found[: begin // _WORD] = 0
-    found[begin // _WORD : begin // _WORD + 1] &= ~np.uint64((1 << begin % _WORD) - 1)
-    return found
+    remaining = places.copy()
+    remaining[: begin // _WORD] = 0
+    remaining[begin // _WORD : begin // _WORD + 1] &= ~np.uint64((1 << begin % _WORD) - 1)
+    return remaining
 
 
 def count(places: Array) -> int:
@@ -86,6 +86,6 @@ def count(places: Array) -> int:
 
 def without(places: Array, place: int) -> Array:
     """Remove one of a bitmap's positions."""
-    found = places.copy()
-    found[place // _WORD] &= ~np.uint64(1 << place % _WORD)
-    return found
+    remaining = places.copy()
+    remaining[place // _WORD] &= ~np.uint64(1 << place % _WORD)
+    return remaining

@@ -139,12 +139,12 @@ class _File:
                 chosen[n]: pa.string() if n in self._as_texts or is_spelt(type_) else type_
                 for n, type_ in wanted.items()
             }
-            found = self.parsed(block, arrow, list(chosen.values()))
+            batch = self.parsed(block, arrow, list(chosen.values()))
         except pa.ArrowInvalid:
-            found = self.parsed(block, dict.fromkeys(chosen.values(), pa.string()), list(chosen.values()))
+            batch = self.parsed(block, dict.fromkeys(chosen.values(), pa.string()), list(chosen.values()))
         has_whole = block.has_x and any(pa.types.is_integer(type_) for type_ in wanted.values())
         hexadecimal = has_whole and has_hexadecimal(block.data)
-        arrays = [self._column(block, n, found[f], wanted[n], hexadecimal) for n, f in chosen.items()]
+        arrays = [self._column(block, n, batch[f], wanted[n], hexadecimal) for n, f in chosen.items()]
         rows = pa.RecordBatch.from_arrays(arrays, names=list(chosen))
         return CsvRows(rows, lambda row: self._line(block, row))
 

@@ -281,9 +281,9 @@ class CsvText:
         if csv_bits.last(wrong) == end:
             wrong = csv_bits.without(wrong, end)
         places.append((csv_bits.first(wrong), "text behind the quote that closes a field"))
-        found = [(place, message) for place, message in places if place >= 0]
-        if found:
-            place, message = min(found)
+        faults = [(place, message) for place, message in places if place >= 0]
+        if faults:
+            place, message = min(faults)
             raise self._error(f"{message}; {_ADVICE}", self._line_at(text, place))
         if is_over and int(within[end // 64]) >> end % 64 & 1:
             begun = csv_bits.last(opening & ~again)
@@ -322,8 +322,8 @@ class CsvText:
 def _run_before(data: Array, places: Array, byte: int) -> Array:
     """Number of occurrences of a byte directly before each position."""
     others = np.flatnonzero(data != byte)
-    found = np.searchsorted(others, places)
-    last = np.where(found > 0, others[np.maximum(found - 1, 0)], -1) if len(others) else np.full(len(places), -1)
+    counts = np.searchsorted(others, places)
+    last = np.where(counts > 0, others[np.maximum(counts - 1, 0)], -1) if len(others) else np.full(len(places), -1)
     run: Array = places - last - 1
     return run
 

@@ -74,15 +74,15 @@ def _expand(written: str, format_: str) -> list[str]:
     if path.is_file():
         return [written]
     if path.is_dir():
-        found = sorted(str(inner) for inner in path.rglob("*") if inner.is_file() and _is_data(inner, path, format_))
-        if not found:
+        matching = sorted(str(inner) for inner in path.rglob("*") if inner.is_file() and _is_data(inner, path, format_))
+        if not matching:
             raise OperationalError(f"there is no .{format_} file in the folder {written}{_shown(path)}")
-        return found
+        return matching
     if any(mark in written for mark in "*?["):
-        found = _matching(path)
-        if not found:
+        matching = _matching(path)
+        if not matching:
             raise OperationalError(f"no file matches {written}{_near(path)}")
-        return found
+        return matching
     raise OperationalError(f"there is no file {written}{_near(path)}")
 
 
@@ -135,14 +135,14 @@ def pieces(
     `prune` returns for a file's schema the Arrow expression that row groups are checked against by their statistics, or
     None. The batches have `columns` in order, in the files' own Arrow types if those differ.
     """
-    found: list[Callable[[], Iterator[pa.RecordBatch]]] = []
+    readers: list[Callable[[], Iterator[pa.RecordBatch]]] = []
     paths = expand(source)
     for path in paths:
         if source.format == "csv":
-            found.append(_csv_piece(path, source, columns))
+            readers.append(_csv_piece(path, source, columns))
         else:
-            found += parquet_files.pieces(path, columns.names, paths[0], prune)
-    return found
+            readers += parquet_files.pieces(path, columns.names, paths[0], prune)
+    return readers
 
 
 def _csv_piece(path: str, source: FileSource, columns: FileColumns) -> Callable[[], Iterator[pa.RecordBatch]]:

@@ -128,18 +128,18 @@ class Fragment:
 
 
 def _aggregation(groups: Any, calls: Any, having: Any) -> PartialAggregation:
-    found = tuple(expression_from_plain(call) for call in calls)
-    for call in found:
+    aggregates = tuple(expression_from_plain(call) for call in calls)
+    for call in aggregates:
         if not isinstance(call, Aggregate):
             raise DataError(f"an aggregate was expected, not a {type(call).__name__}")
     condition = None
     if having is not None:
         condition = Having(expression_from_plain(having[0]), columns_from_plain(having[1]))
-        if len(condition.columns) != len(groups) + len(found):
-            raise DataError(f"a condition on {len(condition.columns)} columns of {len(groups) + len(found)}")
+        if len(condition.columns) != len(groups) + len(aggregates):
+            raise DataError(f"a condition on {len(condition.columns)} columns of {len(groups) + len(aggregates)}")
     return PartialAggregation(
         tuple(expression_from_plain(group) for group in groups),
-        found,  # type: ignore[arg-type]
+        aggregates,  # type: ignore[arg-type]
         condition,
     )
 
@@ -156,10 +156,10 @@ def aggregate_fragment(node: HashAggregate) -> tuple[TableScan, Fragment] | None
     """
     if node.sets is not None or not all(_travels(call) for call in node.aggregates):
         return None
-    found = scan_and_steps(node.source)
-    if found is None:
+    scan_steps = scan_and_steps(node.source)
+    if scan_steps is None:
         return None
-    scan, steps = found
+    scan, steps = scan_steps
     aggregation = PartialAggregation(node.groups, node.aggregates)
     return scan, Fragment(scan.fetched, len(scan.columns), scan.residual, steps, aggregation)
 

@@ -30,10 +30,10 @@ def remote_aggregate(
 
     Groups that do not pass `having` may be missing, but may also be present.
     """
-    found = aggregate_fragment(node) if context.store.runs_fragments and not context.is_deep else None
-    if found is None:
+    scan_fragment = aggregate_fragment(node) if context.store.runs_fragments and not context.is_deep else None
+    if scan_fragment is None:
         return None
-    scan, fragment = found
+    scan, fragment = scan_fragment
     aggregation = Aggregation(node)
     (root,) = aggregation.roots
     partitioned_by = _partitioned_by(scan, fragment)

@@ -65,9 +65,9 @@ class DirectSlots:
         self.bytes = min(int(self._table.nbytes), _PAGE * len(codes))
 
     def find(self, codes: Array) -> Array:
-        found = taken(self._table, codes + 1)
-        found -= 1
-        return found
+        slots = taken(self._table, codes + 1)
+        slots -= 1
+        return slots
 
     def kept(self, codes: Array) -> Array:
         """Slot that each code of the build side ended up with: another row's, if the code repeats."""
@@ -95,12 +95,12 @@ class RankedSlots:
         hit = (words & bit) != 0
         bit -= np.uint64(1)
         words &= bit
-        found = taken(self._before, places)
-        found += np.bitwise_count(words)
-        found += 1
-        found *= hit
-        found -= 1
-        return found
+        slots = taken(self._before, places)
+        slots += np.bitwise_count(words)
+        slots += 1
+        slots *= hit
+        slots -= 1
+        return slots
 
 
 def _bit_words(places: Array, count: int) -> Array:
@@ -154,9 +154,9 @@ class HashSlots:
         while len(wrong):
             places_left = (places[wrong] + 1) & self._mask
             places[wrong] = places_left
-            found = self._slots.take(places_left)
-            result[wrong] = found
-            wrong = wrong[(found >= 0) & (self._codes.take(found, mode="clip") != codes[wrong])]
+            slots = self._slots.take(places_left)
+            result[wrong] = slots
+            wrong = wrong[(slots >= 0) & (self._codes.take(slots, mode="clip") != codes[wrong])]
         return result
 
 

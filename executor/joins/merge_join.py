@@ -74,12 +74,12 @@ def open_merge_join(node: MergeJoin, context: ExecutionContext, filters: Runtime
 
 
 def _by_partition(stream: Stream) -> dict[str | None, tuple[Morsel, ...]]:
-    found: dict[str | None, tuple[Morsel, ...]] = {}
+    by_partition: dict[str | None, tuple[Morsel, ...]] = {}
     for morsel in stream.morsels:
-        if morsel.partition in found:
+        if morsel.partition in by_partition:
             raise InternalError("a side of a merge join produces several morsels for one tablet")
-        found[morsel.partition] = (morsel,)
-    return found
+        by_partition[morsel.partition] = (morsel,)
+    return by_partition
 
 
 def _check_unchanged(node: MergeJoin, context: ExecutionContext) -> None:
@@ -175,16 +175,16 @@ class _MergeJoin:
 
 def _gathered(columns: Sequence[Column], batches: Iterator[Batch]) -> Iterator[Batch]:
     """Yield the batches, small ones combined."""
-    found: list[Batch] = []
+    small: list[Batch] = []
     rows = 0
     for batch in batches:
-        found.append(batch)
+        small.append(batch)
         rows += batch.length
         if rows >= BLOCK_ROWS:
-            yield found[0] if len(found) == 1 else joined(columns, found)
-            found, rows = [], 0
-    if found:
-        yield joined(columns, found)
+            yield small[0] if len(small) == 1 else joined(columns, small)
+            small, rows = [], 0
+    if small:
+        yield joined(columns, small)
 
 
 class _Side:

@@ -69,5 +69,5 @@ def is_null(arg: Vector) -> Vector:
 
 def is_truth(arg: Vector, wanted: bool) -> Vector:
     """IS TRUE or IS FALSE; the result is never NULL."""
-    found = truths(arg) if wanted else falsehoods(arg)
-    return Const(BOOLEAN, found, len(arg)) if isinstance(found, bool) else Flat(BOOLEAN, found)
+    mask = truths(arg) if wanted else falsehoods(arg)
+    return Const(BOOLEAN, mask, len(arg)) if isinstance(mask, bool) else Flat(BOOLEAN, mask)

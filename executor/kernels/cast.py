@@ -168,9 +168,9 @@ def _exact(type_: DataType, arg: Vector) -> Vector:
     if not fits(bounds, limits):
         bounds = measured_bounds(arg)
     values = integers(arg)
-    found = result(type_, values, arg.validity, bounds, len(arg))
-    if type_.is_decimal or not isinstance(found, Flat):
-        return found
+    converted = result(type_, values, arg.validity, bounds, len(arg))
+    if type_.is_decimal or not isinstance(converted, Flat):
+        return converted
     narrow = np.where(arg.validity, values, 0) if arg.validity is not None else values
     return Flat(type_, narrow.astype(type_.dtype), arg.validity, bounds[0], bounds[1])
 

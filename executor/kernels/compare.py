@@ -55,10 +55,10 @@ def compare(function: str, left: Vector, right: Vector) -> Vector:
     validity = joined_validity(left, right)
     if left.type.is_float or right.type.is_float:
         return Flat(BOOLEAN, _compare_floats(function, floats(left), floats(right)), validity)
-    found = _compare_integers(function, left, right)
-    if isinstance(found, bool):
-        return Const(BOOLEAN, found, len(left)) if validity is None else _filled(found, validity)
-    return Flat(BOOLEAN, found, validity)
+    outcome = _compare_integers(function, left, right)
+    if isinstance(outcome, bool):
+        return Const(BOOLEAN, outcome, len(left)) if validity is None else _filled(outcome, validity)
+    return Flat(BOOLEAN, outcome, validity)
 
 
 def _filled(value: bool, validity: Array) -> Vector:
@@ -213,10 +213,10 @@ def _texts(function: str, left: Vector, right: Vector) -> Vector:
 
 
 def _arrow(function: str, left: pa.Array, right: Any) -> Array:
-    found = _ARROW[function](left, right)
-    if found.null_count:
-        found = found.fill_null(False)
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    outcome = _ARROW[function](left, right)
+    if outcome.null_count:
+        outcome = outcome.fill_null(False)
+    return np.asarray(outcome.to_numpy(zero_copy_only=False))
 
 
 # ---- IN ------------------------------------------------------------------------------------------------------------
@@ -229,18 +229,18 @@ def is_in(arg: Vector, items: tuple[Any, ...]) -> Vector:
     """Compute `arg IN (items)`; items are physical values of the argument's type, None for NULL."""
     present = [item for item in dict.fromkeys(items) if item is not None]
     if len(present) <= _FEW or arg.type.is_float or isinstance(arg, Const | Wide):
-        found: Vector = Const(BOOLEAN, False, len(arg))
+        member: Vector = Const(BOOLEAN, False, len(arg))
         for item in present:
-            found = disjunction(found, compare("eq", arg, Const(arg.type, item, len(arg))))
+            member = disjunction(member, compare("eq", arg, Const(arg.type, item, len(arg))))
     elif arg.type.is_text:
-        found = _text_in(arg, present)
+        member = _text_in(arg, present)
     else:
-        found = Flat(BOOLEAN, _integer_in(arg, present), arg.validity)
+        member = Flat(BOOLEAN, _integer_in(arg, present), arg.validity)
     if not present and arg.validity is not None and items:
-        found = Flat(BOOLEAN, np.zeros(len(arg), np.bool_), arg.validity)
+        member = Flat(BOOLEAN, np.zeros(len(arg), np.bool_), arg.validity)
     if len(present) < len(set(items)):
-        found = disjunction(found, Const(BOOLEAN, None, len(arg)))
-    return found
+        member = disjunction(member, Const(BOOLEAN, None, len(arg)))
+    return member
 
 
 def _text_in(arg: Vector, items: list[Any]) -> Vector:

@@ -94,14 +94,14 @@ class Piece:
 @lru_cache(maxsize=256)
 def pieces(template: str) -> tuple[Piece, ...]:
     """Split a template into parts, in order."""
-    found = []
+    parts = []
     for token in _TOKEN.finditer(template):
         if token["name"]:
             fill = (token["fm"] or "").upper() == "FM"
-            found.append(Piece(token["name"].upper(), token["name"], fill, token["th"] or ""))
+            parts.append(Piece(token["name"].upper(), token["name"], fill, token["th"] or ""))
         else:
-            found.append(Piece("", token["quoted"] if token["quoted"] is not None else token["other"]))
-    return tuple(found)
+            parts.append(Piece("", token["quoted"] if token["quoted"] is not None else token["other"]))
+    return tuple(parts)
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ def _read_piece(
     if name in _NUMBERS:
         width = _NUMBERS[name][0]
         limit = f"{{1,{width}}}" if follows_digits or name in ("MS", "US") or name.startswith("FF") else "+"
-        found = re.match(rf"[+-]?\d{limit}", rest) if name == "YYYY" else re.match(rf"\d{limit}", rest)
-        if found is None:
+        match = re.match(rf"[+-]?\d{limit}", rest) if name == "YYYY" else re.match(rf"\d{limit}", rest)
+        if match is None:
             raise InvalidText(f"'{text}' has no number for {name} where the template '{template}' requires one")
-        digits = found[0]
+        digits = match[0]
         if name in ("MS", "US") or name.startswith("FF"):
             fields["US"] = int(digits.ljust(6, "0"))
         else:
@@ -217,11 +217,11 @@ def _read_piece(
                 return position + len(shown)
         raise InvalidText(f"'{text}' has no name for {name} where the template '{template}' requires one")
     if name.replace(".", "") in ("AM", "PM"):
-        found = re.match(r"([AP])\.?M\.?", rest, re.IGNORECASE)
-        if found is None:
+        match = re.match(r"([AP])\.?M\.?", rest, re.IGNORECASE)
+        if match is None:
             raise InvalidText(f"'{text}' has neither AM nor PM where the template '{template}' requires it")
-        fields["PM"] = int(found[1].upper() == "P")
-        return position + len(found[0])
+        fields["PM"] = int(match[1].upper() == "P")
+        return position + len(match[0])
     if name in ("AD", "A.D."):
         return position + len(name)
     raise InvalidText(f"the pattern {name} can be used in to_char only")

@@ -37,12 +37,12 @@ def places(data: Array, piece: bytes) -> Array:
     blocks = [
         _candidates(data, rarest, begin, min(_BLOCK, length - begin), masks) for begin in range(0, length, _BLOCK)
     ]
-    found = np.concatenate(blocks)
+    candidates = np.concatenate(blocks)
     for index in order[2:]:
-        if not len(found):
+        if not len(candidates):
             break
-        found = found.compress(data.take(found + index) == wanted[index])
-    return found
+        candidates = candidates.compress(data.take(candidates + index) == wanted[index])
+    return candidates
 
 
 def _candidates(data: Array, rarest: list[tuple[int, Any]], begin: int, size: int, masks: Array) -> Array:
@@ -91,17 +91,17 @@ def contain_in_order(texts: pa.Array, pieces: Sequence[str], prefix: str = "", s
     return matches
 
 
-def _advance(found: Array, length: int, begins: Array, position: Array, ends: Array, matches: Array) -> Array:
+def _advance(occurrences: Array, length: int, begins: Array, position: Array, ends: Array, matches: Array) -> Array:
     """Return a mask of matching rows with an occurrence at or behind their position; `position` moves behind the
     first."""
-    rows = np.searchsorted(begins, found, side="right") - 1
+    rows = np.searchsorted(begins, occurrences, side="right") - 1
     # Empty rows begin where the next one does; none of them can hold a piece, and `right` skips them.
-    fits = matches.take(rows) & (found >= position.take(rows)) & (found + length <= ends.take(rows))
-    found, rows = found.compress(fits), rows.compress(fits)
+    fits = matches.take(rows) & (occurrences >= position.take(rows)) & (occurrences + length <= ends.take(rows))
+    occurrences, rows = occurrences.compress(fits), rows.compress(fits)
     first = np.ones(len(rows), np.bool_)
     np.not_equal(rows[1:], rows[:-1], out=first[1:])
-    found, rows = found.compress(first), rows.compress(first)
-    position[rows] = found + length
+    occurrences, rows = occurrences.compress(first), rows.compress(first)
+    position[rows] = occurrences + length
     result = np.zeros(len(matches), np.bool_)
     result[rows] = True
     return result

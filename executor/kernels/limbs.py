@@ -98,13 +98,13 @@ def quotient(limbs: Limbs, divisor: Array, digits: int) -> Limbs:
         limbs = carried([limb * 10 ** min(9, digits) for limb in limbs])
         digits -= 9
     rest = np.zeros_like(divisor)
-    found: list[Array] = []
+    quotients: list[Array] = []
     for limb in limbs:
         rest = (rest << LIMB_BITS) + limb
-        found.append(rest // divisor)
-        rest = rest - found[-1] * divisor
-    found[-1] = found[-1] + (2 * rest >= divisor)
-    return carried([np.where(negative, -limb, limb) for limb in found])
+        quotients.append(rest // divisor)
+        rest = rest - quotients[-1] * divisor
+    quotients[-1] = quotients[-1] + (2 * rest >= divisor)
+    return carried([np.where(negative, -limb, limb) for limb in quotients])
 
 
 def halves_of_limbs(limbs: Limbs) -> tuple[Array, Array, Array]:

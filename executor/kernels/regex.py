@@ -112,9 +112,9 @@ def instr(
     """`regexp_instr`: the position at which the nth match begins (`end` 1: the position behind it); 0 without one."""
     if end not in (0, 1):
         raise DataError(f"the end option of regexp_instr is 0 or 1, not {end}")
-    found = _nth(texts, parse(pattern, flags), start, n, group)
+    matches = _nth(texts, parse(pattern, flags), start, n, group)
     places = np.zeros(len(texts), np.int64)
-    places[found.rows] = characters_before(texts, found.rows, found.ends if end else found.starts) + 1
+    places[matches.rows] = characters_before(texts, matches.rows, matches.ends if end else matches.starts) + 1
     return pa.array(places)
 
 
@@ -129,12 +129,12 @@ def capture(texts: pa.Array, pattern: str) -> pa.Array:
     return _found(texts, _nth(texts, regex, 1, 1, min(1, regex.groups)))
 
 
-def _found(texts: pa.Array, found: Matches) -> pa.Array:
+def _found(texts: pa.Array, matches: Matches) -> pa.Array:
     places = np.zeros(len(texts), np.int64)
-    places[found.rows] = np.arange(len(found.rows))
+    places[matches.rows] = np.arange(len(matches.rows))
     missing = np.ones(len(texts), np.bool_)
-    missing[found.rows] = False
-    return sliced(texts, found.rows, found.starts, found.ends).take(pa.array(places, mask=missing))
+    missing[matches.rows] = False
+    return sliced(texts, matches.rows, matches.starts, matches.ends).take(pa.array(places, mask=missing))
 
 
 def _nth(texts: pa.Array, regex: Regex, start: int, n: int, group: int) -> Matches:
@@ -148,8 +148,8 @@ def _nth(texts: pa.Array, regex: Regex, start: int, n: int, group: int) -> Match
     if _checked(start) == 1 and n == 1:
         whole, groups = first_matches(texts, regex)
         return groups[group - 1] if group else whole
-    found = all_matches(texts, regex, start).nth(n, len(texts))
-    return group_of(texts, regex, found, group) if group else found
+    matches = all_matches(texts, regex, start).nth(n, len(texts))
+    return group_of(texts, regex, matches, group) if group else matches
 
 
 def _checked(start: int) -> int:

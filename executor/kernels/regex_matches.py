@@ -70,14 +70,14 @@ def all_matches(texts: pa.Array, regex: Regex, start: int = 1) -> Matches:
     long_enough = pc.greater_equal(pc.utf8_length(texts), start - 1)
     rest = pc.utf8_slice_codeunits(pc.if_else(long_enough, texts, None), start - 2)
     # The first match includes the character before. Without such a match, there is none from that character on either.
-    found = _marked_in_two(rest, rf"\A(?s:(..*?))({regex.plain})|({regex.plain})")
+    matches = _marked_in_two(rest, rf"\A(?s:(..*?))({regex.plain})|({regex.plain})")
     skipped = np.diff(offsets_of(texts)) - np.diff(offsets_of(rest))
-    return Matches(found.rows, found.starts + skipped[found.rows], found.ends + skipped[found.rows])
+    return Matches(matches.rows, matches.starts + skipped[matches.rows], matches.ends + skipped[matches.rows])
 
 
 def _marked_in_two(texts: pa.Array, pattern: str) -> Matches:
-    found = _marked(texts, pattern, rb"\2\3", before=rb"\1")
-    return found.take(np.flatnonzero(found.starts > 0))
+    matches = _marked(texts, pattern, rb"\2\3", before=rb"\1")
+    return matches.take(np.flatnonzero(matches.starts > 0))
 
 
 def _marked(texts: pa.Array, pattern: str, match: bytes, before: bytes = b"") -> Matches:
@@ -107,22 +107,22 @@ def first_matches(texts: pa.Array, regex: Regex) -> tuple[Matches, list[Matches]
     return whole, groups
 
 
-def group_of(texts: pa.Array, regex: Regex, found: Matches, group: int) -> Matches:
-    """Return a group (from 1) of the matches `found`, at most one in each text; without those it took no part in."""
+def group_of(texts: pa.Array, regex: Regex, matches: Matches, group: int) -> Matches:
+    """Return a group (from 1) of the `matches`, at most one in each text; without those it took no part in."""
     data, bounds = bytes_of(texts), offsets_of(texts)
-    begins = bounds[found.rows]
-    before = begins + found.starts - 1
+    begins = bounds[matches.rows]
+    before = begins + matches.starts - 1
     for _ in range(3):
         before = before - ((before >= begins) & ((data.take(before, mode="clip") & _UPPER_BITS) == 0x80))
     inside = before >= begins
-    rests = sliced(texts, found.rows, np.maximum(before - begins, 0), bounds[found.rows + 1] - begins)
+    rests = sliced(texts, matches.rows, np.maximum(before - begins, 0), bounds[matches.rows + 1] - begins)
     at_once = _of_spans(_spans(rests, rf"\A{regex.capturing}"), f"g{group}")
     behind_one = _of_spans(_spans(rests, rf"\A(?s:.){regex.capturing}"), f"g{group}")
     parts = [behind_one.take(inside[behind_one.rows]), at_once.take(~inside[at_once.rows])]
     rows, starts, ends = (np.concatenate([getattr(p, name) for p in parts]) for name in ("rows", "starts", "ends"))
     order = np.argsort(rows)
     rows, skipped = rows[order], np.maximum(before - begins, 0)
-    return Matches(found.rows[rows], starts[order] + skipped[rows], ends[order] + skipped[rows])
+    return Matches(matches.rows[rows], starts[order] + skipped[rows], ends[order] + skipped[rows])
 
 
 def _spans(texts: pa.Array, pattern: str) -> pa.StructArray:

@@ -154,9 +154,9 @@ class _Seen:
         suspects = np.flatnonzero(high > low)
         if not len(suspects):
             return rows, hashes
-        found = high.take(suspects) - low.take(suspects)
-        offsets = np.arange(found.sum()) - np.repeat(np.cumsum(found) - found, found)
-        known = self._gathered(np.unique(self._places.take(np.repeat(low.take(suspects), found) + offsets)))
+        candidates = high.take(suspects) - low.take(suspects)
+        offsets = np.arange(candidates.sum()) - np.repeat(np.cumsum(candidates) - candidates, candidates)
+        known = self._gathered(np.unique(self._places.take(np.repeat(low.take(suspects), candidates) + offsets)))
         is_new = np.ones(rows.length, np.bool_)
         is_new[suspects[_in_both(rows.select(suspects), known)]] = False
         kept = np.flatnonzero(is_new)

@@ -76,18 +76,18 @@ def _counted(batch: Batch, place: int) -> Partial:
     return Partial([column.take(groups.representatives) for column in columns], counts, len(groups))
 
 
-def _rows(node: SetDifference, found: Partial) -> Batch:
+def _rows(node: SetDifference, counted: Partial) -> Batch:
     """Select the output from distinct rows and their counts."""
-    times = _times(node, found.states[0], found.states[1])
-    return Batch(found.keys, found.groups).select(np.repeat(np.arange(found.groups), times))
+    times = _times(node, counted.states[0], counted.states[1])
+    return Batch(counted.keys, counted.groups).select(np.repeat(np.arange(counted.groups), times))
 
 
 def _times(node: SetDifference, on_left: Array, on_right: Array) -> Array:
     """Number of times that each distinct row is produced."""
     if node.kind == "intersect":
-        found = np.minimum(on_left, on_right)
+        times = np.minimum(on_left, on_right)
     elif node.all:
-        found = np.maximum(on_left - on_right, 0)
+        times = np.maximum(on_left - on_right, 0)
     else:
-        found = np.where(on_right == 0, on_left, 0)
-    return found if node.all else np.minimum(found, 1)
+        times = np.where(on_right == 0, on_left, 0)
+    return times if node.all else np.minimum(times, 1)

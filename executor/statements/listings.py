@@ -18,15 +18,15 @@ from .results import StatementResult, listing
 
 def show_tables(statement: bound.ShowTables, context: ExecutionContext) -> StatementResult:
     """List the names of all tables and views, or of the views alone, ascending."""
-    found = {view.name: "view" for view in context.store.views()}
+    kinds = {view.name: "view" for view in context.store.views()}
     if not statement.views:
-        found.update((table.name, "table") for table in context.store.tables())
-    names = pa.array(sorted(found), pa.string())
+        kinds.update((table.name, "table") for table in context.store.tables())
+    names = pa.array(sorted(kinds), pa.string())
     if statement.pattern is not None:
         names = names.filter(pc.match_like(names, statement.pattern))
     if statement.views:
         return listing(["view"], [STRING], [names.to_pylist()])
-    return listing(["table", "kind"], [STRING, STRING], [names.to_pylist(), [found[n] for n in names.to_pylist()]])
+    return listing(["table", "kind"], [STRING, STRING], [names.to_pylist(), [kinds[n] for n in names.to_pylist()]])
 
 
 def show_functions(statement: bound.ShowFunctions) -> StatementResult:

@@ -41,8 +41,8 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
     """Run one statement. An interrupt of the main thread cancels statements that are not queries; it takes effect when
     the store call returns."""
     if isinstance(statement, bound.SelectStatement):
-        found = planned(statement.query, plan)
-        return StatementResult(found.columns, arrow_batches(found, context))
+        query_plan = planned(statement.query, plan)
+        return StatementResult(query_plan.columns, arrow_batches(query_plan, context))
     with DeferInterrupts(context.cancel):
         result = _run(statement, context, plan)
     context.finish()

@@ -58,8 +58,8 @@ def aggregate(
     parts = parts_of(plain)
     if all(part.kind in _FAST and not part.distinct for part in parts):
         states = [_FAST[part.kind](part, layout, frames, values, chosen) for part in parts]
-        found = result_of(plain, states, layout.length)
-        return found.get() if isinstance(found, LazyColumn) else found
+        computed = result_of(plain, states, layout.length)
+        return computed.get() if isinstance(computed, LazyColumn) else computed
     return _by_distinct_frames(plain, frames, values, chosen, check)
 
 
@@ -73,11 +73,11 @@ def _input(part: Part, values: Values, chosen: Array | None) -> Vector:
 
 def _over_runs(sums: Array, frames: Frames) -> Array:
     """Return the differences of running sums (of one more element than rows, the first 0) over each frame."""
-    found: Any = 0
+    total: Any = 0
     with np.errstate(over="ignore"):
         for start, end in frames.runs:
-            found = found + (sums.take(end) - sums.take(start))
-    return np.asarray(found)
+            total = total + (sums.take(end) - sums.take(start))
+    return np.asarray(total)
 
 
 def _running(values: Array) -> Array:
@@ -174,8 +174,8 @@ def _extreme(part: Part, layout: Layout, frames: Frames, values: Values, chosen:
     if present is not None:
         ranks[~present] = -1
     best = _growing_maxima(ranks, layout, frames) if frames.growing else _maxima(ranks, frames)
-    found = arg.take(sequence.take(np.maximum(best, 0)))
-    return found if (best >= 0).all() else with_validity(found, best >= 0)
+    extremes = arg.take(sequence.take(np.maximum(best, 0)))
+    return extremes if (best >= 0).all() else with_validity(extremes, best >= 0)
 
 
 def _growing_maxima(ranks: Array, layout: Layout, frames: Frames) -> Array:
@@ -224,17 +224,17 @@ def _by_distinct_frames(
     runs = [(start.take(distinct), end.take(distinct)) for start, end in frames.runs]
     filled = np.flatnonzero(frames.sizes.take(distinct) > 0)
     nothing: Vector = Const(call.type, 0 if call.function in ZERO_OVER_NOTHING else None, len(distinct))
-    found = nothing
+    aggregated = nothing
     if len(filled):
         kept_runs = [(start.take(filled), end.take(filled)) for start, end in runs]
         total = int(frames.sizes.take(distinct).sum())
         if total > _WORTH_BLOCKS * len(change) and all(has_blocks(part) for part in parts_of(call)):
-            found = aggregate_of_blocks(call, len(change), kept_runs, values, chosen, check)
+            aggregated = aggregate_of_blocks(call, len(change), kept_runs, values, chosen, check)
         else:
-            found = _of_rows(call, kept_runs, values, chosen, check)
+            aggregated = _of_rows(call, kept_runs, values, chosen, check)
         if len(filled) < len(distinct):
-            found = _spread(found, filled, nothing)
-    return found.take(np.cumsum(change) - 1)
+            aggregated = _spread(aggregated, filled, nothing)
+    return aggregated.take(np.cumsum(change) - 1)
 
 
 def _of_rows(

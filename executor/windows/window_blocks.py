@@ -59,8 +59,8 @@ def aggregate_of_blocks(
     for groups in _portions(runs, sizes):
         check()
         merged = [a.finish(a.merge(states, groups)) for a, states in zip(accumulators, levels, strict=True)]
-        found = result_of(call, merged, len(groups))
-        pieces.append(found.get() if isinstance(found, LazyColumn) else found)
+        computed = result_of(call, merged, len(groups))
+        pieces.append(computed.get() if isinstance(computed, LazyColumn) else computed)
     return concat(pieces)
 
 
@@ -83,7 +83,7 @@ def _portions(runs: Runs, sizes: Sequence[int]) -> Iterator[Segments]:
 
 def _blocks(runs: Runs, sizes: Sequence[int]) -> Segments:
     runs = [(np.array(start), np.array(end)) for start, end in runs]
-    found: list[tuple[Array, Array, Array]] = []
+    parts: list[tuple[Array, Array, Array]] = []
     offset = 0
     for level, size in enumerate(sizes):
         for start, end in runs:
@@ -91,11 +91,11 @@ def _blocks(runs: Runs, sizes: Sequence[int]) -> Segments:
                 frames = np.flatnonzero((odd == 1) & (start < end))
                 blocks = edge.take(frames) - back
                 edge[frames] += 1 - 2 * back
-                found.append((frames, blocks + offset, blocks << level))
+                parts.append((frames, blocks + offset, blocks << level))
             start >>= 1
             end >>= 1
         offset += size
-    frame, block, place = (np.concatenate([part[i] for part in found]) for i in range(3))
+    frame, block, place = (np.concatenate([part[i] for part in parts]) for i in range(3))
     codes: Any = frame.astype(np.uint64) * np.uint64(sizes[0]) + place.astype(np.uint64)
     order, _ = sort_rows(codes, len(runs[0][0]) * sizes[0])
     counts = np.bincount(frame, minlength=len(runs[0][0]))

@@ -109,8 +109,8 @@ class _Present:
 
 def _taken(value: Vector, rows: Array) -> Vector:
     """Return the value at each row, NULL for a negative row."""
-    found = value.take(np.maximum(rows, 0))
-    return found if (rows >= 0).all() else with_validity(found, rows >= 0)
+    gathered = value.take(np.maximum(rows, 0))
+    return gathered if (rows >= 0).all() else with_validity(gathered, rows >= 0)
 
 
 def neighbour(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
@@ -129,11 +129,11 @@ def neighbour(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
     if len(values) == 2:
         return _taken(value, rows if known is None else np.where(known, rows, -1))
     choice = (rows < 0).astype(np.intp)
-    found = [value.take(np.maximum(rows, 0)), values[2]]
+    candidates = [value.take(np.maximum(rows, 0)), values[2]]
     if known is not None:
         choice[~known] = 2
-        found.append(Const(call.type, None, layout.length))
-    return pick(call.type, choice, found)
+        candidates.append(Const(call.type, None, layout.length))
+    return pick(call.type, choice, candidates)
 
 
 def framed(call: Window, frames: Frames, values: Sequence[Vector]) -> Vector:

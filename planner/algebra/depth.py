@@ -37,7 +37,7 @@ def is_deep(root: bound.Query | physical.PhysicalNode) -> bool:
 
 
 def _fields(kind: type[Any]) -> tuple[str, ...]:
-    found = _FIELDS.get(kind)
-    if found is None:
-        found = _FIELDS[kind] = tuple(spec.name for spec in fields(kind))
-    return found
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = _FIELDS[kind] = tuple(spec.name for spec in fields(kind))
+    return names

@@ -77,17 +77,17 @@ def columns_in(expr: Expr | None) -> frozenset[int]:
         return frozenset()
     if isinstance(expr, Column):
         return frozenset((expr.id,))
-    found: set[int] = set()
+    numbers: set[int] = set()
     stack = [expr]
     while stack:
         node = stack.pop()
         if isinstance(node, Column):
-            found.add(node.id)
+            numbers.add(node.id)
         elif isinstance(node, Call):
             stack.extend(node.args)
         elif not isinstance(node, _LEAVES):
             stack.extend(subexpressions(node))
-    return frozenset(found)
+    return frozenset(numbers)
 
 
 def columns_in_all(exprs: Iterable[Expr]) -> frozenset[int]:
@@ -154,18 +154,18 @@ def distinct(parts: Iterable[Expr]) -> list[Expr]:
 
 def all_of(parts: Iterable[Expr]) -> Expr | None:
     """Conjunction of flattened, distinct parts; None for none."""
-    found = distinct(piece for part in parts for piece in conjuncts(part))
-    if len(found) > 1:
-        return call("and", *found)
-    return found[0] if found else None
+    distinct_parts = distinct(piece for part in parts for piece in conjuncts(part))
+    if len(distinct_parts) > 1:
+        return call("and", *distinct_parts)
+    return distinct_parts[0] if distinct_parts else None
 
 
 def any_of(parts: Iterable[Expr]) -> Expr:
     """Disjunction of flattened, distinct parts; FALSE for none."""
-    found = distinct(piece for part in parts for piece in disjuncts(part))
-    if len(found) > 1:
-        return call("or", *found)
-    return found[0] if found else FALSE
+    distinct_parts = distinct(piece for part in parts for piece in disjuncts(part))
+    if len(distinct_parts) > 1:
+        return call("or", *distinct_parts)
+    return distinct_parts[0] if distinct_parts else FALSE
 
 
 def disjuncts(expr: Expr) -> list[Expr]:

@@ -62,11 +62,11 @@ class Guard:
     def condition(self) -> Expr:
         """Condition that is true or false for every row; no step is evaluated for a row that has failed an earlier
         one."""
-        found: Expr = TRUE
+        nested: Expr = TRUE
         for step, wanted in reversed(self.steps):
-            yes, no = (found, FALSE) if wanted else (FALSE, found)
-            found = Case(BOOLEAN, False, ((step, yes),), no)
-        return found
+            yes, no = (nested, FALSE) if wanted else (FALSE, nested)
+            nested = Case(BOOLEAN, False, ((step, yes),), no)
+        return nested
 
 
 EVERY_ROW = Guard()
@@ -97,12 +97,12 @@ def flatten_lazily(expr: Expr, guard: Guard, flatten: Flatten) -> Expr | None:
 
 
 def _case(expr: Case, guard: Guard, flatten: Flatten) -> Case:
-    found: list[tuple[Expr, Expr]] = []
+    branches: list[tuple[Expr, Expr]] = []
     for condition, value in expr.branches:
         test = flatten(condition, guard)
-        found.append((test, flatten(value, guard.where(test))))
+        branches.append((test, flatten(value, guard.where(test))))
         guard = guard.unless(test)
-    return replace(expr, branches=tuple(found), default=flatten(expr.default, guard))
+    return replace(expr, branches=tuple(branches), default=flatten(expr.default, guard))
 
 
 def may_fail(plan: Node) -> bool:
@@ -178,11 +178,11 @@ def _fails(expr: Expr) -> bool:
 
 
 def _parts(expr: Expr) -> Sequence[Expr]:
-    found: list[Expr] = []
+    flattened: list[Expr] = []
 
     def note(part: Expr) -> Expr:
-        found.append(part)
+        flattened.append(part)
         return part
 
     map_parts(expr, note)
-    return found
+    return flattened

@@ -95,9 +95,9 @@ class _Joined:
 
     @staticmethod
     def of(node: Node) -> _Joined:
-        found = _Joined()
-        found._collect(node)
-        return found
+        tree = _Joined()
+        tree._collect(node)
+        return tree
 
     def _collect(self, node: Node) -> None:
         if isinstance(node, Filter):
@@ -166,12 +166,12 @@ def _partition(outer: _Joined, inner: _Joined, pairs: Pairs) -> list[Column] | N
     joining = [part for part in outer.parts if columns_in(part) & repeated]
     if _others(joining) != _others(asked) or _equal(outer.parts).classes() != _equal(alone + asked).classes():
         return None
-    found: list[Column] = []
+    columns: list[Column] = []
     for leaf, key in zip(own, keys, strict=True):
         if key is None:
             return None
-        found += [column for column in leaf.columns if column.id in key]
-    return found
+        columns += [column for column in leaf.columns if column.id in key]
+    return columns
 
 
 def _asked(

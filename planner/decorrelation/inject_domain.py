@@ -104,11 +104,11 @@ class Domain:
     def equal(self, first: Mapping[int, Column], second: Mapping[int, Column]) -> list[Expr]:
         """Conditions that two uses (or a use and the outer query itself) stand for the same outer row; NULL equals NULL
         here."""
-        found: list[Expr] = []
+        conditions: list[Expr] = []
         for outer in self.references:
             a, b = comparable(first[outer.id]), comparable(second[outer.id])
-            found.append(call("eq", a, b) if outer.id in self._solid else same_or_both_null(a, b))
-        return found
+            conditions.append(call("eq", a, b) if outer.id in self._solid else same_or_both_null(a, b))
+        return conditions
 
 
 def is_drawn(plan: Node) -> bool:

@@ -46,16 +46,16 @@ class Profiles:
 
     def get(self, number: int) -> ColumnProfile | None:
         """Return a column's profile; None if nothing is known."""
-        found = self._known.get(number)
-        if found is not None and not isinstance(found, ColumnProfile):
-            found = self._known[number] = found()
-        return found
+        profile = self._known.get(number)
+        if profile is not None and not isinstance(profile, ColumnProfile):
+            profile = self._known[number] = profile()
+        return profile
 
     def __getitem__(self, number: int) -> ColumnProfile:
-        found = self.get(number)
-        if found is None:
+        profile = self.get(number)
+        if profile is None:
             raise KeyError(number)
-        return found
+        return profile
 
     def __setitem__(self, number: int, profile: ColumnProfile) -> None:
         self._known[number] = profile

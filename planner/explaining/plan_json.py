@@ -26,31 +26,31 @@ def explain_json(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbos
 
     `verbose` includes the rules; it needs a plan made with `PlannerOptions(trace=True)`.
     """
-    found = _outline(plan.root, drawing_of(plan.root, actuals), None)
+    outline = _outline(plan.root, drawing_of(plan.root, actuals), None)
     if verbose:
-        found["rules"] = [{"rule": name, "plan": draw_logical(node).splitlines()} for name, node in plan.trace]
-    return json.dumps(found, indent=2)
+        outline["rules"] = [{"rule": name, "plan": draw_logical(node).splitlines()} for name, node in plan.trace]
+    return json.dumps(outline, indent=2)
 
 
 def _outline(node: PhysicalNode, drawing: Drawing, role: str | None) -> dict[str, Any]:
     repeated = isinstance(node, physical.Shared) and not drawing.first_use(node)
-    found: dict[str, Any] = {"operator": type(node).__name__, "text": drawing.head(node)}
+    outline: dict[str, Any] = {"operator": type(node).__name__, "text": drawing.head(node)}
     if role is not None:
-        found["role"] = role
+        outline["role"] = role
     if isinstance(node, physical.TableScan):
         scanned, tablets = tablets_of(node)
-        found |= {"table": node.table.name, "alias": node.alias, "columns": [c.name for c in node.columns]}
-        found |= {"tablets": tablets, "tablets_scanned": scanned}
+        outline |= {"table": node.table.name, "alias": node.alias, "columns": [c.name for c in node.columns]}
+        outline |= {"tablets": tablets, "tablets_scanned": scanned}
     if isinstance(node, physical.Shared):
-        found["shared"] = node.key
-    found["details"] = list(drawing.details(node))
-    found["estimated_rows"] = max(0, round(node.estimate))
+        outline["shared"] = node.key
+    outline["details"] = list(drawing.details(node))
+    outline["estimated_rows"] = max(0, round(node.estimate))
     actual = drawing.actual(node)
     if actual is not None:
-        found |= {"actual_rows": actual.rows, "seconds": round(actual.seconds, 6), "memory_bytes": actual.memory}
+        outline |= {"actual_rows": actual.rows, "seconds": round(actual.seconds, 6), "memory_bytes": actual.memory}
         if actual.spilled:
-            found["spilled_bytes"] = actual.spilled
+            outline["spilled_bytes"] = actual.spilled
     if not repeated:
         roles = input_roles(node)
-        found["inputs"] = [_outline(child, drawing, role) for role, child in zip(roles, node.children(), strict=True)]
-    return found
+        outline["inputs"] = [_outline(child, drawing, role) for role, child in zip(roles, node.children(), strict=True)]
+    return outline

@@ -155,21 +155,21 @@ class JoinGraph:
     def key_pairs(self, probe: int, build: int, carriers: frozenset[int]) -> list[KeyPair]:
         """Return one equality per class with members in both subsets, preferring a member that takes a runtime
         filter."""
-        found: list[KeyPair] = []
+        pairs: list[KeyPair] = []
         for number in self._classes_of(probe):
             mask = self._class_masks[number]
             if mask & build:
                 left = self._members(number, mask & probe)
                 taking = left[0] if len(left) == 1 else next((c for c in left if c.id in carriers), left[0])
-                found.append(KeyPair(taking, self._members(number, mask & build)[0]))
-        return found
+                pairs.append(KeyPair(taking, self._members(number, mask & build)[0]))
+        return pairs
 
     def _members(self, number: int, mask: int) -> list[Column]:
         """Columns of a class that the relations of a mask have."""
-        found = self._inside.get((number, mask))
-        if found is None:
-            found = self._inside[number, mask] = [c for i, c in self.classes[number] if mask >> i & 1]
-        return found
+        members = self._inside.get((number, mask))
+        if members is None:
+            members = self._inside[number, mask] = [c for i, c in self.classes[number] if mask >> i & 1]
+        return members
 
     def is_keyed(self, first: int, second: int) -> bool:
         """True if an equality of columns links two subsets."""
@@ -177,17 +177,17 @@ class JoinGraph:
 
     def _classes_of(self, mask: int) -> list[int]:
         """Classes of columns with members in a subset."""
-        found = self._touched.get(mask)
-        if found is None:
-            found = self._touched[mask] = [i for i, members in enumerate(self._class_masks) if members & mask]
-        return found
+        classes = self._touched.get(mask)
+        if classes is None:
+            classes = self._touched[mask] = [i for i, members in enumerate(self._class_masks) if members & mask]
+        return classes
 
     def neighbours(self, mask: int) -> int:
         """Relations outside a subset that a predicate links with it."""
-        found = 0
+        neighbours = 0
         for i in bits(mask):
-            found |= self._neighbours[i]
-        return found & ~mask
+            neighbours |= self._neighbours[i]
+        return neighbours & ~mask
 
     def is_connected(self, mask: int) -> bool:
         """True if predicates link all relations of a subset."""
@@ -253,14 +253,14 @@ def best_tree(graph: JoinGraph) -> Node:
 
 
 def _components(graph: JoinGraph) -> list[int]:
-    left, found = (1 << len(graph.leaves)) - 1, []
+    left, components = (1 << len(graph.leaves)) - 1, []
     while left:
         part = left & -left
         while grown := graph.neighbours(part):
             part |= grown
-        found.append(part)
+        components.append(part)
         left &= ~part
-    return found
+    return components
 
 
 def _exhaustive(graph: JoinGraph) -> tuple[dict[int, _Plan], list[int]]:
@@ -278,11 +278,11 @@ def _exhaustive(graph: JoinGraph) -> tuple[dict[int, _Plan], list[int]]:
 
 
 def _subsets(mask: int) -> list[int]:
-    found, sub = [], mask
+    subsets, sub = [], mask
     while sub:
-        found.append(sub)
+        subsets.append(sub)
         sub = (sub - 1) & mask
-    return found[::-1]
+    return subsets[::-1]
 
 
 def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int], mask: int) -> _Plan | None:

@@ -114,13 +114,13 @@ def _keys(left: _Side, right: _Side, join: HashJoin) -> list[tuple[Column, Colum
     for a, b in zip(join.probe_keys, join.build_keys, strict=True):
         if isinstance(a, Column) and isinstance(b, Column) and a.id in left.names and b.id in right.names:
             by_name[left.names[a.id], right.names[b.id]] = a, b
-    found: list[tuple[Column, Column]] = []
+    pairs_in_order: list[tuple[Column, Column]] = []
     for first, second in zip(left.table.schema.key, right.table.schema.key, strict=False):
         pair = by_name.get((first.name, second.name))
         if pair is None or not same_type(first.type, second.type):
             break
-        found.append(pair)
-    return found
+        pairs_in_order.append(pair)
+    return pairs_in_order
 
 
 def _cut_alike(left: _Side, right: _Side, pairs: Sequence[tuple[str, str]]) -> bool:

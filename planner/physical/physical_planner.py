@@ -296,7 +296,7 @@ class PhysicalPlanner:
     def _runtime_filters(
         self, probe: PhysicalNode, pairs: list[KeyPair], build_rows: float
     ) -> tuple[RuntimeFilter, ...]:
-        found: list[RuntimeFilter] = []
+        filters: list[RuntimeFilter] = []
         for position, pair in enumerate(pairs):
             if not isinstance(pair.probe, Column):
                 continue
@@ -306,8 +306,10 @@ class PhysicalPlanner:
             scan = _scan_with(probe, target)
             width = len(scan.fetched)
             if self._model.is_worth_filtering(pair, build_rows, scan.estimate, width):
-                found.append(RuntimeFilter(position, target, self._model.bloom_keys(pair.probe, scan.estimate, width)))
-        return tuple(found)
+                filters.append(
+                    RuntimeFilter(position, target, self._model.bloom_keys(pair.probe, scan.estimate, width))
+                )
+        return tuple(filters)
 
 
 def null_safe_pairs(join: Join, condition: Expr) -> tuple[list[KeyPair], Expr | None]:
@@ -389,10 +391,10 @@ def _scan_with(node: PhysicalNode, number: int) -> TableScan:
     """Return the scan of the column that `scan_column` returned."""
     waiting = [node]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, TableScan) and any(c.id == number for c in found.fetched):
-            return found
-        waiting += found.children()
+        candidate = waiting.pop()
+        if isinstance(candidate, TableScan) and any(c.id == number for c in candidate.fetched):
+            return candidate
+        waiting += candidate.children()
     raise AssertionError(f"no scan produces column {number}")
 
 

@@ -60,13 +60,13 @@ def _moved(node: Aggregate, context: Context) -> Node:
 def _key_pairs(join: Join) -> list[tuple[Column, Column]] | None:
     """Return the join's condition as pairs of (left, right) columns; None if it contains anything else."""
     left = column_ids(join.left)
-    found: list[tuple[Column, Column]] = []
+    pairs: list[tuple[Column, Column]] = []
     for part in conjuncts(join.condition):
         pair = column_equality(part)
         if pair is None or (pair[0].id in left) == (pair[1].id in left):
             return None
-        found.append(pair if pair[0].id in left else (pair[1], pair[0]))
-    return found or None
+        pairs.append(pair if pair[0].id in left else (pair[1], pair[0]))
+    return pairs or None
 
 
 def _some_key(join: Join) -> frozenset[int]:

@@ -102,10 +102,10 @@ class _Cluster:
 
     @staticmethod
     def of(node: Node) -> _Cluster:
-        found = _Cluster()
-        found._climb(node)
-        found.predicates = [substitute(part, found.renamed) for part in found.predicates]
-        return found
+        cluster = _Cluster()
+        cluster._climb(node)
+        cluster.predicates = [substitute(part, cluster.renamed) for part in cluster.predicates]
+        return cluster
 
     def _climb(self, node: Node) -> None:
         if isinstance(node, Project) and not any(is_volatile(expr) for _, expr in node.items):

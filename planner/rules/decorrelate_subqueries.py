@@ -186,12 +186,12 @@ class _Unnester:
 
     def _values(self, node: Values) -> Node:
         """Flatten constant rows: each row is a SELECT."""
-        single, found = Values((), ((),)), list[Node]()
+        single, rows = Values((), ((),)), list[Node]()
         for row in node.rows:
             source, flat = self._flatten_all(single, list(row))
-            found.append(Project(source, tuple((self._numbers.column(e), e) for e in flat)))
-        union = found[0]
-        for following in found[1:]:
+            rows.append(Project(source, tuple((self._numbers.column(e), e) for e in flat)))
+        union = rows[0]
+        for following in rows[1:]:
             output = tuple(self._numbers.column(column) for column in node.output)
             union = SetOperation("union", True, union, following, output)
         return Project(union, tuple(zip(node.output, union.columns, strict=True)))
@@ -397,8 +397,8 @@ class _Unnester:
             current, plan = self._guarded(current, self._query(expr.query), guard)
             comparison = NEGATED[expr.comparison] if expr.all else expr.comparison
             match = call(comparison, expr.arg, plan.columns[0])
-            current, found = self._three_valued(current, plan, [match], monotone and not expr.all)
-            return current, negate(found) if expr.all else found
+            current, value = self._three_valued(current, plan, [match], monotone and not expr.all)
+            return current, negate(value) if expr.all else value
         return current, expr
 
     def _guarded(self, node: Node, plan: Node, guard: Guard) -> tuple[Node, Node]:
@@ -575,10 +575,10 @@ def _queries(expr: Expr) -> Iterator[Query]:
 
 def _given(conditions: list[Expr], inside: frozenset[int]) -> frozenset[int]:
     """Return the columns among `inside`, the subquery's columns, that the conditions equate with outer expressions."""
-    found = set()
+    equated = set()
     for part in conditions:
         sides = as_equality(part)
         for own, other in (sides, sides[::-1]) if sides else ():
             if isinstance(own, Column) and own.id in inside and not columns_in(other) & inside:
-                found.add(own.id)
-    return frozenset(found)
+                equated.add(own.id)
+    return frozenset(equated)

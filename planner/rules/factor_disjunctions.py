@@ -44,15 +44,15 @@ def _improve(predicate: Expr, source: Node) -> Expr:
     parts = conjuncts(predicate)
     if not any(isinstance(part, Call) and part.function == "or" for part in parts):
         return predicate
-    found: list[Expr] = []
+    factored: list[Expr] = []
     for part in parts:
-        found += conjuncts(common_factors(part))
+        factored += conjuncts(common_factors(part))
     relations = [column_ids(leaf) for leaf in _leaves(source)]
     implied: list[Expr] = []
-    for part in found:
+    for part in factored:
         if isinstance(part, Call) and part.function == "or":
             implied += implications(part, relations)
-    improved = all_of([*found, *implied]) or TRUE
+    improved = all_of([*factored, *implied]) or TRUE
     return predicate if improved == predicate else improved
 
 
@@ -104,12 +104,12 @@ def implications(expr: Call, relations: list[frozenset[int]]) -> list[Expr]:
     if any(read <= relation for relation in relations):
         return []
     branches = [conjuncts(branch) for branch in disjuncts(expr)]
-    found: list[Expr] = []
+    implied: list[Expr] = []
     for relation in relations:
         if not read & relation:
             continue
         own = [all_of(p for p in branch if columns_in(p) and columns_in(p) <= relation) for branch in branches]
         solid = [part for part in own if part is not None]
         if len(solid) == len(branches):
-            found.append(common_factors(merged_values(any_of(solid))))
-    return found
+            implied.append(common_factors(merged_values(any_of(solid))))
+    return implied

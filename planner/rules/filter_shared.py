@@ -98,9 +98,9 @@ def _of_side(union: SetOperation, side: Node, wishes: list[Wish]) -> list[Wish]:
 def _below(wishes: list[Wish], made: Mapping[int, Expr], readable: frozenset[int]) -> list[Wish]:
     """Rewrite the wishes over the expressions that columns derive from, without conjuncts that read others. Wishes that
     cannot be true are removed."""
-    found: dict[Wish, None] = {}
+    distinct_wishes: dict[Wish, None] = {}
     for wish in wishes:
         parts = [fold_predicate(substitute(part, made)) for part in wish if columns_in(part) <= readable]
         if all(not isinstance(part, Literal) or part.value for part in parts):
-            found[tuple(part for part in parts if not isinstance(part, Literal))] = None
-    return list(found)
+            distinct_wishes[tuple(part for part in parts if not isinstance(part, Literal))] = None
+    return list(distinct_wishes)

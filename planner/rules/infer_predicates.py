@@ -90,7 +90,7 @@ def implied_predicates(known: list[Expr]) -> list[Expr]:
         return []
     equal = Equivalence((a.id, b.id) for a, b in pairs)
     columns = {column.id: column for pair in pairs for column in pair}
-    found: list[Expr] = []
+    implied: list[Expr] = []
     for part in known:
         subject = _subject(part)
         if subject is None or subject.id not in columns:
@@ -98,8 +98,8 @@ def implied_predicates(known: list[Expr]) -> list[Expr]:
         for number in equal.same(subject.id):
             other = columns.get(number)
             if other is not None and number != subject.id and other.type == subject.type:
-                found.append(substitute(part, {subject.id: other}))
-    return found
+                implied.append(substitute(part, {subject.id: other}))
+    return implied
 
 
 def _subject(part: Expr) -> Column | None:

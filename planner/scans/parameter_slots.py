@@ -65,9 +65,9 @@ def pushed_conditions(
         maker = maker_of(part)
         expr = part if maker is not None else fold(part)
         every.append((expr, maker))
-        found = _slotted(part, names, number_of)
-        if found is not None:
-            slotted.append(found)
+        bound_predicates = _slotted(part, names, number_of)
+        if bound_predicates is not None:
+            slotted.append(bound_predicates)
         else:
             rest.append((expr, maker))
             settled += [] if maker is not None else [expr]
@@ -90,13 +90,13 @@ def pushed_conditions(
 
     def pushed(binding: Binding) -> Pushed:
         values = binding.values
-        found: list[Any] = [slot(values[number]) for slot, number in slots]
-        if None in found:
+        bound_predicates: list[Any] = [slot(values[number]) for slot, number in slots]
+        if None in bound_predicates:
             return all_anew(binding)
         if not makers:
             if needs_merging:
-                return merge((*before, *found)), fixed_residual
-            return (*ranges, *found, *others), fixed_residual
+                return merge((*before, *bound_predicates)), fixed_residual
+            return (*ranges, *bound_predicates, *others), fixed_residual
         residual: list[Expr] = []
         for expr, maker in rest:
             if maker is None:
@@ -106,9 +106,9 @@ def pushed_conditions(
             if isinstance(made, Literal):
                 return all_anew(binding)
             parts = extract(conjuncts(made), names)
-            found += parts.predicates
+            bound_predicates += parts.predicates
             residual += parts.residual
-        return merge((*before, *found)), all_of(residual)
+        return merge((*before, *bound_predicates)), all_of(residual)
 
     return pushed
 

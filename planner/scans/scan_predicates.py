@@ -57,21 +57,21 @@ def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
     >>> extract(parts, {7: "x"}).predicates
     (Range(column='x', lower=3, upper=9, lower_inclusive=True, upper_inclusive=False),)
     """
-    found: list[ColumnPredicate] = []
+    predicates: list[ColumnPredicate] = []
     residual: list[Expr] = []
     for condition in conditions:
         if isinstance(condition, Call) and condition.function == "or":
             says = _restriction(condition, names)
-            found += [as_predicate(name, region) for name, region in says.regions.items()]
+            predicates += [as_predicate(name, region) for name, region in says.regions.items()]
             exact = says.exact
         else:
             bound = _bound(condition, names)
             exact = bound is not None and bound.exact
             if bound is not None:
-                found.append(bound.predicate)
+                predicates.append(bound.predicate)
         if not exact:
             residual.append(condition)
-    return Extracted(merge(found), tuple(residual))
+    return Extracted(merge(predicates), tuple(residual))
 
 
 def _bound(condition: Expr, names: Mapping[int, str]) -> _Bound | None:

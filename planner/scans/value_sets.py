@@ -134,15 +134,15 @@ def _both(a: Member, b: Member) -> Member | None:
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
     """Return the same values as ascending ranges with gaps between them."""
-    found: list[Range] = []
+    merged: list[Range] = []
     for following in sorted(ranges, key=_start_key):
-        if found and _touch(found[-1], following):
-            last = found[-1]
+        if merged and _touch(merged[-1], following):
+            last = merged[-1]
             if last.upper is not None and (following.upper is None or _upper_key(following) > _upper_key(last)):
-                found[-1] = replace(last, upper=following.upper, upper_inclusive=following.upper_inclusive)
+                merged[-1] = replace(last, upper=following.upper, upper_inclusive=following.upper_inclusive)
         else:
-            found.append(following)
-    return found
+            merged.append(following)
+    return merged
 
 
 def _touch(first: Range, following: Range) -> bool:
