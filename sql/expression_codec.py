@@ -17,7 +17,7 @@ from typing import Any, Final
 from ..errors import DataError, NotSupportedError
 from ..model.types import DataType, Kind
 from .expressions import Aggregate, Call, Case, Cast, Column, Expr, InValues, Literal, OrderItem
-from .functions import AGGREGATES, VOLATILE
+from .functions import AGGREGATES, OPERATIONS
 
 _CLASSES: Final[dict[str, type[Expr]]] = {
     each.__name__: each for each in (Column, Literal, Call, Cast, Case, InValues, Aggregate)
@@ -47,7 +47,7 @@ def _expression_to_plain(expr: Expr, depth: int) -> Plain:
     name = type(expr).__name__
     if name not in _CLASSES:
         raise NotSupportedError(f"a {name} cannot travel")
-    if isinstance(expr, Call) and expr.function in VOLATILE:
+    if isinstance(expr, Call) and OPERATIONS[expr.function].volatile:
         raise NotSupportedError(f"{expr.function}() cannot travel: each call gives another value")
     if isinstance(expr, Literal) and isinstance(expr.value, tuple):
         raise NotSupportedError(f"a literal of type {expr.type} cannot travel")
@@ -120,8 +120,11 @@ def _expression(plain: Plain, depth: int) -> Expr:
         raise DataError(f"a {name} has a type, nullability and {len(wanted)} fields, not {len(rest)} in all")
     values = [_READERS[name, field](value, depth + 1) for field, value in zip(wanted, rest[2:])]
     found = kind(_type(rest[0]), rest[1], *values)
-    if isinstance(found, Call) and found.function in VOLATILE:
-        raise DataError(f"{found.function}() cannot travel")
+    if isinstance(found, Call):
+        if (operation := OPERATIONS.get(found.function)) is None:
+            raise DataError(f"there is no operation {found.function!r}")
+        if operation.volatile:
+            raise DataError(f"{found.function}() cannot travel")
     if isinstance(found, Aggregate) and found.function not in AGGREGATES:
         raise DataError(f"there is no aggregate {found.function!r}")
     return found

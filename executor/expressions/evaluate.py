@@ -30,11 +30,12 @@ from ...errors import DataError, InternalError, NotSupportedError
 from ...model.types import BIGINT, BOOLEAN, DataType, Kind
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk
+from ...sql.functions import OPERATIONS
 from ..kernels import boolean, conditional
 from ..kernels.cast import cast
 from ..kernels.compare import compare, is_in
 from .expression_costs import cost, is_fallible, summarized
-from .kernel_table import GENERATORS, KERNELS, SKIPS_NULLS
+from .kernel_table import GENERATORS, KERNELS
 
 Evaluation: TypeAlias = Callable[[Batch], Vector]
 """The value of an expression for every row of a batch."""
@@ -126,7 +127,7 @@ class _Plain:
         if kernel is None:
             raise InternalError(f"there is no kernel for the function {expr.function}")
         type_ = expr.type
-        strict_type = None if expr.function in SKIPS_NULLS else type_
+        strict_type = None if OPERATIONS[expr.function].skips_nulls else type_
         return _folded(lambda *args: kernel(type_, *args), [self._sub(arg) for arg in expr.args], strict_type)
 
     def _coalesce(self, expr: Call) -> Evaluation:

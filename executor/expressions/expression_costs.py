@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary
-from ...sql.functions import VOLATILE
-from ...sql.functions.fallible import FALLIBLE, OVERFLOWING
-from .kernel_table import CHEAP
+from ...sql.functions import OPERATIONS
 
 
 class Summary(NamedTuple):
@@ -40,7 +38,7 @@ def _summed(node: Expr, parts: tuple[Summary, ...]) -> Summary:
         None if not used else next(iter(used.values())) if len(used) == 1 else SEVERAL,
         _own_cost(node) + sum(part.cost for part in parts),
         _may_refuse(node) or any(part.fallible for part in parts),
-        (isinstance(node, Call) and node.function in VOLATILE) or any(part.volatile for part in parts),
+        (isinstance(node, Call) and OPERATIONS[node.function].volatile) or any(part.volatile for part in parts),
     )
 
 
@@ -54,13 +52,14 @@ def _may_refuse(node: Expr) -> bool:
         return True
     if not isinstance(node, Call):
         return False
-    if node.function in OVERFLOWING:
-        # The binder made a decimal of fewer than 38 digits wide enough.
+    operation = OPERATIONS[node.function]
+    if operation.overflows:
+        # A decimal of fewer than 38 digits was made wide enough by the binder.
         return not (node.type.is_decimal and (node.type.precision or 38) < 38)
     if node.function in ("like", "ilike"):
         pattern = node.args[1]
         return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
-    return node.function in FALLIBLE
+    return operation.fallible
 
 
 def cost(expr: Expr) -> int:
@@ -70,7 +69,7 @@ def cost(expr: Expr) -> int:
 
 def _own_cost(node: Expr) -> int:
     if isinstance(node, Call):
-        return 1 if node.function in CHEAP else 4
+        return 1 if OPERATIONS[node.function].cheap else 4
     if isinstance(node, Case | InValues):
         return 2
     return 3 if isinstance(node, Cast) or (isinstance(node, Column) and node.type.is_text) else 0

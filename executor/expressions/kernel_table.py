@@ -1,4 +1,4 @@
-"""The kernel of each scalar function and operator, by the canonical names of `sql.functions.SCALARS`.
+"""The kernel of each scalar function and operator, by the canonical names of `sql.functions.OPERATIONS`.
 
 Each entry takes the call's result type and its arguments as vectors of one length. `and` and `or` are not here: the
 evaluator implements them, so that it can stop early.
@@ -128,14 +128,4 @@ GENERATORS: Final[Mapping[str, Callable[[int], Vector]]] = {
     "random": mathematics.random,
     "gen_random_uuid": text_per_value.uuids,
 }
-"""Functions without arguments that have a different value in each row, by the number of rows."""
-
-CHEAP: Final = frozenset(
-    ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "saturated", "and", "or", "not", "coalesce")
-) | {"is_null", "is_true", "is_false"}
-"""Functions whose kernels cost about as much as a look-up per row."""
-
-SKIPS_NULLS: Final = frozenset(
-    ("coalesce", "greatest", "least", "is_null", "is_true", "is_false", "is_distinct", "concat_ws", "format")
-) | {"quote_nullable"}
-"""Functions that may have a value if an argument is NULL; all others are NULL then."""
+"""Functions without arguments that give another value in each row, by the number of rows."""

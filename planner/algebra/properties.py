@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...sql.expressions import SUBQUERIES, ZERO_OVER_NOTHING, Call, Column, Expr, InValues, Literal, conjuncts
+from ...sql.functions import OPERATIONS
 from ...sql.functions.aggregates import ALWAYS_DEFINED
 from .logical import (
     Aggregate,
@@ -32,31 +33,7 @@ from .logical import (
 from .trees import column_equality, column_ids, columns_in, nodes, subexpressions
 
 LEFT_ONLY = ("semi", "anti", "null_anti")
-"""Join kinds that produce only the left side's columns."""
-_OPERATORS = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "mod",
-    "neg",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "not",
-    "like",
-    "ilike",
-    "concat",
-    "saturated",
-)
-_TEXTS = ("lower", "upper", "length", "substring", "trim", "ltrim", "rtrim", "left", "right")
-_NUMBERS = ("abs", "round", "floor", "ceil")
-_DATES = ("year", "quarter", "month", "week", "day", "dow", "doy", "hour", "minute", "second", "date_trunc")
-STRICT = frozenset((*_OPERATORS, *_TEXTS, *_NUMBERS, *_DATES))
-"""Functions that are NULL as soon as one argument is."""
+"""Join kinds of which only the left side's columns come out."""
 
 
 def not_null_columns(node: Node) -> frozenset[int]:
@@ -126,7 +103,7 @@ def never_null(expr: Expr, solid: frozenset[int]) -> bool:
     if isinstance(expr, Literal):
         return expr.value is not None
     if expr.nullable or isinstance(expr, SUBQUERIES):
-        return isinstance(expr, Call) and expr.function in STRICT and all(never_null(a, solid) for a in expr.args)
+        return _is_null_with_arguments(expr) and all(never_null(a, solid) for a in expr.children())
     return columns_in(expr) <= solid or (isinstance(expr, Call) and expr.function == "is_null")
 
 
@@ -153,13 +130,17 @@ def strict_columns(expr: Expr) -> frozenset[int]:
     """Numbers of the columns each of which makes the expression NULL by being NULL."""
     if isinstance(expr, Column):
         return frozenset((expr.id,))
-    if isinstance(expr, Call) and expr.function in STRICT:
-        return frozenset().union(*(strict_columns(arg) for arg in expr.args))
+    if _is_null_with_arguments(expr):
+        return frozenset().union(*(strict_columns(arg) for arg in expr.children()))
     if isinstance(expr, InValues):
         return strict_columns(expr.arg)
     if type(expr).__name__ == "Cast":
         return strict_columns(subexpressions(expr)[0])
     return frozenset()
+
+
+def _is_null_with_arguments(expr: Expr) -> bool:
+    return isinstance(expr, Call) and OPERATIONS[expr.function].null_with_arguments
 
 
 # ---- keys --------------------------------------------------------------------------------------------------------

@@ -21,9 +21,8 @@ from dataclasses import replace
 from ...model.types import BIGINT, DECIMAL, DOUBLE, DataType
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, Parameter
-from ...sql.functions import SCALARS, VOLATILE, is_volatile
+from ...sql.functions import OPERATIONS, is_volatile
 from ...sql.functions.aggregates import sum_type
-from ...sql.functions.fallible import FALLIBLE
 from ..algebra.trees import Numbers, columns_in, is_null, negate, subexpressions
 from .inject_domain import over_no_rows
 
@@ -32,9 +31,6 @@ UNMOVED_BY_DUPLICATES = frozenset(("min", "max", "any_value", "bool_and", "bool_
 MERGED_BY_THEMSELVES = UNMOVED_BY_DUPLICATES | {"sum", "bit_xor"}
 """Aggregates of which the value over partial values is the value over all."""
 _COUNTED = DECIMAL(38, 0)
-NEVER_FAIL = SCALARS - VOLATILE - FALLIBLE | {"abs", "substring"}
-"""Functions with a value for all arguments, except numbers near the limits of their type and texts of negative
-length."""
 
 
 class Split:
@@ -167,8 +163,10 @@ def never_fails(expr: Expr) -> bool:
     if isinstance(expr, Call) and expr.function in ("div", "mod"):
         divisor = expr.args[1]
         return isinstance(divisor, Literal) and divisor.value not in (0, -1) and never_fails(expr.args[0])
-    if isinstance(expr, Call) and expr.function not in NEVER_FAIL:
-        return False
+    if isinstance(expr, Call):
+        operation = OPERATIONS[expr.function]
+        if operation.volatile or (operation.fallible and not operation.fails_at_limits_only):
+            return False
     return isinstance(expr, (Column, Literal, Parameter, Call, Case, InValues)) and all(
         map(never_fails, subexpressions(expr))
     )

@@ -5,19 +5,20 @@
                           registry                             REGISTRY, look_up, build
                           reference                            the documentation's page, made from it
 
-`build(name, args)` makes the bound node for a call; the executor finds its kernels by *canonical* names, which are all
-listed in `SCALARS` and `AGGREGATES`. Aliases (`substr`, `char_length`, `ceiling`) and shorthands (`nullif`, `concat` of
-several) are resolved before.
+`build(name, args)` makes the bound node for a call as written; the executor finds its kernels by the *canonical* names
+that come out, which are all listed in `OPERATIONS` and `AGGREGATES`. Aliases (`substr`, `char_length`, `ceiling`) and
+shorthands (`nullif`, `concat` of several) never reach it.
 
-Scalars return NULL if any argument is NULL, except those that are not `Function.strict`. Texts are counted in
-characters, from 1.
+Scalars give NULL where any argument is NULL, except those that say otherwise (`Operation.skips_nulls`). Texts are
+counted in characters, from 1.
 """
 
 from __future__ import annotations
 
 from .dates import CLOCKS, FIELDS, date_part, field_name
 from .function import Function, call, comparable
-from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, is_volatile, look_up
+from .operators import OPERATORS
+from .registry import AGGREGATES, FUNCTIONS, OPERATIONS, REGISTRY, build, is_volatile, look_up
 from .text import pattern_checks
 
 __all__ = [
@@ -26,10 +27,9 @@ __all__ = [
     "FIELDS",
     "FUNCTIONS",
     "Function",
+    "OPERATIONS",
     "OPERATORS",
     "REGISTRY",
-    "SCALARS",
-    "VOLATILE",
     "build",
     "call",
     "comparable",

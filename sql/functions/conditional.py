@@ -43,32 +43,32 @@ def _nullif(function: Function, args: Args) -> Expr:
 
 CONDITIONAL = (
     Function(
-        "coalesce", "coalesce(value, ...)", 1, None, _coalesce, strict=False,
+        "coalesce", "coalesce(value, ...)", 1, None, _coalesce, cheap=True, skips_nulls=True,
         description="The first value that is not NULL", example="coalesce(NULL, 2, 3)", result="2",
     ),
     Function(
-        "nullif", "nullif(value, value)", 2, 2, _nullif, strict=False, calls=("eq",),
+        "nullif", "nullif(value, value)", 2, 2, _nullif, calls=("eq",),
         description="NULL where the two are equal, else the first", example="nullif(3, 3)", result="NULL",
     ),
     Function(
-        "greatest", "greatest(value, ...)", 1, None, _extreme, strict=False,
+        "greatest", "greatest(value, ...)", 1, None, _extreme, skips_nulls=True,
         description="The largest value; NULLs are left out", example="greatest(1, NULL, 3)", result="3",
     ),
     Function(
-        "least", "least(value, ...)", 1, None, _extreme, strict=False,
+        "least", "least(value, ...)", 1, None, _extreme, skips_nulls=True,
         description="The smallest value; NULLs are left out", example="least(1, NULL, 3)", result="1",
     ),
     Function(
-        "if", "if(condition, then, otherwise)", 3, 3, _if, strict=False, calls=(), aliases=("iif",),
+        "if", "if(condition, then, otherwise)", 3, 3, _if, calls=(), aliases=("iif",),
         description="One value where the condition is true, else the other", example="if(2 > 1, 'yes', 'no')",
         result="yes",
     ),
     Function(
-        "ifnull", "ifnull(value, instead)", 2, 2, _coalesce, strict=False, calls=("coalesce",), aliases=("nvl",),
+        "ifnull", "ifnull(value, instead)", 2, 2, _coalesce, calls=("coalesce",), aliases=("nvl",),
         description="The value, or another one where it is NULL", example="ifnull(NULL, 2)", result="2",
     ),
     Function(
-        "nvl2", "nvl2(value, present, absent)", 3, 3, _nvl2, strict=False, calls=("is_null",),
+        "nvl2", "nvl2(value, present, absent)", 3, 3, _nvl2, calls=("is_null",),
         description="The second where the first is not NULL, else the third", example="nvl2(NULL, 1, 2)", result="2",
     ),
 )  # fmt: skip

@@ -120,6 +120,7 @@ _PARTS = {
 _PART_FUNCTIONS = tuple(
     Function(
         name, f"{name}(date, timestamp or interval)", 1, 1, _part,
+        fallible=name == "epoch", null_with_arguments=name in DATE_PARTS,
         calls=("second", "seconds") if name == "second" else (name,),
         description=description, example=f"{name}(TIMESTAMP '2001-02-16 20:38:40.12')", result=result,
     )
@@ -248,6 +249,7 @@ DATES = (
     ),
     Function(
         "date_trunc", "date_trunc('unit', date, timestamp or interval)", 2, 2, _date_trunc,
+        fallible=True, null_with_arguments=True,
         description=f"The start of the unit that holds the moment: {', '.join(TRUNCATIONS)}",
         example="date_trunc('month', DATE '2001-02-16')", result="2001-02-01",
     ),
@@ -280,8 +282,8 @@ DATES = (
         example="date_subtract(TIMESTAMP '2021-03-31', INTERVAL '1 month')", result="2021-02-28 00:00:00",
     ),
     Function(
-        "add_months", "add_months(date or timestamp, months)", 2, 2, _add_months,
-        description="The moment n months later, at most the month's last day",
+        "add_months", "add_months(date or timestamp, months)", 2, 2, _add_months, fallible=True,
+        description="The moment so many months later, at most the month's last day",
         example="add_months(DATE '2024-01-31', 1)", result="2024-02-29",
     ),
     Function(
@@ -295,38 +297,40 @@ DATES = (
         example="datediff('month', DATE '2024-01-31', DATE '2024-02-01')", result="1",
     ),
     Function(
-        "date_bin", "date_bin(stride, timestamp [, origin])", 2, 3, _date_bin,
+        "date_bin", "date_bin(stride, timestamp [, origin])", 2, 3, _date_bin, fallible=True,
         description="The start of the bin that holds the moment, bins of one length counted from the origin (1970)",
         example="date_bin(INTERVAL '15 minutes', TIMESTAMP '2020-02-11 15:44:17', TIMESTAMP '2001-01-01')",
         result="2020-02-11 15:30:00",
     ),
     Function(
-        "justify_days", "justify_days(interval)", 1, 1, _justify,
+        "justify_days", "justify_days(interval)", 1, 1, _justify, fallible=True,
         description="30 days made a month", example="justify_days(INTERVAL '1 year 65 days')",
         result="1 year 2 mons 5 days",
     ),
     Function(
-        "justify_hours", "justify_hours(interval)", 1, 1, _justify,
+        "justify_hours", "justify_hours(interval)", 1, 1, _justify, fallible=True,
         description="24 hours made a day", example="justify_hours(INTERVAL '50 hours 10 minutes')",
         result="2 days 02:10:00",
     ),
     Function(
-        "justify_interval", "justify_interval(interval)", 1, 1, _justify,
+        "justify_interval", "justify_interval(interval)", 1, 1, _justify, fallible=True,
         description="24 hours made a day and 30 days a month, all of one sign",
         example="justify_interval(INTERVAL '1 mon -1 hour')", result="29 days 23:00:00",
     ),
     Function(
-        "make_date", "make_date(year, month, day)", 3, 3, _make_date,
-        description="The date from year, month and day", example="make_date(2013, 7, 15)", result="2013-07-15",
+        "make_date", "make_date(year, month, day)", 3, 3, _make_date, fallible=True,
+        description="The date of three numbers", example="make_date(2013, 7, 15)", result="2013-07-15",
     ),
     Function(
         "make_timestamp", "make_timestamp(year, month, day, hour, minute, second)", 6, 6, _make_timestamp,
-        description="The timestamp from six numbers; seconds may have a fraction",
+        fallible=True,
+        description="The timestamp of six numbers, seconds with a fraction",
         example="make_timestamp(2013, 7, 15, 8, 15, 23.5)", result="2013-07-15 08:15:23.500000",
     ),
     Function(
         "make_interval", "make_interval(years [, months, weeks, days, hours, minutes, seconds])", 1, 7, _make_interval,
-        description="The interval from up to seven numbers", example="make_interval(0, 2, 0, 10)",
+        fallible=True,
+        description="The interval of up to seven numbers", example="make_interval(0, 2, 0, 10)",
         result="2 mons 10 days",
     ),
     Function(
@@ -338,18 +342,18 @@ DATES = (
         result="Sat, 20 Apr 2002 05:31:12",
     ),
     Function(
-        "to_date", "to_date(text, 'template')", 2, 2, _to_date, category="formatting",
+        "to_date", "to_date(text, 'template')", 2, 2, _to_date, fallible=True, category="formatting",
         description="The date that a text spells by a template", example="to_date('05 Dec 2000', 'DD Mon YYYY')",
         result="2000-12-05",
     ),
     Function(
-        "to_timestamp", "to_timestamp(text, 'template') or to_timestamp(seconds)", 1, 2, _to_timestamp,
+        "to_timestamp", "to_timestamp(text, 'template') or to_timestamp(seconds)", 1, 2, _to_timestamp, fallible=True,
         category="formatting", calls=("to_timestamp", "from_epoch"),
         description="The timestamp that a text spells by a template, or n seconds after 1970-01-01",
         example="to_timestamp(1284352323)", result="2010-09-13 04:32:03",
     ),
     Function(
-        "to_number", "to_number(text, 'template')", 2, 2, _to_number, category="formatting",
+        "to_number", "to_number(text, 'template')", 2, 2, _to_number, fallible=True, category="formatting",
         description="The number that a text spells by a template", example="to_number('12,454.8-', '99G999D9S')",
         result="-12454.8",
     ),

@@ -1,9 +1,9 @@
-"""The record of one function, and helpers for the calls that functions are built into."""
+"""The records of operations and functions, and the calls that functions are built into."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
 from ...model.types import BIGINT, INTERVAL, DataType
@@ -15,8 +15,36 @@ Builder: TypeAlias = Callable[["Function", Args], Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """One callable function name, with its documentation.
+class Operation:
+    """The canonical name of `Call` nodes, and what planner and executor know of all its calls.
+
+    Attributes
+    ----------
+    volatile : another value at every call, so that it is neither folded, moved, shared nor left out
+    fallible : may refuse a row (division by zero, out of range), so it is not computed for rows that do not need it:
+        branches of a CASE not taken, rows that an earlier condition dropped; `test_fallible` finds out which do
+    fails_at_limits_only : fallible, but only for numbers near the limits of their type or texts of a negative length
+    overflows : may refuse a row where the result's type does not hold every result of the operands' types
+    cheap : its kernel costs about as much as a look-up per row
+    skips_nulls : may have a value where an argument is NULL; all others are NULL there
+    null_with_arguments : NULL where an argument is NULL, and nowhere else
+    """
+
+    name: str
+    _: KW_ONLY
+    volatile: bool = False
+    fallible: bool = False
+    fails_at_limits_only: bool = False
+    overflows: bool = False
+    cheap: bool = False
+    skips_nulls: bool = False
+    null_with_arguments: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Operation):
+    """One name that a statement may call, with what a person wants to know of it. Its facts are those of the
+    operation of its name, if it is built into that.
 
     Attributes
     ----------
@@ -28,13 +56,10 @@ class Function:
     example : an expression, or a whole query that starts with SELECT
     result : the example's result, as the shell shows it; NULL for NULL; values by comma, rows by semicolon
     aliases : other names of the same function
-    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must implement; None
-        for its own name
-    strict : NULL if any argument is NULL
-    volatile : a different value at every call, so that it is neither folded nor moved
+    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must know; None for
+        its own name
     """
 
-    name: str
     signature: str
     least: int
     most: int | None
@@ -46,8 +71,6 @@ class Function:
     result: str = ""
     aliases: tuple[str, ...] = ()
     calls: tuple[str, ...] | None = None
-    strict: bool = True
-    volatile: bool = False
 
     @property
     def aggregate(self) -> bool:
@@ -66,5 +89,5 @@ def comparable(expr: Expr) -> Expr:
 
 
 def call(type_: DataType, name: str, *args: Expr) -> Call:
-    """A strict call: NULL if any argument is NULL."""
+    """A call that may be NULL where an argument may be."""
     return Call(type_, any(arg.nullable for arg in args), name, args)

@@ -119,8 +119,11 @@ def _of_float(function: Function, args: Args) -> Expr:
     return call(BOOLEAN, function.name, cast(number(function, args[0]), DOUBLE))
 
 
-def _function_of_double(name: str, description: str, example: str, result: str) -> Function:
-    return Function(name, f"{name}(number)", 1, 1, of_doubles, description=description, example=example, result=result)
+def _function_of_double(name: str, description: str, example: str, result: str, fallible: bool = False) -> Function:
+    return Function(
+        name, f"{name}(number)", 1, 1, of_doubles, fallible=fallible,
+        description=description, example=example, result=result,
+    )  # fmt: skip
 
 
 def _sign(function: Function, args: Args) -> Expr:
@@ -139,7 +142,7 @@ def _modulo(function: Function, args: Args) -> Expr:
 
 NUMBERS = (
     Function(
-        "abs", "abs(number)", 1, 1, _same,
+        "abs", "abs(number)", 1, 1, _same, fallible=True, fails_at_limits_only=True, null_with_arguments=True,
         description="The number without its sign", example="abs(-17.4)", result="17.4",
     ),
     Function(
@@ -147,16 +150,17 @@ NUMBERS = (
         description="-1, 0 or 1", example="sign(-8.4)", result="-1",
     ),
     Function(
-        "floor", "floor(number)", 1, 1, _to_whole,
+        "floor", "floor(number)", 1, 1, _to_whole, fallible=True, null_with_arguments=True,
         description="The nearest whole number that is not larger", example="floor(-42.8)", result="-43",
     ),
     Function(
-        "ceil", "ceil(number)", 1, 1, _to_whole, aliases=("ceiling",),
+        "ceil", "ceil(number)", 1, 1, _to_whole, fallible=True, null_with_arguments=True, aliases=("ceiling",),
         description="The nearest whole number that is not smaller", example="ceil(-42.8)", result="-42",
     ),
     Function(
         "round", "round(number [, digits])", 1, 2, _round, calls=("round", "round_per_row"),
-        description="The number with n digits after the point (by default 0), negative for tens and "
+        fallible=True, null_with_arguments=True,
+        description="The number with so many digits after the point, none if not said, negative for tens and "
         "hundreds; exact numbers are rounded half away from zero, DOUBLEs half to even",
         example="round(42.4382, 2)", result="42.44",
     ),
@@ -165,28 +169,28 @@ NUMBERS = (
         description="The remainder, with the sign of the first number; also %", example="mod(-9, 4)", result="-1",
     ),
     Function(
-        "sqrt", "sqrt(number)", 1, 1, of_doubles,
+        "sqrt", "sqrt(number)", 1, 1, of_doubles, fallible=True,
         description="The square root", example="sqrt(2)", result="1.4142135623730951",
     ),
     Function(
-        "exp", "exp(number)", 1, 1, of_doubles,
+        "exp", "exp(number)", 1, 1, of_doubles, fallible=True,
         description="e to the power of the number", example="exp(1)", result="2.718281828459045",
     ),
     Function(
-        "ln", "ln(number)", 1, 1, of_doubles,
+        "ln", "ln(number)", 1, 1, of_doubles, fallible=True,
         description="The natural logarithm", example="ln(2)", result="0.6931471805599453",
     ),
     Function(
-        "log10", "log10(number)", 1, 1, of_doubles,
+        "log10", "log10(number)", 1, 1, of_doubles, fallible=True,
         description="The logarithm to base 10", example="log10(100)", result="2",
     ),
     Function(
-        "power", "power(number, exponent)", 2, 2, of_doubles, aliases=("pow",),
+        "power", "power(number, exponent)", 2, 2, of_doubles, fallible=True, aliases=("pow",),
         description="The number raised to a power", example="power(9, 3)", result="729",
     ),
     Function(
-        "trunc", "trunc(number [, digits])", 1, 2, _trunc, aliases=("truncate",),
-        description="The number cut, not rounded, to n digits after the point (by default 0)",
+        "trunc", "trunc(number [, digits])", 1, 2, _trunc, fallible=True, aliases=("truncate",),
+        description="The number cut, not rounded, to so many digits after the point (none, if not said)",
         example="trunc(42.4382, 2)", result="42.43",
     ),
     Function(
@@ -195,48 +199,50 @@ NUMBERS = (
     ),
     _function_of_double("cbrt", "The cube root", "cbrt(64.0)", "4"),
     Function(
-        "log", "log([base,] number)", 1, 2, _logarithm, calls=("log", "log10"),
-        description="The logarithm to base 10, or to the base given first", example="log(2, 64)", result="6",
+        "log", "log([base,] number)", 1, 2, _logarithm, fallible=True, calls=("log", "log10"),
+        description="The logarithm to base 10, or to the base that is said first", example="log(2, 64)", result="6",
     ),
-    _function_of_double("log2", "The logarithm to base 2", "log2(8)", "3"),
-    _function_of_double("sin", "The sine of an angle in radians", "sin(1)", "0.8414709848078965"),
-    _function_of_double("cos", "The cosine of an angle in radians", "cos(0)", "1"),
-    _function_of_double("tan", "The tangent of an angle in radians", "tan(1)", "1.5574077246549023"),
-    _function_of_double("cot", "The cotangent of an angle in radians", "cot(0.5)", "1.830487721712452"),
-    _function_of_double("asin", "The angle in radians that has the sine", "asin(1)", "1.5707963267948966"),
-    _function_of_double("acos", "The angle in radians that has the cosine", "acos(1)", "0"),
+    _function_of_double("log2", "The logarithm to base 2", "log2(8)", "3", fallible=True),
+    _function_of_double("sin", "The sine of an angle in radians", "sin(1)", "0.8414709848078965", fallible=True),
+    _function_of_double("cos", "The cosine of an angle in radians", "cos(0)", "1", fallible=True),
+    _function_of_double("tan", "The tangent of an angle in radians", "tan(1)", "1.5574077246549023", fallible=True),
+    _function_of_double("cot", "The cotangent of an angle in radians", "cot(0.5)", "1.830487721712452", fallible=True),
+    _function_of_double(
+        "asin", "The angle in radians that has the sine", "asin(1)", "1.5707963267948966", fallible=True
+    ),
+    _function_of_double("acos", "The angle in radians that has the cosine", "acos(1)", "0", fallible=True),
     _function_of_double("atan", "The angle in radians that has the tangent", "atan(1)", "0.7853981633974483"),
     Function(
         "atan2", "atan2(y, x)", 2, 2, of_doubles,
         description="The angle in radians of the point (x, y)", example="atan2(1, 0)", result="1.5707963267948966",
     ),
-    _function_of_double("sinh", "The hyperbolic sine", "sinh(1)", "1.1752011936438014"),
-    _function_of_double("cosh", "The hyperbolic cosine", "cosh(0)", "1"),
+    _function_of_double("sinh", "The hyperbolic sine", "sinh(1)", "1.1752011936438014", fallible=True),
+    _function_of_double("cosh", "The hyperbolic cosine", "cosh(0)", "1", fallible=True),
     _function_of_double("tanh", "The hyperbolic tangent", "tanh(1)", "0.7615941559557649"),
     _function_of_double("asinh", "The inverse hyperbolic sine", "asinh(1)", "0.881373587019543"),
-    _function_of_double("acosh", "The inverse hyperbolic cosine", "acosh(1)", "0"),
-    _function_of_double("atanh", "The inverse hyperbolic tangent", "atanh(0)", "0"),
-    _function_of_double("degrees", "Radians as degrees", "degrees(0.5)", "28.64788975654116"),
+    _function_of_double("acosh", "The inverse hyperbolic cosine", "acosh(1)", "0", fallible=True),
+    _function_of_double("atanh", "The inverse hyperbolic tangent", "atanh(0)", "0", fallible=True),
+    _function_of_double("degrees", "Radians as degrees", "degrees(0.5)", "28.64788975654116", fallible=True),
     _function_of_double("radians", "Degrees as radians", "radians(45.0)", "0.7853981633974483"),
     Function(
         "pi", "pi()", 0, 0, _pi, calls=(),
         description="The number pi", example="pi()", result="3.141592653589793",
     ),
     Function(
-        "gcd", "gcd(integer, integer)", 2, 2, _same_integers,
+        "gcd", "gcd(integer, integer)", 2, 2, _same_integers, fallible=True,
         description="The greatest common divisor", example="gcd(1071, 462)", result="21",
     ),
     Function(
-        "lcm", "lcm(integer, integer)", 2, 2, _same_integers,
+        "lcm", "lcm(integer, integer)", 2, 2, _same_integers, fallible=True,
         description="The least common multiple", example="lcm(1071, 462)", result="23562",
     ),
     Function(
-        "factorial", "factorial(integer)", 1, 1, _factorial,
+        "factorial", "factorial(integer)", 1, 1, _factorial, fallible=True,
         description="The product of the numbers from 1 on, up to 33!", example="factorial(5)", result="120",
     ),
     Function(
-        "width_bucket", "width_bucket(number, low, high, count)", 4, 4, _bucket,
-        description="The number of the equal part of low to high that holds the number: 0 below, count + 1 above",
+        "width_bucket", "width_bucket(number, low, high, count)", 4, 4, _bucket, fallible=True,
+        description="In which of so many equal parts of low to high the number lies: 0 below, count + 1 above",
         example="width_bucket(5.35, 0.024, 10.06, 5)", result="3",
     ),
     Function(

@@ -12,28 +12,11 @@ from .aggregates import AGGREGATE
 from .conditional import CONDITIONAL
 from .dates import DATES
 from .foreign_names import instead_of
-from .function import Args, Function
+from .function import Args, Function, Operation
 from .numbers import NUMBERS
+from .operators import INTERNAL, OPERATORS
 from .text import TEXT
 from .windows import WINDOW
-
-OPERATORS = frozenset(
-    [
-        *("add", "sub", "mul", "div", "mod", "neg"),
-        *("eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "saturated"),
-        *("limit_before", "limit_after"),
-        *("and", "or", "not", "is_null", "is_true", "is_false"),
-        *("like", "ilike", "concat", "regexp_match", "regexp_imatch", "similar"),
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
-        *("interval_add", "interval_sub", "interval_neg", "interval_mul", "interval_div"),
-        *("interval_between", "interval_length"),
-    ]
-)
-"""The calls that operators are bound into.
-
-`like` and `ilike` escape with a backslash, `concat` takes two or more texts, `saturated` occurs below comparisons
-(`coercion.comparands`) and in limits of window frames (`binding.expressions.windows`).
-"""
 
 
 def _under(category: str, functions: Iterable[Function]) -> list[Function]:
@@ -59,18 +42,19 @@ REGISTRY: Mapping[str, Function] = MappingProxyType(
 AGGREGATES = frozenset(name for function in FUNCTIONS if function.kind == "aggregate" for name in function.canonical)
 """Canonical names of `Aggregate` nodes."""
 
-SCALARS = OPERATORS | frozenset(
-    name for function in FUNCTIONS if function.kind == "scalar" for name in function.canonical
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        **{f.name: f for f in FUNCTIONS if f.kind == "scalar" and f.name in f.canonical},
+        **{operation.name: operation for operation in INTERNAL},
+        **OPERATORS,
+    }
 )
-"""Canonical names of `Call` nodes, all of which an executor must implement."""
-
-VOLATILE = frozenset(name for function in FUNCTIONS if function.volatile for name in function.canonical)
-"""Canonical names of calls with a different value each time: not to be folded, moved, shared or omitted."""
+"""What `Call` nodes may be, by canonical name: what an executor must know."""
 
 
 def is_volatile(expr: Expr) -> bool:
-    """True if the expression has a different value at every call, so that it must be computed once and in place."""
-    return any(isinstance(node, Call) and node.function in VOLATILE for node in walk(expr))
+    """Does the expression give another value at every call, so that it must be computed once and where it stands?"""
+    return any(isinstance(node, Call) and OPERATIONS[node.function].volatile for node in walk(expr))
 
 
 def look_up(name: str) -> Function:

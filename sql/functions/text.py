@@ -153,15 +153,16 @@ def _functions() -> list[Function]:
     numbers = of_text_and_integers
     return [
         Function(
-            "upper", "upper(text)", 1, 1, texts(STRING),
+            "upper", "upper(text)", 1, 1, texts(STRING), null_with_arguments=True,
             description="The text in upper case", example="upper('Zürich')", result="ZÜRICH",
         ),
         Function(
-            "lower", "lower(text)", 1, 1, texts(STRING),
+            "lower", "lower(text)", 1, 1, texts(STRING), null_with_arguments=True,
             description="The text in lower case", example="lower('NYALA')", result="nyala",
         ),
         Function(
             "length", "length(text)", 1, 1, texts(INT), aliases=("char_length", "character_length"),
+            null_with_arguments=True,
             description="The number of characters", example="length('größer')", result="6",
         ),
         Function(
@@ -173,18 +174,18 @@ def _functions() -> list[Function]:
             description="The characters in reverse order", example="reverse('abc')", result="cba",
         ),
         Function(
-            "trim", "trim(text [, characters])", 1, 2, texts(STRING), aliases=("btrim",),
+            "trim", "trim(text [, characters])", 1, 2, texts(STRING), null_with_arguments=True, aliases=("btrim",),
             description="The text without blanks, or any of the characters, at both ends; also "
             "trim(LEADING | TRAILING | BOTH characters FROM text)",
             example="trim('xyabcyx', 'xy')", result="abc",
         ),
         Function(
-            "ltrim", "ltrim(text [, characters])", 1, 2, texts(STRING),
+            "ltrim", "ltrim(text [, characters])", 1, 2, texts(STRING), null_with_arguments=True,
             description="The text without blanks, or any of the characters, at its start",
             example="ltrim('  abc')", result="abc",
         ),
         Function(
-            "rtrim", "rtrim(text [, characters])", 1, 2, texts(STRING),
+            "rtrim", "rtrim(text [, characters])", 1, 2, texts(STRING), null_with_arguments=True,
             description="The text without blanks, or any of the characters, at its end",
             example="rtrim('abcxx', 'x')", result="abc",
         ),
@@ -205,32 +206,33 @@ def _functions() -> list[Function]:
         ),
         Function(
             "substring", "substring(text, start [, length])", 2, 3, _substring, aliases=("substr",),
+            fallible=True, fails_at_limits_only=True, null_with_arguments=True,
             calls=("substring", "regexp_capture"),
             description="The characters from a position on, at most length; also substring(text FROM start FOR "
             "length), and substring(text FROM pattern) for the match of a regular expression",
             example="substring('Thomas', 2, 3)", result="hom",
         ),
         Function(
-            "left", "left(text, n)", 2, 2, numbers(),
+            "left", "left(text, n)", 2, 2, numbers(), null_with_arguments=True,
             description="The first n characters; with a negative n, all but the last -n",
             example="left('abcde', -2)", result="abc",
         ),
         Function(
-            "right", "right(text, n)", 2, 2, numbers(),
+            "right", "right(text, n)", 2, 2, numbers(), null_with_arguments=True,
             description="The last n characters; with a negative n, all but the first -n",
             example="right('abcde', 2)", result="de",
         ),
         Function(
-            "repeat", "repeat(text, times)", 2, 2, numbers(),
-            description="The text repeated n times", example="repeat('Pg', 4)", result="PgPgPgPg",
+            "repeat", "repeat(text, times)", 2, 2, numbers(), fallible=True,
+            description="The text so many times over", example="repeat('Pg', 4)", result="PgPgPgPg",
         ),
         Function(
-            "concat", "concat(value, ...)", 1, None, _concat, strict=False, calls=("concat", "coalesce"),
+            "concat", "concat(value, ...)", 1, None, _concat, calls=("concat", "coalesce"),
             description="The values as one text; NULLs are left out, unlike with ||",
             example="concat('abc', 2, NULL, 22)", result="abc222",
         ),
         Function(
-            "concat_ws", "concat_ws(separator, value, ...)", 2, None, _with_separator, strict=False,
+            "concat_ws", "concat_ws(separator, value, ...)", 2, None, _with_separator, skips_nulls=True,
             description="The values that are not NULL as one text, with a separator between them",
             example="concat_ws(',', 'abcde', 2, NULL, 22)", result="abcde,2,22",
         ),
@@ -240,23 +242,23 @@ def _functions() -> list[Function]:
             example="initcap('hi THOMAS')", result="Hi Thomas",
         ),
         Function(
-            "lpad", "lpad(text, length [, fill])", 2, 3, _padded,
-            description="Filled on the left to a length, with blanks or the fill text; a longer text is cut",
+            "lpad", "lpad(text, length [, fill])", 2, 3, _padded, fallible=True,
+            description="Filled on the left to a length, with blanks or as said; a longer text is cut on the right",
             example="lpad('hi', 5, 'xy')", result="xyxhi",
         ),
         Function(
-            "rpad", "rpad(text, length [, fill])", 2, 3, _padded,
-            description="Filled on the right to a length, with blanks or the fill text; a longer text is cut",
+            "rpad", "rpad(text, length [, fill])", 2, 3, _padded, fallible=True,
+            description="Filled on the right to a length, with blanks or as said; a longer text is cut",
             example="rpad('hi', 5, 'xy')", result="hixyx",
         ),
         Function(
-            "overlay", "overlay(text, new, start [, length])", 3, 4, _overlay,
+            "overlay", "overlay(text, new, start [, length])", 3, 4, _overlay, fallible=True,
             description="The characters from a position on replaced; also overlay(text PLACING new FROM start FOR "
             "length)",
             example="overlay('Txxxxas', 'hom', 2, 4)", result="Thomas",
         ),
         Function(
-            "split_part", "split_part(text, separator, n)", 3, 3, _split_part,
+            "split_part", "split_part(text, separator, n)", 3, 3, _split_part, fallible=True,
             description="The nth part between separators, counted from the end if n is negative",
             example="split_part('abc~@~def~@~ghi', '~@~', 2)", result="def",
         ),
@@ -270,7 +272,7 @@ def _functions() -> list[Function]:
             description="The code point of the first character", example="ascii('x')", result="120",
         ),
         Function(
-            "chr", "chr(code)", 1, 1, _character,
+            "chr", "chr(code)", 1, 1, _character, fallible=True,
             description="The character of a code point", example="chr(65)", result="A",
         ),
         Function(
@@ -310,12 +312,12 @@ def _functions() -> list[Function]:
             )
         ),
         Function(
-            "encode", "encode(binary or text, 'format')", 2, 2, _encode,
+            "encode", "encode(binary or text, 'format')", 2, 2, _encode, fallible=True,
             description="Bytes as text: hex, base64 or escape", example="encode('123', 'base64')", result="MTIz",
         ),
         Function(
-            "decode", "decode(text, 'format')", 2, 2, texts(BINARY),
-            description="The bytes that encode turned into the text", example="decode('MTIz', 'base64')",
+            "decode", "decode(text, 'format')", 2, 2, texts(BINARY), fallible=True,
+            description="The bytes that a text of encode stands for", example="decode('MTIz', 'base64')",
             result="\\x313233",
         ),
         Function(
@@ -323,7 +325,7 @@ def _functions() -> list[Function]:
             description="The value as a literal of SQL", example="quote_literal('O''Reilly')", result="'O''Reilly'",
         ),
         Function(
-            "quote_nullable", "quote_nullable(value)", 1, 1, _quoted, strict=False,
+            "quote_nullable", "quote_nullable(value)", 1, 1, _quoted, skips_nulls=True,
             description="The value as a literal of SQL, and NULL as the word", example="quote_nullable(NULL)",
             result="NULL",
         ),
@@ -333,39 +335,40 @@ def _functions() -> list[Function]:
             result='"Foo bar"',
         ),
         Function(
-            "format", "format(template, value, ...)", 1, None, _format, strict=False,
+            "format", "format(template, value, ...)", 1, None, _format, fallible=True, skips_nulls=True,
             description="The template with values in it: %s as text, %I as a name, %L as a literal, %2$s the second",
             example="format('Hello %s, %1$s', 'World')", result="Hello World, World",
         ),
         Function(
-            "regexp_like", "regexp_like(text, pattern [, flags])", 2, 3, _regexp,
+            "regexp_like", "regexp_like(text, pattern [, flags])", 2, 3, _regexp, fallible=True,
             description="Whether a regular expression matches somewhere in the text; also text ~ pattern, and ~* "
             "without regard to case",
             example="regexp_like('Hello World', 'world$', 'i')", result="true",
         ),
         Function(
-            "regexp_replace", "regexp_replace(text, pattern, new [, flags])", 3, 4, _regexp,
+            "regexp_replace", "regexp_replace(text, pattern, new [, flags])", 3, 4, _regexp, fallible=True,
             description="The first match replaced, with flag g all of them; \\1 to \\9 in the new text are groups",
             example="regexp_replace('Thomas', '.[mN]a.', 'M')", result="ThM",
         ),
         Function(
             "regexp_substr", "regexp_substr(text, pattern [, start [, n [, flags [, group]]]])", 2, 6, _regexp,
-            strict=True,
+            fallible=True,
             description="The nth match of a regular expression, or a group of it; NULL where there is none",
             example="regexp_substr('ABCDEF', 'c(.)(..)', 1, 1, 'i', 2)", result="EF",
         ),
         Function(
-            "regexp_count", "regexp_count(text, pattern [, start [, flags]])", 2, 4, _regexp,
-            description="The number of matches of a regular expression",
+            "regexp_count", "regexp_count(text, pattern [, start [, flags]])", 2, 4, _regexp, fallible=True,
+            description="How many times a regular expression matches",
             example="regexp_count('123456789012', '\\d\\d\\d', 2)", result="3",
         ),
         Function(
             "regexp_instr", "regexp_instr(text, pattern [, start [, n [, end [, flags [, group]]]]])", 2, 7, _regexp,
-            description="The position where the nth match begins (with end 1: behind it), 0 if there is none",
+            fallible=True,
+            description="Where the nth match begins (with end 1: the position behind it), 0 where there is none",
             example="regexp_instr('ABCDEF', 'c(.)(..)', 1, 1, 0, 'i')", result="3",
         ),
         Function(
-            "typeof", "typeof(value)", 1, 1, _type_name, calls=(), strict=False, aliases=("pg_typeof",),
+            "typeof", "typeof(value)", 1, 1, _type_name, calls=(), aliases=("pg_typeof",),
             category="other", description="The name of the value's type", example="typeof(1.5)", result="DECIMAL(2,1)",
         ),
         Function(

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import nyala
 import pytest
 from nyala.errors import DataError, StatementError, UnknownFunction
-from nyala.executor.expressions.kernel_table import GENERATORS, KERNELS, SKIPS_NULLS
+from nyala.executor.expressions.kernel_table import GENERATORS, KERNELS
 from nyala.shell.formats import texts
 from nyala.sql import generate, parse
 from nyala.sql.binding.clauses.series import TABLE_FUNCTIONS
-from nyala.sql.functions import FUNCTIONS, REGISTRY, SCALARS, Function, build
-from nyala.sql.functions.fallible import FALLIBLE, OVERFLOWING
+from nyala.sql.functions import FUNCTIONS, OPERATIONS, REGISTRY, Function, build
 from nyala.sql.functions.foreign_names import FOREIGN
+from nyala.sql.functions.function import Operation
 from nyala.sql.functions.reference import page
 from sqlglot import exp
 
@@ -69,8 +70,16 @@ def test_names_are_unique() -> None:
 
 
 def test_every_scalar_has_a_kernel_and_every_kernel_a_name() -> None:
-    assert {*KERNELS, *GENERATORS, "and", "or"} == SCALARS
-    assert FALLIBLE <= SCALARS and OVERFLOWING <= SCALARS and SKIPS_NULLS <= SCALARS
+    assert {*KERNELS, *GENERATORS, "and", "or"} == OPERATIONS.keys()
+    assert {name for function in SCALAR for name in function.canonical} <= OPERATIONS.keys()
+
+
+def test_facts_stand_in_one_record() -> None:
+    """Where an operator has the name of a function, the facts are the operator's."""
+    facts = [field.name for field in fields(Operation) if field.name != "name"]
+    for function in SCALAR:
+        if OPERATIONS.get(function.name) is not function:
+            assert not any(getattr(function, fact) for fact in facts), function.name
 
 
 @pytest.mark.parametrize("name", sorted(n for n, f in REGISTRY.items() if f.kind == "scalar"))
@@ -101,7 +110,13 @@ def test_show_functions(connection: nyala.Connection) -> None:
 # ---- what holds for all ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", [f for f in SCALAR if f.strict], ids=lambda f: f.name)
+def is_strict(function: Function) -> bool:
+    """True if NULL as any argument gives NULL."""
+    operations = [OPERATIONS[name] for name in function.canonical]
+    return bool(operations) and function.name != "nullif" and not any(o.skips_nulls for o in operations)
+
+
+@pytest.mark.parametrize("function", [f for f in SCALAR if is_strict(f)], ids=lambda f: f.name)
 def test_null_gives_null(connection: nyala.Connection, function: Function) -> None:
     args = arguments(function)
     tried = 0
@@ -140,7 +155,7 @@ def test_a_column_gives_what_constants_give(connection: nyala.Connection, functi
     call = f"{function.name}({', '.join(used)})"
     found = connection.execute(f"SELECT {call} FROM {table} ORDER BY k").fetchall()
     assert [found[0], found[2]] == constant * 2
-    if function.strict and used != args:
+    if is_strict(function) and used != args:
         assert found[1] == (None,)
     assert connection.execute(f"SELECT {call} FROM {table} WHERE k > 5").fetchall() == []
 

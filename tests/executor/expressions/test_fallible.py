@@ -1,4 +1,4 @@
-"""Every kernel is called with hostile values; one that fails for a row must be declared (`FALLIBLE`, `OVERFLOWING`).
+"""Every kernel is called with hostile values; one that refuses a row must be known to (`fallible`, `overflows`).
 
 A function that is not declared is computed for all rows: behind CASE, COALESCE, AND, OR and FILTER, a row that does not
 need the value would then raise an error. The calls that reach a kernel are derived from the examples of the functions,
@@ -26,9 +26,8 @@ from nyala.executor.expressions.kernel_table import KERNELS
 from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.sql import bind, generate, parse
 from nyala.sql.expressions import Call, Window, walk
-from nyala.sql.functions import FUNCTIONS, Function
+from nyala.sql.functions import FUNCTIONS, OPERATIONS, Function
 from nyala.sql.functions.dates import PARTS
-from nyala.sql.functions.fallible import FALLIBLE, OVERFLOWING
 from sqlglot import exp
 
 CALLS = int(os.environ.get("NYALA_CALLS", "25"))
@@ -53,6 +52,8 @@ HOSTILE: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 SPANS = ("0 days", "-9999 years", "2147483647 months", "-2147483647 days", "1 day", "2562047788 hours")
 COLUMNS = {f"c{i}": kind for i, (kind, _) in enumerate(HOSTILE.values())} | {"CAST(s AS INTERVAL)": "spans"}
+FALLIBLE = {name for name, operation in OPERATIONS.items() if operation.fallible}
+OVERFLOWING = {name for name, operation in OPERATIONS.items() if operation.overflows}
 KNOWN = FALLIBLE | OVERFLOWING | {"like", "ilike"}
 COMPARED = {"eq", "ne", "lt", "le", "gt", "ge", "saturated"}
 """Kernels that the evaluator calls through another path."""
