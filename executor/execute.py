@@ -88,9 +88,9 @@ def _forecasts(root: PhysicalNode, context: ExecutionContext) -> dict[int, int |
     found: dict[int, int | None] = {}
     for node in nodes(root):
         if isinstance(node, TableScan):
-            found[id(node)] = context.store.statistics(node.table).row_count
+            found[node.number] = context.store.statistics(node.table).row_count
         elif isinstance(node, FileScan):
-            found[id(node)] = expected_rows(node)
+            found[node.number] = expected_rows(node)
     return found
 
 

@@ -40,8 +40,6 @@ class Plan:
         The logical plan after all rules.
     trace : tuple of (str, Node)
         With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
-    alone : dict of int to int
-        State that the executor keeps between executions of the plan: see `executor.run.adaptive_threads`.
     deep : bool
         True if the plan is nested so deeply that it runs on a deep stack (`sql.deep_stack`).
     """
@@ -50,7 +48,6 @@ class Plan:
     columns: tuple[Column, ...]
     logical: Node
     trace: tuple[tuple[str, Node], ...] = ()
-    alone: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
     deep: bool = field(default=False, compare=False, repr=False)
 
 

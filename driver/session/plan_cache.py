@@ -73,7 +73,9 @@ class Prepared:
         Its row path; then it has no template.
     template : PlanTemplate, optional
     takers : tuple of Taker, optional
-        Converters of plain values to the cells of `single`, or to the physical values of the template's parameters.
+        What gives, for plain values, the cells of `single`, or the physical values of the template's parameters.
+    serial_runs : dict of int to int
+        What its runs have learned about threads, see `ExecutionContext.serial_runs`.
     """
 
     statement: bound.Statement
@@ -85,6 +87,7 @@ class Prepared:
     uses_time: bool
     sizes: tuple[tuple[Table, int], ...] = ()
     looked: float = field(default_factory=time.monotonic)
+    serial_runs: dict[int, int] = field(default_factory=dict)
 
     def cells(self, parameters: Normalized | None) -> Sequence[Any] | None:
         """The Python values of `single`; None where the parameters are not for this statement."""

@@ -269,7 +269,7 @@ class Session:
             self.plans.remove(text, prepared)
             return None
         plan = prepared.plan(parameters, self.store)
-        return None if plan is None else self.start(prepared.statement, plan, cancel)
+        return None if plan is None else self.start(prepared.statement, plan, cancel, prepared.serial_runs)
 
     def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None, cancel: Halt) -> Execution:
         """Bind and plan a statement for these values and others, if that can be, and run it."""
@@ -328,7 +328,13 @@ class Session:
 
         return self.bound_again(attempt)
 
-    def start(self, statement: bound.Statement, plan: Plan | None = None, cancel: Halt | None = None) -> Execution:
+    def start(
+        self,
+        statement: bound.Statement,
+        plan: Plan | None = None,
+        cancel: Halt | None = None,
+        serial_runs: dict[int, int] | None = None,
+    ) -> Execution:
         """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then.
 
         A query over a cluster of which a server dies in the middle of a long scan is run again: no row of it has come
@@ -336,16 +342,20 @@ class Session:
         """
         for _ in range(RERUNS if isinstance(statement, bound.SelectStatement) else 0):
             with contextlib.suppress(ServerUnavailable):
-                return self._start(statement, plan, cancel)
-        return self._start(statement, plan, cancel)
+                return self._start(statement, plan, cancel, serial_runs)
+        return self._start(statement, plan, cancel, serial_runs)
 
-    def _start(self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None) -> Execution:
+    def _start(
+        self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None, serial_runs: dict[int, int] | None
+    ) -> Execution:
         # An execution has an event of its own, which its end sets too.
         own = threading.Event()
         if cancel is not None:
             cancel.adopt(own)
         execution = Execution(self, own)
         options = {**self._options(), "progress": self.progress}
+        if serial_runs is not None:
+            options["serial_runs"] = serial_runs
         context = ExecutionContext(self.store, cancel=own, snapshot=self._snapshot(), **options)
         with self._lock:
             self._running.add(execution)

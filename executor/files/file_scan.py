@@ -32,7 +32,7 @@ def open_file_scan(node: FileScan, context: ExecutionContext) -> Stream:
     found = pieces(node.file.source, columns, lambda schema: pruning(node.predicates, types, schema))
     finish = _finisher(node)
     if context.tracker is not None:
-        context.tracker.opened(id(node), expected_rows(node), len(found))
+        context.tracker.opened(node.number, expected_rows(node), len(found))
     return Stream(node.columns, tuple(Morsel(_reader(node, piece, finish, context)) for piece in found))
 
 

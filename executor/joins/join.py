@@ -59,7 +59,7 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
         side.collector.write_all()
         return side.spilled.open(filters, open_node)
     # They would not reach a scan that was prefetched.
-    if drops_unmatched and node.runtime_filters and id(node.probe) not in context.prefetched:
+    if drops_unmatched and node.runtime_filters and node.probe.number not in context.prefetched:
         kept = KeptKeys(node, account)
         kept.add(keys, counted=True)
         filters = kept.filters(filters)

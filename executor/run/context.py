@@ -137,15 +137,15 @@ class ExecutionContext:
     actuals: Actuals = field(default_factory=Actuals)
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
-    alone: dict[int, int] = field(default_factory=dict)
-    """By number of the call of `parallel`: further executions of the plan that run its tasks in one thread.
-    `Plan.alone`."""
+    serial_runs: dict[int, int] = field(default_factory=dict)
+    """Of the calls of `parallel`, by number: how many more runs of the plan leave them to one thread. Kept with a
+    prepared statement, from one run to the next (`adaptive_threads`)."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
     opening: list[PhysicalNode] = field(init=False, default_factory=list)
     """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
     prefetched: dict[int, Any] = field(init=False, default_factory=dict)
-    """The scans that were requested when the statement began, by the `id` of their nodes: `scans.prefetch`."""
+    """The scans that were requested when the statement began, by the numbers of their nodes: `scans.prefetch`."""
     tracker: Tracker | None = None
     """Counts the progress for `progress`; made by the context itself."""
     memory: Memory = field(init=False)
@@ -251,8 +251,8 @@ class ExecutionContext:
         """Run tasks that use this machine's processors. Several threads are used if a trial with one thread, then with
         the first that join it, shows a speed-up."""
         number = next(self._calls)
-        if runs := self.alone.get(number, 0):
-            self.alone[number] = runs - 1
+        if runs := self.serial_runs.get(number, 0):
+            self.serial_runs[number] = runs - 1
             return _in_turn(tasks)
         began = perf_counter()
         found = _in_turn(tasks[:1])
@@ -262,7 +262,7 @@ class ExecutionContext:
         crew = Crew(workers, seconds)
         found += self._shared_out(tasks[1:], workers, crew)
         if crew.is_given_up:
-            self.alone[number] = REMEMBERED
+            self.serial_runs[number] = REMEMBERED
         return found
 
     def _shared_out_if_long(self, tasks: Sequence[Callable[[], T]], workers: int) -> list[T]:

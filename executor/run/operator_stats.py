@@ -46,7 +46,7 @@ class Actual:
 
 @dataclass(slots=True)
 class Actuals:
-    """The statistics of one execution, by plan node (by identity: equal nodes may occur in two places)."""
+    """The actuals of one execution, by the numbers of plan nodes."""
 
     _by_node: dict[int, Actual] = field(default_factory=dict)
     _nodes: list[PhysicalNode] = field(default_factory=list)
@@ -55,14 +55,14 @@ class Actuals:
     def of(self, node: PhysicalNode) -> Actual:
         """Return a node's record, made at first use."""
         with self._lock:
-            if id(node) not in self._by_node:
-                self._nodes.append(node)  # kept alive, so that its id is not reused
-                self._by_node[id(node)] = Actual()
-            return self._by_node[id(node)]
+            if node.number not in self._by_node:
+                self._nodes.append(node)
+                self._by_node[node.number] = Actual()
+            return self._by_node[node.number]
 
     def get(self, node: PhysicalNode) -> Actual | None:
-        """Return a node's record, None if it never ran."""
-        return self._by_node.get(id(node))
+        """A node's record, None where it never ran."""
+        return self._by_node.get(node.number)
 
     def watch(self, node: PhysicalNode, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the same batches, counted."""

@@ -52,7 +52,7 @@ batch of any size. (TPC-H embedded, in processor time: geometric mean 41 ms inst
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
     """The scan's stream, one morsel per token. Filters do not reach one that was prefetched."""
-    scan = context.prefetched.pop(id(node), None)
+    scan = context.prefetched.pop(node.number, None)
     if scan is None:
         at_runtime = filters.predicates(node)
         tokens, finish = _tokens_of_rows(node, context, at_runtime)
@@ -80,7 +80,7 @@ def prefetch_scans(root: PhysicalNode, context: ExecutionContext) -> None:
         if not 0 < len(tokens) <= most_tokens or not all(token.is_small for token in tokens):
             continue
         _tell_opened(node, context, (), tokens)
-        scan = context.prefetched[id(node)] = _TokenScan(node, context, tokens, finish, is_prefetched=True)
+        scan = context.prefetched[node.number] = _TokenScan(node, context, tokens, finish, is_prefetched=True)
         assert scan.prefetched is not None
         requested.append(scan.prefetched)
         most_tokens -= len(tokens)
@@ -150,7 +150,7 @@ def _tell_opened(
     if context.collect:
         context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
     if context.tracker is not None:
-        context.tracker.opened(id(node), sum(token.rows for token in tokens), len(tokens))
+        context.tracker.opened(node.number, sum(token.rows for token in tokens), len(tokens))
 
 
 def _as_it_is(batch: Batch) -> Batch:

@@ -107,8 +107,8 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
         if actual.filtered:
             notes.append(f"runtime filters: {', '.join(actual.filtered)}")
         if actual.fragment:
-            notes.append(f"executed by the tablet servers: {actual.fragment}")
-        result[id(node)] = Actual(
+            notes.append(f"at the tablets' servers: {actual.fragment}")
+        result[node.number] = Actual(
             actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory, actual.spilled
         )
     return result

@@ -54,7 +54,6 @@ def done(rowcount: int = -1) -> StatementResult:
 def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan under the names of its columns, as they are produced."""
     names = [column.name for column in plan.columns]
-    context.alone = plan.alone
     for batch in execute(plan.root, context):
         yield batch.to_arrow(names)
 

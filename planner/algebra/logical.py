@@ -11,7 +11,8 @@ Each node describes the rows it produces; `columns` are the columns of those row
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import count
 from typing import Any
 
 from ...model.schema import Table
@@ -31,7 +32,15 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Node(_Kept):
-    """Base of all nodes."""
+    """The base of all nodes.
+
+    Attributes
+    ----------
+    number : int
+        Unique in the process; a changed copy has one of its own. What is known of a node is kept by it.
+    """
+
+    number: int = field(default_factory=count().__next__, init=False, compare=False, repr=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:

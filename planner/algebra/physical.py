@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from itertools import count
 
 from ...model.predicates import ColumnPredicate
 from ...model.schema import Table
@@ -22,10 +23,17 @@ from ...sql.expressions import Window as WindowCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalNode:
-    """Base of all physical nodes."""
+    """The base of all physical nodes.
+
+    Attributes
+    ----------
+    number : int
+        Unique in the plan. What an execution learns of a node is kept by it, beside the plan.
+    """
 
     columns: tuple[Column, ...]
     estimate: float = 0.0
+    number: int = field(default_factory=count().__next__, init=False, compare=False, repr=False)
 
     def children(self) -> tuple[PhysicalNode, ...]:
         """Direct inputs, in order."""
@@ -53,8 +61,8 @@ def nodes(root: PhysicalNode, most: int = 1) -> Iterator[PhysicalNode]:
         node = stack.pop()
         yield node
         if isinstance(node, Shared):
-            entered[id(node.source)] += 1
-            if entered[id(node.source)] > most:
+            entered[node.source.number] += 1
+            if entered[node.source.number] > most:
                 continue
         stack.extend(node.children()[::-1])
 

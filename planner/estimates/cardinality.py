@@ -80,7 +80,7 @@ class Estimator:
         self._tables: dict[str, TableStatistics] = {}
         self._profiles = Profiles()
         self._spreads: dict[int, tuple[float, float]] = {}
-        self._rows: dict[int, tuple[Node, float]] = {}
+        self._rows: dict[int, float] = {}
         self._working: dict[int, tuple[Node, float]] = {}
 
     def table(self, scan: Scan) -> TableStatistics:
@@ -91,16 +91,15 @@ class Estimator:
         return known
 
     def rows(self, node: Node) -> float:
-        """Expected number of rows."""
-        known = self._rows.get(id(node))
+        """How many rows are expected."""
+        known = self._rows.get(node.number)
         if known is None:
-            # The node is stored with its estimate, so that its id is not reused for another node.
-            known = self._rows[id(node)] = (node, self._estimate(node))
-        return known[1]
+            known = self._rows[node.number] = self._estimate(node)
+        return known
 
     def remember(self, node: Node, rows: float) -> None:
-        """Record a better estimate than the node alone allows."""
-        self._rows[id(node)] = (node, rows)
+        """Take over a better estimate than the node alone allows."""
+        self._rows[node.number] = rows
 
     def domain(self, expr: Expr) -> float:
         """Number of distinct values that an expression may take, over the unfiltered rows."""

@@ -76,24 +76,24 @@ class CostModel:
 
     def __init__(self, estimator: Estimator):
         self.estimator = estimator
-        self._known: dict[int, tuple[Node, Cost, bool]] = {}
+        self._known: dict[int, tuple[Cost, bool]] = {}
         self.shares: dict[tuple[int, int, float], float] | None = None
         """Results of `filter_share` by two columns and a number of build rows, cached while the joins of one cluster
         are ordered: the columns' statistics do not change meanwhile."""
 
     def cost(self, node: Node) -> Cost:
-        """Cost of the node and all below it."""
-        return self._entry(node)[1]
+        """What the node and all below it cost."""
+        return self._entry(node)[0]
 
     def swapped(self, join: Join) -> bool:
-        """True if the left side of a semi, anti or left join should be the build side."""
-        return self._entry(join)[2]
+        """Should the left side of a semi, anti or left join be the build side?"""
+        return self._entry(join)[1]
 
-    def _entry(self, node: Node) -> tuple[Node, Cost, bool]:
-        known = self._known.get(id(node))
+    def _entry(self, node: Node) -> tuple[Cost, bool]:
+        known = self._known.get(node.number)
         if known is None:
-            cost, swapped = self._join(node) if isinstance(node, Join) else (self._cost(node), False)
-            known = self._known[id(node)] = (node, cost, swapped)
+            known = self._join(node) if isinstance(node, Join) else (self._cost(node), False)
+            self._known[node.number] = known
         return known
 
     def _cost(self, node: Node) -> Cost:

@@ -271,8 +271,8 @@ class Drawing:
         return first
 
     def actual(self, node: PhysicalNode) -> Actual | None:
-        """Measurements of the node, if the plan has run."""
-        return self._actuals.get(id(node))
+        """What the node did, where the plan has run."""
+        return self._actuals.get(node.number)
 
     def _numbers(self, node: PhysicalNode) -> str:
         expected = f"~{max(0, round(node.estimate)):,} rows"
@@ -356,7 +356,7 @@ class Drawing:
             for offered in node.runtime_filters:
                 column = next(c for c in _fetched(node.probe) if c.id == offered.column)
                 yield f"runtime filter on {self._owners[column.id]}.{column.name}"
-        actual = self._actuals.get(id(node))
+        actual = self.actual(node)
         if actual is not None:
             yield from actual.notes
 

@@ -51,10 +51,10 @@ def share_small_builds(root: PhysicalNode, context: Context) -> PhysicalNode:
     uses: dict[int, PhysicalNode] = {}
     covered: set[int] = set()
     for equal in _equal_builds(root):
-        left = [node for node in equal if id(node) not in covered]
+        left = [node for node in equal if node.number not in covered]
         if len(left) > 1:
-            covered.update(id(inner) for node in left for inner in nodes(node))
-            uses.update(zip(map(id, left), _uses(left, context), strict=True))
+            covered.update(inner.number for node in left for inner in nodes(node))
+            uses.update(zip([node.number for node in left], _uses(left, context), strict=True))
     return _replaced(root, uses) if uses else root
 
 
@@ -186,9 +186,9 @@ class _Merged:
 
 
 def _replaced(node: PhysicalNode, uses: dict[int, PhysicalNode]) -> PhysicalNode:
-    """Return the plan with these uses for the nodes of these identities."""
-    if id(node) in uses:
-        return uses[id(node)]
+    """The plan with these uses for the nodes of these numbers."""
+    if node.number in uses:
+        return uses[node.number]
     if isinstance(node, Shared):
         return node
     if isinstance(node, UnionAll):

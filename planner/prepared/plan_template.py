@@ -68,8 +68,8 @@ class PlanTemplate:
         return replace(self.plan, root=self._root(Binding(values)))
 
     def _node(self, node: PhysicalNode) -> Maker | None:
-        """Maker of the node; None if it stays unchanged."""
-        key = id(node)
+        """What makes the node anew; None where it stays."""
+        key = node.number
         if key not in self._makers:
             makers = [(spec.name, self._value(getattr(node, spec.name))) for spec in fields(node)]
             found = {name: maker for name, maker in makers if maker is not None}
@@ -165,8 +165,8 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _once(node: PhysicalNode, make: Maker) -> Maker:
-    """Memoize a maker per binding: a node that occurs twice in the plan is to become one object."""
-    key = id(node)
+    """The same, for a node that may stand in the plan twice and is to be one object afterwards."""
+    key = node.number
 
     def made(binding: Binding) -> Any:
         found = binding.done.get(key)

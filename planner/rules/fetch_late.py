@@ -63,7 +63,7 @@ def _late(node: Sort, context: Context) -> Node:
     if kept is None or context.estimator.rows(node.source) < max(LEAST_ROWS, LEAST_TIMES * kept):
         return node
     origins = _origins(node.source)
-    for scan in {id(origin.scan): origin.scan for origin in origins.values()}.values():
+    for scan in {origin.scan.number: origin.scan for origin in origins.values()}.values():
         found = _without(node, scan, origins, context)
         if found is not None:
             # Columns of one table only, the first of several wide ones: each further table would cost another scan.
@@ -193,7 +193,7 @@ def _origins_of_groups(node: Aggregate) -> dict[int, _Origin]:
         return {}
     below = _origins(node.source)
     groups = {c.id: below[expr.id] for c, expr in node.groups if isinstance(expr, Column) and expr.id in below}
-    keyed = {id(origin.scan) for origin in groups.values() if _has_key(origin.scan, groups)}
+    keyed = {origin.scan.number for origin in groups.values() if _has_key(origin.scan, groups)}
     picked = {
         column.id: below[aggregate.args[0].id]
         for column, aggregate in node.aggregates
@@ -202,7 +202,7 @@ def _origins_of_groups(node: Aggregate) -> dict[int, _Origin]:
         and isinstance(aggregate.args[0], Column)
         and aggregate.args[0].id in below
     }
-    found = {number: origin for number, origin in (groups | picked).items() if id(origin.scan) in keyed}
+    found = {number: origin for number, origin in (groups | picked).items() if origin.scan.number in keyed}
     return {number: replace(origin, is_grouped=True) for number, origin in found.items()}
 
 

@@ -158,7 +158,7 @@ class _Numbering:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
-        self._numbers: dict[int, tuple[Node, int | None]] = {}
+        self._numbers: dict[int, int | None] = {}
 
     def all(self, root: Node) -> Iterator[tuple[Node, int | None]]:
         """Yield every node with its number, parents first."""
@@ -166,12 +166,11 @@ class _Numbering:
             yield node, self.of(node)
 
     def of(self, node: Node) -> int | None:
-        """Return a node's number."""
-        if id(node) not in self._numbers:
+        """A node's number."""
+        if node.number not in self._numbers:
             shape = self._shape(node)
-            number = None if shape is None else self._known.setdefault(shape, len(self._known))
-            self._numbers[id(node)] = node, number  # the node is kept, so that its id is not reused
-        return self._numbers[id(node)][1]
+            self._numbers[node.number] = None if shape is None else self._known.setdefault(shape, len(self._known))
+        return self._numbers[node.number]
 
     def _shape(self, node: Node) -> Hashable | None:
         """Structural key of a node, with its inputs' numbers for its inputs and positions for columns."""

@@ -65,16 +65,16 @@ class Hints:
         return self.rows(node) * width(node.columns)
 
     def rows(self, node: Node) -> float:
-        """Expected rows after runtime filters."""
-        known = self._known.get(id(node))
+        """Expected rows, with what runtime filters leave."""
+        known = self._known.get(node.number)
         if known is None:
-            known = self._known[id(node)] = self._rows(node)
+            known = self._known[node.number] = self._rows(node)
         return known
 
     def _rows(self, node: Node) -> float:
         rows = self._estimator.rows(node)
         if self._cutting.at(node) is not None:
-            return rows * self._shares.get(id(node), 1.0)
+            return rows * self._shares.get(node.number, 1.0)
         if isinstance(node, (Filter, Project, Aggregate, SingleRow, Shared)):
             source = node.source
             whole = max(1.0, self._estimator.rows(source))

@@ -135,7 +135,7 @@ def test_many_relations_are_joined_greedily() -> None:
 
 def test_a_correlated_limit_is_one_per_group() -> None:
     plan = plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.b < t.k ORDER BY c LIMIT 1)")
-    (first,) = {id(node): node for node in every(plan.root) if isinstance(node, physical.TopRows)}.values()
+    (first,) = {node.number: node for node in every(plan.root) if isinstance(node, physical.TopRows)}.values()
     assert len(first.groups) == 1 and not first.ties
     # An equality needs no execution per outer value: the first rows of all groups are found at once.
     plan = plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.c = t.k ORDER BY b LIMIT 1)")
@@ -191,7 +191,7 @@ def test_a_plan_without_parameters_is_bound_already() -> None:
 def test_explain_shows_what_happened_beside_what_was_expected() -> None:
     plan = plan_text("SELECT a FROM t WHERE k = 3")
     scan = scans(plan)["t"]
-    text = explain(plan, {id(scan): Actual(1, 0.0021, ("pages read 1, skipped 14",))})
+    text = explain(plan, {scan.number: Actual(1, 0.0021, ("pages read 1, skipped 14",))})
     assert "TableScan t  (1 rows, ~1 rows expected, 2.1 ms)" in text
     assert "· pages read 1, skipped 14" in text
 

@@ -48,14 +48,14 @@ class Cut:
 
 @dataclass(slots=True)
 class Cutting:
-    """The result of `cut`: the plan, and the relations by the id of the node that each represents."""
+    """What `cut` gives: the plan, and the relations by the number of the node of the plan that each stands for."""
 
     root: Node
     cuts: dict[int, Cut] = field(default_factory=dict)
 
     def at(self, node: Node) -> Cut | None:
-        """The relation that a node of the plan represents."""
-        return self.cuts.get(id(node))
+        """The relation that a node of the plan is."""
+        return self.cuts.get(node.number)
 
 
 def cut(root: Node, estimator: Estimator, numbers: Numbers, tasks: int) -> Cutting:
@@ -101,7 +101,7 @@ class _Cutter:
         if isinstance(changed, (Scan, FileScan)):
             self._note(_Local(changed, changed))
         children = changed.children()
-        below = self.candidates.get(id(children[0])) if len(children) == 1 else None
+        below = self.candidates.get(children[0].number) if len(children) == 1 else None
         return changed if below is None or below.ended else self._above(changed, below)
 
     def _above(self, node: Node, below: _Local) -> Node:
@@ -116,7 +116,7 @@ class _Cutter:
         return node
 
     def _note(self, local: _Local) -> None:
-        self.candidates[id(local.node)] = local
+        self.candidates[local.node.number] = local
 
     def _aggregate(self, node: Aggregate, below: _Local) -> Node:
         if not all(column.type.is_storable for column in node.columns):
@@ -146,10 +146,10 @@ class _Cutter:
         return replace(node, source=first)
 
     def collect(self, node: Node, found: dict[int, Cut]) -> None:
-        """Collects the topmost local fragments below a node."""
-        local = self.candidates.get(id(node))
+        """Note the topmost local subplans below a node."""
+        local = self.candidates.get(node.number)
         if local is not None:
-            found[id(node)] = Cut(node, local.leaf, local.whole_tablets, self._estimator.rows(node))
+            found[node.number] = Cut(node, local.leaf, local.whole_tablets, self._estimator.rows(node))
             return
         for child in (node.source,) if isinstance(node, Shared) else node.children():
             self.collect(child, found)
