@@ -366,8 +366,10 @@ class Store(Protocol):
         """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. `check` is
         called before each step; what it raises ends the work, and what was compacted by then stays so."""
 
-    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """`write` for one row of Python values, by a shorter way."""
+    def write_row(
+        self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
+    ) -> WriteResult:
+        """`write` for one row of Python values, by a shorter way. `unchanged_since` is as that of a `WriteBatch`."""
 
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None

@@ -484,7 +484,14 @@ class Database:
             self._maintenance.wake()
         return result
 
-    def write_row(self, table: Table, op: Op, row: Mapping[str, Any], physical: bool = False) -> WriteResult:
+    def write_row(
+        self,
+        table: Table,
+        op: Op,
+        row: Mapping[str, Any],
+        unchanged_since: Timestamp | None = None,
+        physical: bool = False,
+    ) -> WriteResult:
         """`write` for one row of Python (or `physical`) values by column name, by a shorter way: `row_write`.
 
         Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText` for a value that the column does
@@ -496,7 +503,7 @@ class Database:
         self._settle_catalog()
         self._memory.admit(ROW_BYTES)
         try:
-            result = store.write_row(table, op, row, physical)
+            result = store.write_row(table, op, row, unchanged_since, physical)
         except (DiskError, StoreClosed):
             self.open_table(table)  # `UnknownTable`: it was dropped meanwhile, with its log
             raise

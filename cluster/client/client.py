@@ -386,10 +386,12 @@ class Client:
         return self._write(table, batch)
 
     @one_statement
-    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """Implements `Store.write_row`: exactly once."""
+    def write_row(
+        self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
+    ) -> WriteResult:
+        """`Store.write_row`: exactly once."""
         self._check()
-        return self._rows.write(table, op, row)
+        return self._rows.write(table, op, row, unchanged_since)
 
     @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:

@@ -133,7 +133,7 @@ def _attempted(
                 return found
             cause = found.errors[0].error
             if not number:
-                turns.enter_context(_turn(table, context))
+                turns.enter_context(turn(table, context.store, context.check))
             context = context.again()
     raise conflict(table) from cause
 
@@ -147,12 +147,12 @@ def conflict(table: Table) -> WriteConflict:
 
 
 @contextmanager
-def _turn(table: Table, context: ExecutionContext) -> Iterator[None]:
-    """Context manager inside which no other statement of this process on the table retries."""
+def turn(table: Table, store: Store, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Inside, no other statement of this process on the table tries again. `check` is called while it waits."""
     with _turns_lock:
-        lock = _turns.setdefault(context.store, {}).setdefault(table.id, threading.Lock())
+        lock = _turns.setdefault(store, {}).setdefault(table.id, threading.Lock())
     while not lock.acquire(timeout=_LOOK_SECONDS):
-        context.check()
+        check()
     try:
         yield
     finally:

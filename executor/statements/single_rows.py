@@ -12,29 +12,34 @@ whose integers, decimals, dates and texts compare as SQL's do. Values are litera
 recognizes such a statement once; its result can be executed repeatedly. Rows, counts and errors are the same as with a
 plan: tests compare both.
 
-Another statement may change a row between its read and its write. So a change with conditions is a batch of one row
-that carries the timestamp of the read (`WriteBatch.unchanged_since`), and is retried after a conflict.
+SET may compute values from the row (`n = n + 1`): it is read, and the kernels of plans evaluate the expressions over a
+batch of one row (`Computed`).
+
+Between the look at a row and its change somebody else may change it. So a change with conditions, or with computed
+values, says when the row was looked at (`unchanged_since`), and is done again where it comes too late.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...errors import RowChanged
 from ...model.schema import Table
-from ...model.store import Op, Store, Timestamp, WriteBatch
-from ...model.types import INTEGER_WIDTHS, Kind
-from ...planner.algebra.trees import MIRRORED
+from ...model.store import Op, Store, Timestamp
+from ...model.types import INTEGER_WIDTHS, DataType, Kind
+from ...model.vectors.vector import Batch, Const, Vector
+from ...planner.algebra.trees import MIRRORED, rewrite
 from ...sql import bound
-from ...sql.deferred_parameters import DeferredParameter
-from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
-from ...storage.single_rows.row_codec import RowCodec
-from ...storage.single_rows.row_write import as_batch
-from ..run.interrupts import DeferInterrupts
-from .changing import ATTEMPTS, conflict
+from ...sql.deferred_parameters import LateParameter
+from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, conjuncts, walk
+from ...sql.functions import is_volatile
+from ..expressions.evaluate import Compiler, Evaluation
+from ..run.interrupts import Deferred
+from .changing import ATTEMPTS, conflict, turn
 
 Value: TypeAlias = Literal | DeferredParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
@@ -51,6 +56,9 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "ge": operator.ge,
 }
 _COMPARABLE = frozenset((*INTEGER_WIDTHS, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.BINARY))
+
+_COMPUTABLE = _COMPARABLE | {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE}
+"""Types of what new values are computed from: from Python values and back they stay what they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,60 @@ class Conditions:
         return True
 
 
+_NO_CONDITIONS = Conditions(())
+
+
+class Computed:
+    """New values of a row that are computed from the values it has.
+
+    Parameters
+    ----------
+    exprs : sequence of Expr
+        Of types that the columns store as they are.
+    columns : mapping of int to str
+        The names of the row's columns, by their numbers.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns that must be read.
+    values : tuple of LateParameter
+        The parameters whose values must be given.
+    """
+
+    def __init__(self, exprs: Sequence[Expr], columns: Mapping[int, str]):
+        read: dict[int, Column] = {}
+        parameters: dict[tuple[Any, ...], tuple[LateParameter, Column]] = {}
+
+        def as_column(part: Expr) -> Expr:
+            if isinstance(part, Column):
+                read[part.id] = part
+            if not isinstance(part, LateParameter):
+                return part
+            number = -1 - len(parameters)
+            key = part.key, part.path, part.type
+            return parameters.setdefault(key, (part, Column(part.type, part.nullable, number, "")))[1]
+
+        exprs = [rewrite(expr, as_column) for expr in exprs]
+        inputs = [*read.values(), *(column for _, column in parameters.values())]
+        self.names = tuple(columns[number] for number in read)
+        self.values = tuple(parameter for parameter, _ in parameters.values())
+        self._types: tuple[DataType, ...] = tuple(column.type for column in inputs)
+        self._evaluations: list[Evaluation] = Compiler(inputs).compile_all(exprs)
+
+    def of(self, cells: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """The new values of a row with these cells of `names`, and with these `values`."""
+        given = zip(self._types, (*cells, *values), strict=True)
+        row = Batch([Const(t, None if v is None else t.to_physical(v), 1) for t, v in given], 1)
+        return [_python_value(evaluate(row)) for evaluate in self._evaluations]
+
+
+def _python_value(vector: Vector) -> Any:
+    if isinstance(vector, Const):
+        return None if vector.value is None else vector.type.to_python(vector.value)
+    return vector.to_arrow()[0].as_py()
+
+
 @dataclass(frozen=True, slots=True)
 class RowRead:
     """Reads one row: `values` are the key's, in key order, then the conditions'; `names` the columns of the result."""
@@ -107,46 +169,51 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """Writes one row: `values` are those of the columns `names`, of which the key comes first if there are conditions;
-    the conditions' values come last."""
+    """Writes one row: `values` are those of the columns `names`, of which the key comes first if the row is read; if
+    others are `computed`, of the key alone. The conditions' values come next, then those of `computed`."""
 
     table: Table
     op: Op
     values: tuple[Value, ...]
     names: tuple[str, ...]
     conditions: Conditions | None = None
+    computed: Computed | None = None
 
     def run(self, store: Store, values: Sequence[Any]) -> int:
-        """Return the number of changed rows, 0 or 1.
-
-        Raises the row's error, or `WriteConflict` if other statements change the row each time between the read and the
-        write.
-        """
-        if self.conditions is not None:
-            return self._run_where(self.conditions, store, values)
-        with DeferInterrupts():
+        """How many rows changed, 0 or 1; raises the row's error, `WriteConflict` where others change the row each time
+        between the look at it and the write."""
+        if self.conditions is not None or self.computed is not None:
+            return self._run_on_row(store, values)
+        with Deferred():
             written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
         if written.errors:
             raise written.errors[0].error
         return written.applied
 
-    def _run_where(self, conditions: Conditions, store: Store, values: Sequence[Any]) -> int:
-        for _ in range(ATTEMPTS):
-            since = store.now()
-            found = store.read_row(self.table, values[: self.table.schema.key_columns], conditions.names, since)
-            if found is None or not conditions.hold(found, values[len(self.names) :]):
-                return 0
-            with DeferInterrupts():
-                written = store.write(self.table, self._batch(values, since))
-            if not written.errors:
-                return written.applied
-            if not isinstance(written.errors[0].error, RowChanged):
-                raise written.errors[0].error
+    def _run_on_row(self, store: Store, values: Sequence[Any]) -> int:
+        conditions, computed = self.conditions or _NO_CONDITIONS, self.computed
+        width = self.table.schema.key_columns
+        own = len(self.names) if computed is None else width
+        asked = own + len(conditions.values)
+        names = conditions.names if computed is None else conditions.names + computed.names
+        with ExitStack() as turns:
+            for number in range(ATTEMPTS):
+                since = store.now()
+                found = store.read_row(self.table, values[:width], names, since)
+                if found is None or not conditions.hold(found, values[own:asked]):
+                    return 0
+                row = dict(zip(self.names, values[:own]))
+                if computed is not None:
+                    row.update(zip(self.names[own:], computed.of(found[len(conditions.names) :], values[asked:])))
+                with Deferred():
+                    written = store.write_row(self.table, self.op, row, since)
+                if not written.errors:
+                    return written.applied
+                if not isinstance(written.errors[0].error, RowChanged):
+                    raise written.errors[0].error
+                if not number:
+                    turns.enter_context(turn(self.table, store))
         raise conflict(self.table) from written.errors[0].error
-
-    def _batch(self, values: Sequence[Any], since: Timestamp) -> WriteBatch:
-        codec, row = RowCodec(self.table), dict(zip(self.names, values))
-        return replace(as_batch(codec, self.op, row, codec.take(row)[1]), all_or_none=True, unchanged_since=since)
 
 
 SingleRow: TypeAlias = RowRead | RowWrite
@@ -198,12 +265,38 @@ def _change(statement: bound.ChangeStatement) -> RowWrite | None:
         return None
     if any(not isinstance(expr, Column) for expr in exprs[: len(key)]):
         return None
-    values = _values(statement.table, statement.columns[len(key) :], exprs[len(key) :])
+    names, exprs = statement.columns[len(key) :], exprs[len(key) :]
+    values, computed = _values(statement.table, names, exprs), None
     if values is None:
-        return None
+        computed = _computed(ref, names, exprs)
+        if computed is None:
+            return None
     op = _IGNORING.get(statement.op, statement.op)
     asked = () if conditions is None else conditions.values
-    return RowWrite(statement.table, op, (*key, *values, *asked), statement.columns, conditions)
+    parameters = () if computed is None else computed.values
+    return RowWrite(
+        statement.table, op, (*key, *(values or ()), *asked, *parameters), statement.columns, conditions, computed
+    )
+
+
+def _computed(ref: bound.TableRef, names: Sequence[str], exprs: Sequence[Expr]) -> Computed | None:
+    """Values for some columns that follow from the row; None where a plan must make them."""
+    columns = {column.id: name for column, name in zip(ref.columns, ref.table.schema.names)}
+    for name, expr in zip(names, exprs, strict=True):
+        column = ref.table.schema.column(name)
+        if is_volatile(expr) or not all(_is_of_row(part, columns) for part in walk(expr)):
+            return None
+        if expr.type.kind is not column.type.kind or (column.type.is_decimal and expr.type != column.type):
+            return None
+    return Computed(exprs, columns)
+
+
+def _is_of_row(part: Expr, columns: Mapping[int, str]) -> bool:
+    if isinstance(part, LateParameter):
+        return part.type.kind in _COMPUTABLE
+    if isinstance(part, Column):
+        return part.id in columns and part.type.kind in _COMPUTABLE
+    return isinstance(part, Literal | Call | Cast | Case | InValues)
 
 
 def _values(table: Table, names: Sequence[str], exprs: Sequence[Expr]) -> tuple[Value, ...] | None:

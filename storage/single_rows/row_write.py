@@ -151,13 +151,13 @@ class RowWriter:
             c.place for c in codec.columns[schema.key_columns :] if not c.schema.nullable and c.default_physical is None
         )
 
-    def write(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> WriteResult:
-        """`Store.write` for one row of Python values; `context` is for the log."""
-        return self._write_taken(op, row, *self.codec.take(row), context)
+    def write(self, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None) -> WriteResult:
+        """`Store.write` for one row of Python values."""
+        return self._write_taken(op, row, *self.codec.take(row), unchanged_since)
 
     def write_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> WriteResult:
         """`write` for one row of physical values."""
-        return self._write_taken(op, row, *self.codec.take_physical(row), context)
+        return self._write_taken(op, row, *self.codec.take_physical(row), None)
 
     def start_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> StartedRow | None:
         """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
@@ -173,19 +173,14 @@ class RowWriter:
         return started if isinstance(started, StartedRow) else None
 
     def _write_taken(
-        self,
-        op: Op,
-        row: Mapping[str, Any],
-        physical: list[Any],
-        stored: list[Any],
-        context: WriteContext | None,
+        self, op: Op, row: Mapping[str, Any], physical: list[Any], stored: list[Any], since: Timestamp | None
     ) -> WriteResult:
         try:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
-            return self._write(rules, physical, stored, context)
+            return self._write(rules, physical, stored, since)
         except _LongWay:
-            return self._write_batch(as_batch(self.codec, op, row, stored))
+            return self._write_batch(as_batch(self.codec, op, row, stored, since))
 
     # ---- before the lock -----------------------------------------------------------------------------------------
 
@@ -270,10 +265,8 @@ class RowWriter:
 
     # ---- the row path ---------------------------------------------------------------------------------------------
 
-    def _write(
-        self, rules: _Rules, physical: list[Any], stored: list[Any], context: WriteContext | None
-    ) -> WriteResult:
-        started = self._start(rules, physical, stored, context)
+    def _write(self, rules: _Rules, physical: list[Any], stored: list[Any], since: Timestamp | None) -> WriteResult:
+        started = self._start(rules, physical, stored, since)
         ticket = started.ticket
         if not isinstance(started, StartedRow):
             if ticket is not None and not ticket.durable:
@@ -288,9 +281,9 @@ class RowWriter:
         return WriteResult(1, (), timestamp)
 
     def _start(
-        self, rules: _Rules, physical: list[Any], stored: list[Any], context: WriteContext | None
+        self, rules: _Rules, physical: list[Any], stored: list[Any], since: Timestamp | None = None
     ) -> StartedRow | _Unchanged:
-        """All that is done before the log is waited for."""
+        """All that is done before the log is waited for; `_LongWay` also where the tablet was written after `since`."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
@@ -303,6 +296,8 @@ class RowWriter:
         with tablet.write_lock:
             if not self._is_current():
                 raise _LongWay
+            if since is not None and tablet.newest > since:
+                raise _LongWay  # which looks whether it was this row
             awaited: LogTicket | None = None
             if tablet.undecided or tablet.deciding:
                 tablet.settle()
@@ -348,14 +343,21 @@ class RowWriter:
             tablet.note_number(row[self.codec.number])
 
 
-def as_batch(codec: RowCodec, op: Op, row: Mapping[str, Any], stored: Sequence[Any]) -> WriteBatch:
+def as_batch(
+    codec: RowCodec,
+    op: Op,
+    row: Mapping[str, Any],
+    stored: Sequence[Any],
+    unchanged_since: Timestamp | None = None,
+) -> WriteBatch:
     """A row of Python values, with what `RowCodec.take` stored of it, as a batch."""
     fields = [codec.table.schema.arrow.field(name) for name in row]
     arrays = [
         pa.array([stored[codec.place(name)] if row[name] is not None else None], field.type)
         for name, field in zip(row, fields)
     ]
-    return WriteBatch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), op)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return WriteBatch(batch, op, all_or_none=unchanged_since is not None, unchanged_since=unchanged_since)
 
 
 def finish_row(started: StartedRow, context: WriteContext | None = None) -> WriteResult:

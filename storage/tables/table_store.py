@@ -289,7 +289,14 @@ class TableStore:
 
     # ---- single rows ---------------------------------------------------------------------------------------------
 
-    def write_row(self, table: Table, op: Op, row: Mapping[str, Any], physical: bool = False) -> WriteResult:
+    def write_row(
+        self,
+        table: Table,
+        op: Op,
+        row: Mapping[str, Any],
+        unchanged_since: Timestamp | None = None,
+        physical: bool = False,
+    ) -> WriteResult:
         """`write` for one row of Python (or `physical`) values, by a shorter way: `row_write`. `table` is as the caller
         knows it."""
         if self.repairs:
@@ -297,7 +304,7 @@ class TableStore:
         writer = self.rows.writer
         if table is not writer.codec.table:
             check_same_columns(table, writer.codec.table, list(row))
-        return writer.write_physical(op, row) if physical else writer.write(op, row)
+        return writer.write_physical(op, row) if physical else writer.write(op, row, unchanged_since)
 
     def read_row(
         self,

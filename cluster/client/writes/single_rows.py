@@ -59,8 +59,10 @@ class SingleRows:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """Implements `Store.write_row`."""
+    def write(
+        self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
+    ) -> WriteResult:
+        """`Store.write_row`; as a batch where the row must not have changed, for `WriteRow` cannot say so."""
         known = self._known(table, row)
         try:
             physical, stored = known.codec.take(row)
@@ -68,8 +70,8 @@ class SingleRows:
             known = self._catalog.fitting(table, lambda found: self._checked(table, found, list(row)))
             physical, stored = known.codec.take(row)
         place = _place(known, op, physical)
-        if place < 0:
-            return self._write_batch(table, as_batch(known.codec, op, row, stored))
+        if place < 0 or unchanged_since is not None:
+            return self._write_batch(table, as_batch(known.codec, op, row, stored, unchanged_since))
         numbers = self._shared.numbers
         call = numbers.start()
         try:

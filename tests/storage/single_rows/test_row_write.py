@@ -16,7 +16,7 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.errors import DiskError, InvalidText, NumericOutOfRange, TextTooLong, TypeMismatch, UnknownColumn
+from nyala.errors import DiskError, InvalidText, NumericOutOfRange, RowChanged, TextTooLong, TypeMismatch, UnknownColumn
 from nyala.model.schema import (
     AUTO_INCREMENT_COLUMN,
     ColumnSchema,
@@ -314,6 +314,21 @@ def test_threads_insert_each_row_once() -> None:
         store.check()
     with Database("/d", fs=fs, background=False) as store:
         assert contents(store) == found
+
+
+def test_a_row_is_written_unless_it_was_changed_meanwhile() -> None:
+    schema = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT)), 1)
+    with Database("/d", fs=MemoryFileSystem(), background=False) as store:
+        table = store.create_table(TableDefinition("t", schema))
+        for key in (1, 2):
+            store.write_row(table, Op.INSERT, {"k": key, "v": 0})
+        read_at = store.now()
+        store.write_row(table, Op.UPDATE, {"k": 2, "v": 5})
+        assert store.write_row(table, Op.UPDATE, {"k": 1, "v": 1}, read_at).applied == 1, "another row of its tablet"
+        for at in (read_at, store.now()):
+            refused = store.write_row(table, Op.UPDATE, {"k": 2, "v": 6}, at)
+            assert [type(error.error) for error in refused.errors] == ([RowChanged] if at == read_at else [])
+        assert contents(store) == [(1, 1), (2, 6)]
 
 
 WRITER = """
