@@ -69,7 +69,7 @@ def measure(directory: Path, queries: Mapping[str, str], *, runs: int) -> tuple[
                 given = normalize(values)
                 (prepared,) = session.plans.find(text) or ()
                 if prepared.single is not None:
-                    prepared.cells(given)
+                    prepared.cells(given, store)
                     return
                 assert prepared.plan(given, store) is not None
 

@@ -84,12 +84,11 @@ class Prepared:
     single: SingleRow | None
     template: PlanTemplate | None
     takers: tuple[Taker, ...] | None
-    uses_time: bool
     sizes: tuple[tuple[Table, int], ...] = ()
     looked: float = field(default_factory=time.monotonic)
     serial_runs: dict[int, int] = field(default_factory=dict)
 
-    def cells(self, parameters: Normalized | None) -> Sequence[Any] | None:
+    def cells(self, parameters: Normalized | None, store: Store) -> Sequence[Any] | None:
         """The Python values of `single`; None where the parameters are not for this statement."""
         if self.takers is not None:
             given = parameters or ()
@@ -98,7 +97,7 @@ class Prepared:
                     return [take(given) for take in self.takers]
                 except (Unfit, KeyError, TypeError):
                     pass
-        literals = self.literals(parameters, Timestamp(0))
+        literals = self.literals(parameters, store.now())
         if literals is None or self.single is None:
             return None
         return [_python(literals[v.key, v.path] if isinstance(v, DeferredParameter) else v) for v in self.single.values]
@@ -277,10 +276,9 @@ def prepare(
         if not same_with_values(known, late.statement, literals):
             return None
     keys = tuple(given.literals)
-    uses_time = any(use.key == NOW for use in uses)
-    single = single_row(late.statement) if short_ways and not uses_time else None
+    single = single_row(late.statement) if short_ways else None
     if single is not None:
-        return Prepared(late.statement, keys, values, single, None, cell_takers(single, values, keys), False)
+        return Prepared(late.statement, keys, values, single, None, cell_takers(single, values, keys))
     plan = planned(late.statement.query)  # type: ignore[union-attr]
     if plan.deep:
         return None  # what puts values into it recurses, too
@@ -288,7 +286,7 @@ def prepare(
     sizes = tuple((table, store.statistics(table).row_count) for table in tables)
     template = PlanTemplate(plan)
     takers = value_takers(template.parameters, values, keys)
-    return Prepared(late.statement, keys, values, None, template, takers, uses_time, sizes)
+    return Prepared(late.statement, keys, values, None, template, takers, sizes)
 
 
 KEPT: Final = bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement

@@ -258,7 +258,7 @@ class Session:
     ) -> Execution | None:
         """Run a statement that is known; None where the parameters are not for it, or its plan is out of date."""
         if prepared.single is not None:
-            cells = prepared.cells(parameters)
+            cells = prepared.cells(parameters, self.store)
             if cells is None:
                 return None
             found = RowExecution(self, prepared.single, cells)

@@ -139,6 +139,17 @@ def test_time_goes_on(connection: Connection) -> None:
     assert rows(connection, past) == [(2,)]
 
 
+def test_time_goes_on_for_single_rows(connection: Connection) -> None:
+    connection.execute("CREATE TABLE events (k INT PRIMARY KEY, at TIMESTAMP)")
+    insert, update = "INSERT INTO events VALUES (?, now())", "UPDATE events SET at = now() WHERE k = ?"
+    times = []
+    for text in (insert, update, update):
+        connection.execute(text, (1,))
+        assert kept(connection, text) == ["row"]
+        times += [at for (at,) in rows(connection, "SELECT at FROM events WHERE k = 1")]
+    assert times == sorted(set(times)) and len(times) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "after"),
     [
