@@ -58,13 +58,7 @@ from .loads.bulk_load import TableBulkLoader
 from .log.commit_log import CommitLog
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .maintenance.maintenance_ops import flush_largest, memory_bytes
-from .maintenance.manager import (
-    MaintenanceManager,
-    MaintenanceStatus,
-    OperationRecord,
-    QuarantinedTablet,
-    Rounds,
-)
+from .maintenance.manager import MaintenanceManager, MaintenanceStatus, OperationRecord, QuarantinedTablet, Rounds
 from .maintenance.memory import Memory, MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush

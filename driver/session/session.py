@@ -353,7 +353,7 @@ class Session:
         if cancel is not None:
             cancel.adopt(own)
         execution = Execution(self, own)
-        options = {**self._options(), "progress": self.progress}
+        options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
         if serial_runs is not None:
             options["serial_runs"] = serial_runs
         context = ExecutionContext(self.store, cancel=own, snapshot=self._snapshot(), **options)

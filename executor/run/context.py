@@ -120,7 +120,9 @@ class ExecutionContext:
     collect : bool
         Keep `actuals` per operator, for EXPLAIN ANALYZE.
     snapshot : Timestamp, optional
-        Snapshot timestamp of the reads; None: the latest committed state.
+        Read as of this time; None: the latest.
+    by_row : bool
+        Statements about one row run without a plan, as EXPLAIN says then (`statements.single_rows`).
     is_deep : bool
         True if the plan is nested by hundreds of levels: everything runs in the calling thread, which has a deep stack.
     """
@@ -133,6 +135,7 @@ class ExecutionContext:
     progress: Handler | None = None
     collect: bool = False
     snapshot: Timestamp | None = None
+    by_row: bool = True
     is_deep: bool = False
     actuals: Actuals = field(default_factory=Actuals)
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)

@@ -1,24 +1,29 @@
 """EXPLAIN: a statement's plan as text or JSON, with run-time statistics if it was executed.
 
-For a statement that writes, the first line names the change: `Insert into t (k, v)`, `Update t set v`. EXPLAIN ANALYZE
-executes its statement, also if that writes.
+Above the plan of a statement that writes stands what becomes of the rows: `Insert into t (k, v)`, `Update t set v`. A
+statement about one row (`single_rows`) has a line instead of a plan, and with VERBOSE the plan that is not used.
+EXPLAIN ANALYZE runs its statement, whatever it does, the way it is run without EXPLAIN.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, TypeAlias
 
 from ...errors import NotSupportedError
 from ...model.store import Op
 from ...model.types import STRING
 from ...planner import Actual, explain, explain_json
+from ...planner.explaining.expression_text import to_sql
 from ...sql import bound
+from ...sql.expressions import Literal
 from ..execute import execute
 from ..run.context import ExecutionContext
 from ..run.operator_stats import Actuals
 from .results import Planner, StatementResult, listing, planned
+from .single_rows import RowRead, SingleRow, single_row
 
 Run: TypeAlias = Callable[[bound.Statement, ExecutionContext, Planner], StatementResult]
 """Executes a statement: `statements.run`."""
@@ -33,6 +38,9 @@ def explain_statement(statement: bound.Explain, context: ExecutionContext, plan:
             "EXPLAIN shows the plan of a SELECT, INSERT, UPSERT, UPDATE, DELETE, CREATE TABLE AS or COPY ... TO; other "
             "statements have none"
         )
+    single = single_row(inner) if context.by_row else None
+    if single is not None and all(isinstance(value, Literal) for value in single.values):
+        return _explain_row(statement, single, context, plan)
     found = planned(inner.query, plan)
     actuals, written = None, None
     if statement.analyze:
@@ -47,6 +55,41 @@ def explain_statement(statement: bound.Explain, context: ExecutionContext, plan:
     if statement.as_json:
         return listing(["plan"], [STRING], [[_json(head, written, explain_json(found, actuals, statement.verbose))]])
     return listing(["plan"], [STRING], [_text(head, written, explain(found, actuals, statement.verbose)).splitlines()])
+
+
+def _explain_row(
+    statement: bound.Explain, single: SingleRow, context: ExecutionContext, plan: Planner
+) -> StatementResult:
+    inner = statement.statement
+    assert isinstance(inner, bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement)
+    what = (
+        f"Read {', '.join(single.names)} of {single.table.name}" if isinstance(single, RowRead) else written_as(inner)
+    )
+    head = f"{what} by primary key, without a plan"
+    body = inner.query.body
+    condition = body.where if isinstance(body, bound.Select) else None
+    details = [] if condition is None else [f"where {to_sql(condition)}"]
+    rows, counted = None, ""
+    if statement.analyze:
+        began = perf_counter()
+        rows = _run_row(single, context)
+        counted = f"  ({rows:,} rows, {(perf_counter() - began) * 1000:,.1f} ms)"
+    if statement.as_json:
+        outline: dict[str, Any] = {"operator": head.partition(" ")[0], "text": head, "details": details}
+        outline |= {} if rows is None else {"actual_rows": rows}
+        return listing(["plan"], [STRING], [[json.dumps(outline | {"inputs": []}, indent=2)]])
+    lines = [f"{head}{counted}", *(f"  · {detail}" for detail in details)]
+    if statement.verbose:
+        lines += ["-- the plan that is not used", *explain(planned(inner.query, plan), None, True).splitlines()]
+    return listing(["plan"], [STRING], [lines])
+
+
+def _run_row(single: SingleRow, context: ExecutionContext) -> int:
+    """Run the statement: how many rows it gives or changes."""
+    cells = [value.type.to_python(value.value) for value in single.values if isinstance(value, Literal)]
+    if isinstance(single, RowRead):
+        return int(single.run(context.store, cells, context.snapshot) is not None)
+    return single.run(context.store, cells)
 
 
 def written_as(statement: bound.Statement) -> str:

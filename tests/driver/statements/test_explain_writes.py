@@ -25,12 +25,12 @@ def rows(connection: nyala.Connection, text: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("statement", "head"),
     [
-        ("INSERT INTO t (k, v) VALUES (9999, 1)", "Insert into t (k, v)"),
-        ("INSERT IGNORE INTO t (k, v) VALUES (1, 1)", "Insert into t (k, v) where the key is new"),
+        ("INSERT INTO t (k, v) VALUES (9999, 1), (9998, 2)", "Insert into t (k, v)"),
+        ("INSERT IGNORE INTO t (k, v) VALUES (1, 1), (2, 1)", "Insert into t (k, v) where the key is new"),
         ("UPSERT INTO t (k, v) SELECT k, v + 1 FROM t", "Upsert into t (k, v)"),
         ("UPSERT INTO t (k, v) VALUES (1, 2) RETURNING k", "Upsert into t (k, v)"),
-        ("UPDATE t SET v = 5 WHERE k = 3", "Update t set v"),
-        ("DELETE FROM t WHERE k = 3", "Delete from t"),
+        ("UPDATE t SET v = 5 WHERE k < 3", "Update t set v"),
+        ("DELETE FROM t WHERE k < 3", "Delete from t"),
         ("INSERT INTO t VALUES (1, 2) ON CONFLICT (k) DO UPDATE SET v = 1", "Insert into t (k, v), or update v"),
         ("CREATE TABLE u (PRIMARY KEY (k)) AS SELECT * FROM t", "Create table u (k, v)"),
         ("COPY t TO 'rows.csv'", "Copy to rows.csv"),
@@ -46,6 +46,40 @@ def test_explain_of_a_writing_statement_says_what_becomes_of_the_rows(
     outline = json.loads(text)
     assert outline["text"] == head
     assert len(outline["inputs"]) == 1
+
+
+ROW_PATH = [
+    ("SELECT v, k FROM t WHERE k = 3", "Read v, k of t", ["where k = 3"]),
+    ("INSERT INTO t (k, v) VALUES (9999, 1)", "Insert into t (k, v)", []),
+    ("INSERT IGNORE INTO t VALUES (9999, 1)", "Insert into t (k, v) where the key is new", []),
+    ("UPSERT INTO t VALUES (3, NULL)", "Upsert into t (k, v)", []),
+    ("UPDATE t SET v = v + 1 WHERE k = 3", "Update t set v", ["where k = 3"]),
+    ("DELETE FROM t WHERE v < 5 AND k = 3", "Delete from t", ["where v < 5 AND k = 3"]),
+]
+
+
+@pytest.mark.parametrize(("statement", "what", "details"), ROW_PATH)
+def test_explain_names_the_row_path(
+    connection: nyala.Connection, statement: str, what: str, details: list[str]
+) -> None:
+    head = f"{what} by primary key, without a plan"
+    expected = [head, *(f"  · {detail}" for detail in details)]
+    assert [line for (line,) in rows(connection, f"EXPLAIN {statement}")] == expected
+    ((text,),) = rows(connection, f"EXPLAIN (FORMAT JSON) {statement}")
+    assert json.loads(text) == {"operator": head.split()[0], "text": head, "details": details, "inputs": []}
+    verbose = [line for (line,) in rows(connection, f"EXPLAIN VERBOSE {statement}")]
+    assert verbose[: len(expected)] == expected and verbose[len(expected)] == "-- the plan that is not used"
+    assert "-- physical plan" in verbose
+    before = rows(connection, "SELECT * FROM t ORDER BY k")
+    (line,), *below = rows(connection, f"EXPLAIN ANALYZE {statement}")
+    assert line.startswith(f"{head}  (1 rows, ") and [detail for (detail,) in below] == expected[1:]
+    assert (rows(connection, "SELECT * FROM t ORDER BY k") == before) == statement.startswith("SELECT")
+
+
+def test_explain_names_the_row_path_only_where_it_is_taken(connection: nyala.Connection) -> None:
+    connection.session.plans.short_ways = False
+    for statement, what, _ in ROW_PATH:
+        assert not any("without a plan" in line for (line,) in rows(connection, f"EXPLAIN {statement}")), what
 
 
 def test_explain_analyze_of_a_writing_statement_writes(connection: nyala.Connection) -> None:

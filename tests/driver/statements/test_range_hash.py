@@ -83,7 +83,7 @@ def test_explain_counts_the_tablets_that_are_left(path):
         c.execute(CREATE)
 
         def tablets(where):
-            lines = [line for (line,) in rows(c, f"EXPLAIN SELECT * FROM t WHERE {where}")]
+            lines = [line for (line,) in rows(c, f"EXPLAIN VERBOSE SELECT * FROM t WHERE {where}")]
             return next(line.split("· ")[1] for line in lines if "tablets" in line)
 
         assert tablets("id = 7") == "2 of 7 tablets"
