@@ -11,7 +11,7 @@ The life of a query:
    `operators.series`). A streaming operator wraps its input's (`operators.basic`, `join`). A pipeline breaker runs its
    input's morsels in the shared thread pool before it returns a stream (`aggregate`, `sorting.sort_keys`,
    `operators.top_rows`, `window`, a join's build side). `operators.recursive` runs its second part round by round.
-3. A join opens its build side first. What it learns of the keys goes down the probe side as `runtime_filters`, into the
+3. A join opens its build side first. A summary of its keys goes down the probe side as `runtime_filters`, into the
    `ScanSpec`s of scans that start only then. Where servers scan, small scans are requested with the statement
    (`scans.prefetch`).
 4. Within a morsel, a batch is a set of lazy columns. `expressions.evaluate` compiles expressions to closures that run

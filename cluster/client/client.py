@@ -389,7 +389,7 @@ class Client:
     def write_row(
         self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
     ) -> WriteResult:
-        """`Store.write_row`: exactly once."""
+        """Implements `Store.write_row`: exactly once."""
         self._check()
         return self._rows.write(table, op, row, unchanged_since)
 

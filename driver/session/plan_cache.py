@@ -73,9 +73,9 @@ class Prepared:
         Its row path; then it has no template.
     template : PlanTemplate, optional
     takers : tuple of Taker, optional
-        What gives, for plain values, the cells of `single`, or the physical values of the template's parameters.
+        Converters of plain values to the cells of `single`, or to the physical values of the template's parameters.
     serial_runs : dict of int to int
-        What its runs have learned about threads, see `ExecutionContext.serial_runs`.
+        State that the executor keeps between executions, see `ExecutionContext.serial_runs`.
     """
 
     statement: bound.Statement

@@ -54,7 +54,7 @@ def _may_refuse(node: Expr) -> bool:
         return False
     operation = OPERATIONS[node.function]
     if operation.overflows:
-        # A decimal of fewer than 38 digits was made wide enough by the binder.
+        # The binder made a decimal of fewer than 38 digits wide enough.
         return not (node.type.is_decimal and (node.type.precision or 38) < 38)
     if node.function in ("like", "ilike"):
         pattern = node.args[1]

@@ -128,4 +128,4 @@ GENERATORS: Final[Mapping[str, Callable[[int], Vector]]] = {
     "random": mathematics.random,
     "gen_random_uuid": text_per_value.uuids,
 }
-"""Functions without arguments that give another value in each row, by the number of rows."""
+"""Functions without arguments that have a different value in each row, by the number of rows."""

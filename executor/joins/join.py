@@ -42,7 +42,7 @@ Opener = Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream]
 
 
 def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener) -> Stream:
-    """Run the build side, open the probe side under its filters, and give the join's stream."""
+    """Run the build side, open the probe side under its filters, and return the join's stream."""
     side = BuildSide(node, context)
     pieces = side.collector.collect(open_node(node.build, context, filters), side.prepare)
     account = side.account

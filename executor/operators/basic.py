@@ -116,7 +116,7 @@ def open_single_row(node: SingleRow, source: Stream, context: ExecutionContext) 
 
 
 def open_shared(node: Shared, open_source: Callable[[], Stream], context: ExecutionContext) -> Stream:
-    """The rows of a subplan that runs at the first of its uses. They stay until the statement ends."""
+    """Open a subplan that runs at the first of its uses. Its rows are kept until the statement ends."""
     if node.key not in context.shared:
         context.shared[node.key] = kept_rows(open_source(), context)
     return Stream(node.columns, context.shared[node.key])

@@ -1,7 +1,7 @@
 """Context of one execution of a statement: its store, threads, limits, and cancellation.
 
-Threads: the *coordinating thread* (whoever pulls the results) opens operators and runs pipeline breakers; a shared pool
-runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it.
+Threads: the *coordinating thread*, which pulls the results, opens operators and runs pipeline breakers; a shared pool
+runs morsels. A morsel never waits for another one, so the pool cannot deadlock, however many statements share it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ renew_in_child(_pool.cache_clear)  # a child has none of its parent's threads
 
 
 def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of tasks that this thread, which is none of the pool's, does by itself, as one of the pool's would:
-    what they have to share out they do by themselves, too."""
+    """Run tasks one after the other in the calling thread, which is not a pool thread. Like in a pool thread, tasks
+    nested in them run inline."""
     _thread.is_worker = True
     try:
         return [task() for task in tasks]
@@ -120,9 +120,9 @@ class ExecutionContext:
     collect : bool
         Keep `actuals` per operator, for EXPLAIN ANALYZE.
     snapshot : Timestamp, optional
-        Read as of this time; None: the latest.
+        Snapshot timestamp of the reads; None: the latest committed state.
     by_row : bool
-        Statements about one row run without a plan, as EXPLAIN says then (`statements.single_rows`).
+        True if statements about one row take the row path (`statements.single_rows`), which EXPLAIN then names.
     is_deep : bool
         True if the plan is nested by hundreds of levels: everything runs in the calling thread, which has a deep stack.
     """
@@ -141,14 +141,14 @@ class ExecutionContext:
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
     serial_runs: dict[int, int] = field(default_factory=dict)
-    """Of the calls of `parallel`, by number: how many more runs of the plan leave them to one thread. Kept with a
-    prepared statement, from one run to the next (`adaptive_threads`)."""
+    """By number of the call of `parallel`: further executions of the plan that run its tasks in one thread. Kept with
+    a prepared statement between its executions (`adaptive_threads`)."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
     opening: list[PhysicalNode] = field(init=False, default_factory=list)
-    """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
+    """Operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
     prefetched: dict[int, Any] = field(init=False, default_factory=dict)
-    """The scans that were requested when the statement began, by the numbers of their nodes: `scans.prefetch`."""
+    """Scans that were requested when the statement began, by the numbers of their nodes: `scans.prefetch`."""
     tracker: Tracker | None = None
     """Counts the progress for `progress`; made by the context itself."""
     memory: Memory = field(init=False)
@@ -216,7 +216,7 @@ class ExecutionContext:
         return prefetched
 
     def close_scans(self) -> None:
-        """Cancel what was requested and not read: the work is over."""
+        """Cancel requested scans that were not read: the work is over."""
         while self._prefetched_tokens:
             self._prefetched_tokens.pop().close()
 
@@ -234,7 +234,7 @@ class ExecutionContext:
 
     @property
     def is_worker(self) -> bool:
-        """Is this thread one of the pool's, or does it what one of them would do?"""
+        """True in pool threads, and while the coordinator runs tasks inline."""
         return _thread.is_worker
 
     def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False) -> list[T]:
@@ -349,7 +349,8 @@ class ExecutionContext:
         stop = threading.Event()
 
         def work(batches: Iterator[Batch]) -> tuple[list[T], Iterator[Batch] | None]:
-            """A morsel's next results, and the morsel if it may have more: what explodes stops until it is asked."""
+            """Return a morsel's next results, and the morsel if it may have more: a morsel with very many rows pauses
+            until its consumer catches up."""
             _thread.stop = stop
             try:
                 found = [finish(batch) for batch in itertools.islice(batches, AT_ONCE)]

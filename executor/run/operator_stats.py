@@ -46,7 +46,7 @@ class Actual:
 
 @dataclass(slots=True)
 class Actuals:
-    """The actuals of one execution, by the numbers of plan nodes."""
+    """The statistics of one execution, by the numbers of plan nodes."""
 
     _by_node: dict[int, Actual] = field(default_factory=dict)
     _nodes: list[PhysicalNode] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Actuals:
             return self._by_node[node.number]
 
     def get(self, node: PhysicalNode) -> Actual | None:
-        """A node's record, None where it never ran."""
+        """Return a node's record, None if it never ran."""
         return self._by_node.get(node.number)
 
     def watch(self, node: PhysicalNode, batches: Iterator[Batch]) -> Iterator[Batch]:

@@ -46,12 +46,12 @@ FEW_THREADS, FEW_THREADS_SPLIT_ROWS = 4, 8 * BATCH_ROWS
 changed by deltas are evaluated once per morsel and rowset. (TPC-H's Q6 with 15,000 rows upserted: 15.5 ms of processor
 instead of 17.5.)"""
 FEW_ROWS = 32_768
-"""Smaller batches of one morsel are gathered until they have so many: an operator takes some hundred microseconds for a
-batch of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
+"""Rows up to which smaller batches of one morsel are gathered: an operator takes some hundred microseconds for a batch
+of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
 
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
-    """The scan's stream, one morsel per token. Filters do not reach one that was prefetched."""
+    """Open the scan's stream, one morsel per token. Filters do not reach a scan that was prefetched."""
     scan = context.prefetched.pop(node.number, None)
     if scan is None:
         at_runtime = filters.predicates(node)
@@ -179,9 +179,9 @@ class _TokenScan:
     limit : int, optional
         Largest number of rows of each token.
     is_gathered : bool
-        Are they the table's rows, so that small batches become one?
+        True if they are the table's rows, so that small batches are combined.
     is_prefetched : bool
-        Its tokens are requested together, even if it is a single one.
+        True if the tokens are requested together, even a single one.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class _TokenScan:
         self._limit = limit
         self._is_gathered = is_gathered
         self._readings: dict[int, _Reading] = {}
-        """Of the tokens that are asked for together: those of their first runs, by number, until these begin."""
+        """For tokens that are requested together: the requests of their first runs, by number, until these begin."""
         self.prefetched: PrefetchedTokens | None = None
         self._shares: TokenShares | None = None
         if is_prefetched or (len(tokens) > 1 and all(token.is_small for token in tokens)):
@@ -211,7 +211,7 @@ class _TokenScan:
                 self._shares = TokenShares(len(tokens), SHARED_ROWS)
 
     def morsels(self) -> tuple[Morsel, ...]:
-        """In the tokens' order."""
+        """Return the morsels in the tokens' order."""
         is_requested = self.prefetched is not None
         return tuple(
             Morsel(partial(self._run, number), token.partition or token.tablet_id, is_requested)

@@ -148,7 +148,8 @@ def conflict(table: Table) -> WriteConflict:
 
 @contextmanager
 def turn(table: Table, store: Store, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Inside, no other statement of this process on the table tries again. `check` is called while it waits."""
+    """Context manager inside which no other statement of this process on the table retries. `check` is called while it
+    waits."""
     with _turns_lock:
         lock = _turns.setdefault(store, {}).setdefault(table.id, threading.Lock())
     while not lock.acquire(timeout=_LOOK_SECONDS):

@@ -1,8 +1,8 @@
 """EXPLAIN: a statement's plan as text or JSON, with run-time statistics if it was executed.
 
-Above the plan of a statement that writes stands what becomes of the rows: `Insert into t (k, v)`, `Update t set v`. A
-statement about one row (`single_rows`) has a line instead of a plan, and with VERBOSE the plan that is not used.
-EXPLAIN ANALYZE runs its statement, whatever it does, the way it is run without EXPLAIN.
+For a statement that writes, the first line names the change: `Insert into t (k, v)`, `Update t set v`. For a statement
+about one row, the first line names the row path (`single_rows`); its plan, which is not used, is drawn with VERBOSE.
+EXPLAIN ANALYZE executes its statement, also if that writes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _explain_row(
 
 
 def _run_row(single: SingleRow, context: ExecutionContext) -> int:
-    """Run the statement: how many rows it gives or changes."""
+    """Execute the statement; return the number of rows that it returns or changes."""
     cells = [value.type.to_python(value.value) for value in single.values if isinstance(value, Literal)]
     if isinstance(single, RowRead):
         return int(single.run(context.store, cells, context.snapshot) is not None)
@@ -150,7 +150,7 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
         if actual.filtered:
             notes.append(f"runtime filters: {', '.join(actual.filtered)}")
         if actual.fragment:
-            notes.append(f"at the tablets' servers: {actual.fragment}")
+            notes.append(f"executed by the tablet servers: {actual.fragment}")
         result[node.number] = Actual(
             actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory, actual.spilled
         )

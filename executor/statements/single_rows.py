@@ -12,11 +12,11 @@ whose integers, decimals, dates and texts compare as SQL's do. Values are litera
 recognizes such a statement once; its result can be executed repeatedly. Rows, counts and errors are the same as with a
 plan: tests compare both.
 
-SET may compute values from the row (`n = n + 1`): it is read, and the kernels of plans evaluate the expressions over a
-batch of one row (`Computed`).
+SET may compute values from the row (`n = n + 1`): the row is read, and the kernels that plans use evaluate the
+expressions over a batch of one row (`Computed`).
 
-Between the look at a row and its change somebody else may change it. So a change with conditions, or with computed
-values, says when the row was looked at (`unchanged_since`), and is done again where it comes too late.
+Another statement may change a row between its read and its write. So a change with conditions or computed values
+carries the timestamp of the read (`unchanged_since`), and is retried after a conflict.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ...sql.deferred_parameters import LateParameter
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, conjuncts, walk
 from ...sql.functions import is_volatile
 from ..expressions.evaluate import Compiler, Evaluation
-from ..run.interrupts import Deferred
+from ..run.interrupts import DeferInterrupts
 from .changing import ATTEMPTS, conflict, turn
 
 Value: TypeAlias = Literal | DeferredParameter
@@ -58,7 +58,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 _COMPARABLE = frozenset((*INTEGER_WIDTHS, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.BINARY))
 
 _COMPUTABLE = _COMPARABLE | {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE}
-"""Types of what new values are computed from: from Python values and back they stay what they are."""
+"""Types of columns and parameters that new values are computed from: their values survive the way to Python and back.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +96,21 @@ _NO_CONDITIONS = Conditions(())
 
 
 class Computed:
-    """New values of a row that are computed from the values it has.
+    """New values of a row, computed from its current values.
 
     Parameters
     ----------
     exprs : sequence of Expr
-        Of types that the columns store as they are.
+        New values; their types are those of the columns that they are for.
     columns : mapping of int to str
-        The names of the row's columns, by their numbers.
+        Names of the table's columns, by their numbers.
 
     Attributes
     ----------
     names : tuple of str
-        The columns that must be read.
+        Columns that must be read.
     values : tuple of LateParameter
-        The parameters whose values must be given.
+        Parameters whose values must be passed.
     """
 
     def __init__(self, exprs: Sequence[Expr], columns: Mapping[int, str]):
@@ -133,7 +134,7 @@ class Computed:
         self._evaluations: list[Evaluation] = Compiler(inputs).compile_all(exprs)
 
     def of(self, cells: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """The new values of a row with these cells of `names`, and with these `values`."""
+        """Return the new values for a row with these cells of `names`, and these `values`."""
         given = zip(self._types, (*cells, *values), strict=True)
         row = Batch([Const(t, None if v is None else t.to_physical(v), 1) for t, v in given], 1)
         return [_python_value(evaluate(row)) for evaluate in self._evaluations]
@@ -169,8 +170,9 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """Writes one row: `values` are those of the columns `names`, of which the key comes first if the row is read; if
-    others are `computed`, of the key alone. The conditions' values come next, then those of `computed`."""
+    """Writes one row: `values` are those of the columns `names`, of which the key comes first if the row is read. If
+    the others are `computed`, `values` begin with the key's alone. The conditions' values follow, then those of
+    `computed`."""
 
     table: Table
     op: Op
@@ -180,11 +182,14 @@ class RowWrite:
     computed: Computed | None = None
 
     def run(self, store: Store, values: Sequence[Any]) -> int:
-        """How many rows changed, 0 or 1; raises the row's error, `WriteConflict` where others change the row each time
-        between the look at it and the write."""
+        """Return the number of changed rows, 0 or 1.
+
+        Raises the row's error, or `WriteConflict` if other statements change the row each time between the read and the
+        write.
+        """
         if self.conditions is not None or self.computed is not None:
             return self._run_on_row(store, values)
-        with Deferred():
+        with DeferInterrupts():
             written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
         if written.errors:
             raise written.errors[0].error
@@ -205,7 +210,7 @@ class RowWrite:
                 row = dict(zip(self.names, values[:own]))
                 if computed is not None:
                     row.update(zip(self.names[own:], computed.of(found[len(conditions.names) :], values[asked:])))
-                with Deferred():
+                with DeferInterrupts():
                     written = store.write_row(self.table, self.op, row, since)
                 if not written.errors:
                     return written.applied
@@ -280,7 +285,7 @@ def _change(statement: bound.ChangeStatement) -> RowWrite | None:
 
 
 def _computed(ref: bound.TableRef, names: Sequence[str], exprs: Sequence[Expr]) -> Computed | None:
-    """Values for some columns that follow from the row; None where a plan must make them."""
+    """Return the computation of some columns from the row; None if it needs a plan."""
     columns = {column.id: name for column, name in zip(ref.columns, ref.table.schema.names)}
     for name, expr in zip(names, exprs, strict=True):
         column = ref.table.schema.column(name)

@@ -32,12 +32,12 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Node(_Kept):
-    """The base of all nodes.
+    """Base of all nodes.
 
     Attributes
     ----------
     number : int
-        Unique in the process; a changed copy has one of its own. What is known of a node is kept by it.
+        Unique in the process; a changed copy has a number of its own. Key of what is known about a node.
     """
 
     number: int = field(default_factory=count().__next__, init=False, compare=False, repr=False)

@@ -23,12 +23,12 @@ from ...sql.expressions import Window as WindowCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalNode:
-    """The base of all physical nodes.
+    """Base of all physical nodes.
 
     Attributes
     ----------
     number : int
-        Unique in the plan. What an execution learns of a node is kept by it, beside the plan.
+        Unique in the plan. Key of what an execution keeps about a node, outside the plan.
     """
 
     columns: tuple[Column, ...]

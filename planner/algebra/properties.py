@@ -33,7 +33,7 @@ from .logical import (
 from .trees import column_equality, column_ids, columns_in, nodes, subexpressions
 
 LEFT_ONLY = ("semi", "anti", "null_anti")
-"""Join kinds of which only the left side's columns come out."""
+"""Join kinds that produce only the left side's columns."""
 
 
 def not_null_columns(node: Node) -> frozenset[int]:

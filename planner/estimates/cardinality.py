@@ -91,14 +91,14 @@ class Estimator:
         return known
 
     def rows(self, node: Node) -> float:
-        """How many rows are expected."""
+        """Expected number of rows."""
         known = self._rows.get(node.number)
         if known is None:
             known = self._rows[node.number] = self._estimate(node)
         return known
 
     def remember(self, node: Node, rows: float) -> None:
-        """Take over a better estimate than the node alone allows."""
+        """Record a better estimate than the node alone allows."""
         self._rows[node.number] = rows
 
     def domain(self, expr: Expr) -> float:

@@ -82,11 +82,11 @@ class CostModel:
         are ordered: the columns' statistics do not change meanwhile."""
 
     def cost(self, node: Node) -> Cost:
-        """What the node and all below it cost."""
+        """Cost of the node and all below it."""
         return self._entry(node)[0]
 
     def swapped(self, join: Join) -> bool:
-        """Should the left side of a semi, anti or left join be the build side?"""
+        """True if the left side of a semi, anti or left join should be the build side."""
         return self._entry(join)[1]
 
     def _entry(self, node: Node) -> tuple[Cost, bool]:

@@ -271,7 +271,7 @@ class Drawing:
         return first
 
     def actual(self, node: PhysicalNode) -> Actual | None:
-        """What the node did, where the plan has run."""
+        """Measurements of the node, if the plan has run."""
         return self._actuals.get(node.number)
 
     def _numbers(self, node: PhysicalNode) -> str:

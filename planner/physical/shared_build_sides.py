@@ -1,10 +1,11 @@
 """Sharing of small build sides: equal build sides of several joins of a plan are read once.
 
-The rule `share_common_subplans` finds what a statement says twice. Here the joins are ordered, and what was not said
-twice may have become the same: a few rows of a dimension under the same condition that meet two large tables, as in
-TPC-H's Q2 the nations of Europe. Build sides are the same if they are but for the columns that they give; the one that
-runs gives those of all. Only scans and joins of scans are shared, only where no runtime filter from above reaches them,
-and only if they are small:
+The rule `share_common_subplans` shares subplans that a statement repeats. After join ordering, further subplans may
+have become equal: for example a few rows of a dimension under the same condition that meet two large tables, as the
+nations of Europe in TPC-H's Q2. Build sides are equal if they differ only in the columns that they produce; the shared
+one produces those of all.
+
+Only scans and joins of scans are shared, only if no runtime filter from above reaches them, and only if they are small:
 
     HashJoin, with a filter for scan b
     ├─ probe: HashJoin
@@ -14,8 +15,8 @@ and only if they are small:
     │         └─ build: scan b               a filter reaches it
     └─ build: scan c                         independent
 
-Build sides are read whole anyway, and so keeping them costs next to nothing. Where scans are round trips, each that is
-saved counts.
+Build sides are read whole anyway, so keeping them costs next to nothing. If scans are round trips, each one saved
+counts.
 """
 
 from __future__ import annotations
@@ -68,15 +69,16 @@ def _equal_builds(root: PhysicalNode) -> list[list[PhysicalNode]]:
 
 
 def independent_build_sides(root: PhysicalNode) -> Iterator[PhysicalNode]:
-    """The build sides that no runtime filter from above reaches, outer ones before those inside them.
+    """Build sides that no runtime filter from above reaches, outer ones before those inside them.
 
-    None of shared subplans and recursive queries, which run at the first of several uses, or many times.
+    Build sides within shared subplans and recursive queries are left out: these run at the first of several uses, or
+    many times.
     """
     return _independent(root, frozenset())
 
 
 def _independent(node: PhysicalNode, filtered: frozenset[int]) -> Iterator[PhysicalNode]:
-    """Those at or below a node; `filtered` are the columns for which joins above have runtime filters."""
+    """Build sides at or below a node; `filtered` are the columns for which joins above have runtime filters."""
     if isinstance(node, HashJoin):
         if _is_independent(node.build, filtered):
             yield node.build
@@ -186,7 +188,7 @@ class _Merged:
 
 
 def _replaced(node: PhysicalNode, uses: dict[int, PhysicalNode]) -> PhysicalNode:
-    """The plan with these uses for the nodes of these numbers."""
+    """Return the plan with these uses for the nodes of these numbers."""
     if node.number in uses:
         return uses[node.number]
     if isinstance(node, Shared):

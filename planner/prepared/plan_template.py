@@ -68,7 +68,7 @@ class PlanTemplate:
         return replace(self.plan, root=self._root(Binding(values)))
 
     def _node(self, node: PhysicalNode) -> Maker | None:
-        """What makes the node anew; None where it stays."""
+        """Maker of the node; None if it stays unchanged."""
         key = node.number
         if key not in self._makers:
             makers = [(spec.name, self._value(getattr(node, spec.name))) for spec in fields(node)]
@@ -165,7 +165,7 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _once(node: PhysicalNode, make: Maker) -> Maker:
-    """The same, for a node that may stand in the plan twice and is to be one object afterwards."""
+    """Memoize a maker per binding: a node that occurs twice in the plan is to become one object."""
     key = node.number
 
     def made(binding: Binding) -> Any:

@@ -166,7 +166,7 @@ class _Numbering:
             yield node, self.of(node)
 
     def of(self, node: Node) -> int | None:
-        """A node's number."""
+        """Return a node's number."""
         if node.number not in self._numbers:
             shape = self._shape(node)
             self._numbers[node.number] = None if shape is None else self._known.setdefault(shape, len(self._known))

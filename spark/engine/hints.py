@@ -65,7 +65,7 @@ class Hints:
         return self.rows(node) * width(node.columns)
 
     def rows(self, node: Node) -> float:
-        """Expected rows, with what runtime filters leave."""
+        """Expected rows after runtime filters."""
         known = self._known.get(node.number)
         if known is None:
             known = self._known[node.number] = self._rows(node)

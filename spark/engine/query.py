@@ -77,7 +77,7 @@ class Query:
     root : Node
         The plan with its partial aggregations.
     sources : dict of int to Source
-        The relations, by the number of the node of `root` that each stands for.
+        The relations, by the number of the node of `root` that each represents.
     hints : Hints
     """
 
@@ -96,7 +96,7 @@ class Query:
         return sum(relation.tasks for _, relation in self.relations if isinstance(relation, Reading))
 
     def name_of(self, node: Node) -> str | None:
-        """The relation that has a node's rows."""
+        """The name of the relation for a node; None if it is not one."""
         source = self.sources.get(node.number)
         return None if source is None else source.name
 

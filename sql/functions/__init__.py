@@ -5,9 +5,9 @@
                           registry                             REGISTRY, look_up, build
                           reference                            the documentation's page, made from it
 
-`build(name, args)` makes the bound node for a call as written; the executor finds its kernels by the *canonical* names
-that come out, which are all listed in `OPERATIONS` and `AGGREGATES`. Aliases (`substr`, `char_length`, `ceiling`) and
-shorthands (`nullif`, `concat` of several) never reach it.
+`build(name, args)` makes the bound node for a call; the executor finds its kernels by *canonical* names, which are all
+listed in `OPERATIONS` and `AGGREGATES`. Aliases (`substr`, `char_length`, `ceiling`) and shorthands (`nullif`, `concat`
+of several) are resolved before.
 
 Scalars give NULL where any argument is NULL, except those that say otherwise (`Operation.skips_nulls`). Texts are
 counted in characters, from 1.

@@ -283,7 +283,7 @@ DATES = (
     ),
     Function(
         "add_months", "add_months(date or timestamp, months)", 2, 2, _add_months, fallible=True,
-        description="The moment so many months later, at most the month's last day",
+        description="The moment n months later, at most the month's last day",
         example="add_months(DATE '2024-01-31', 1)", result="2024-02-29",
     ),
     Function(
@@ -319,18 +319,18 @@ DATES = (
     ),
     Function(
         "make_date", "make_date(year, month, day)", 3, 3, _make_date, fallible=True,
-        description="The date of three numbers", example="make_date(2013, 7, 15)", result="2013-07-15",
+        description="The date from year, month and day", example="make_date(2013, 7, 15)", result="2013-07-15",
     ),
     Function(
         "make_timestamp", "make_timestamp(year, month, day, hour, minute, second)", 6, 6, _make_timestamp,
         fallible=True,
-        description="The timestamp of six numbers, seconds with a fraction",
+        description="The timestamp from six numbers; seconds may have a fraction",
         example="make_timestamp(2013, 7, 15, 8, 15, 23.5)", result="2013-07-15 08:15:23.500000",
     ),
     Function(
         "make_interval", "make_interval(years [, months, weeks, days, hours, minutes, seconds])", 1, 7, _make_interval,
         fallible=True,
-        description="The interval of up to seven numbers", example="make_interval(0, 2, 0, 10)",
+        description="The interval from up to seven numbers", example="make_interval(0, 2, 0, 10)",
         result="2 mons 10 days",
     ),
     Function(

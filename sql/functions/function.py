@@ -1,4 +1,4 @@
-"""The records of operations and functions, and the calls that functions are built into."""
+"""The records of operations and functions, and helpers for the calls that functions are built into."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ Builder: TypeAlias = Callable[["Function", Args], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The canonical name of `Call` nodes, and what planner and executor know of all its calls.
+    """One canonical name of `Call` nodes, with the facts that planner and executor use of its calls.
 
     Attributes
     ----------
-    volatile : another value at every call, so that it is neither folded, moved, shared nor left out
-    fallible : may refuse a row (division by zero, out of range), so it is not computed for rows that do not need it:
-        branches of a CASE not taken, rows that an earlier condition dropped; `test_fallible` finds out which do
+    volatile : a different value at every call, so that it is not folded, moved, shared or omitted
+    fallible : may raise an error for a row (division by zero, out of range), so that it is not computed for rows that
+        do not need it: branches of a CASE not taken, rows that an earlier condition filtered out. `test_fallible` calls
+        all functions to find them.
     fails_at_limits_only : fallible, but only for numbers near the limits of their type or texts of a negative length
-    overflows : may refuse a row where the result's type does not hold every result of the operands' types
+    overflows : may raise an error for a row if the result's type does not hold every result of the operands' types
     cheap : its kernel costs about as much as a look-up per row
-    skips_nulls : may have a value where an argument is NULL; all others are NULL there
-    null_with_arguments : NULL where an argument is NULL, and nowhere else
+    skips_nulls : may have a value if an argument is NULL; all others are NULL then
+    null_with_arguments : NULL if an argument is NULL, and only then
     """
 
     name: str
@@ -43,8 +44,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Function(Operation):
-    """One name that a statement may call, with what a person wants to know of it. Its facts are those of the
-    operation of its name, if it is built into that.
+    """One callable function name, with its documentation.
+
+    The facts that it has as an `Operation` are those of the calls that have its name, if it is built into such.
 
     Attributes
     ----------
@@ -56,8 +58,8 @@ class Function(Operation):
     example : an expression, or a whole query that starts with SELECT
     result : the example's result, as the shell shows it; NULL for NULL; values by comma, rows by semicolon
     aliases : other names of the same function
-    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must know; None for
-        its own name
+    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must implement; None
+        for its own name
     """
 
     signature: str
@@ -89,5 +91,5 @@ def comparable(expr: Expr) -> Expr:
 
 
 def call(type_: DataType, name: str, *args: Expr) -> Call:
-    """A call that may be NULL where an argument may be."""
+    """A call that may be NULL if an argument may be NULL."""
     return Call(type_, any(arg.nullable for arg in args), name, args)

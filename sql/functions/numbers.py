@@ -160,7 +160,7 @@ NUMBERS = (
     Function(
         "round", "round(number [, digits])", 1, 2, _round, calls=("round", "round_per_row"),
         fallible=True, null_with_arguments=True,
-        description="The number with so many digits after the point, none if not said, negative for tens and "
+        description="The number with n digits after the point (by default 0), negative for tens and "
         "hundreds; exact numbers are rounded half away from zero, DOUBLEs half to even",
         example="round(42.4382, 2)", result="42.44",
     ),
@@ -190,7 +190,7 @@ NUMBERS = (
     ),
     Function(
         "trunc", "trunc(number [, digits])", 1, 2, _trunc, fallible=True, aliases=("truncate",),
-        description="The number cut, not rounded, to so many digits after the point (none, if not said)",
+        description="The number cut, not rounded, to n digits after the point (by default 0)",
         example="trunc(42.4382, 2)", result="42.43",
     ),
     Function(
@@ -200,7 +200,7 @@ NUMBERS = (
     _function_of_double("cbrt", "The cube root", "cbrt(64.0)", "4"),
     Function(
         "log", "log([base,] number)", 1, 2, _logarithm, fallible=True, calls=("log", "log10"),
-        description="The logarithm to base 10, or to the base that is said first", example="log(2, 64)", result="6",
+        description="The logarithm to base 10, or to the base given first", example="log(2, 64)", result="6",
     ),
     _function_of_double("log2", "The logarithm to base 2", "log2(8)", "3", fallible=True),
     _function_of_double("sin", "The sine of an angle in radians", "sin(1)", "0.8414709848078965", fallible=True),
@@ -242,7 +242,7 @@ NUMBERS = (
     ),
     Function(
         "width_bucket", "width_bucket(number, low, high, count)", 4, 4, _bucket, fallible=True,
-        description="In which of so many equal parts of low to high the number lies: 0 below, count + 1 above",
+        description="The number of the equal part of low to high that holds the number: 0 below, count + 1 above",
         example="width_bucket(5.35, 0.024, 10.06, 5)", result="3",
     ),
     Function(

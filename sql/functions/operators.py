@@ -1,4 +1,4 @@
-"""What operators are bound into, and what functions are built into besides themselves."""
+"""Records of operations: those that operators are bound into, and those of functions that have another name."""
 
 from __future__ import annotations
 
@@ -72,4 +72,4 @@ INTERNAL = (
     Operation("to_hex_int"),
     Operation("whole_quotient", fallible=True),
 )
-"""Operations without a function of that name: what a function is built into, depending on its arguments."""
+"""Operations without a function of that name; functions are built into them, depending on their arguments."""

@@ -49,11 +49,11 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **OPERATORS,
     }
 )
-"""What `Call` nodes may be, by canonical name: what an executor must know."""
+"""Operations of `Call` nodes, by canonical name, all of which an executor must implement."""
 
 
 def is_volatile(expr: Expr) -> bool:
-    """Does the expression give another value at every call, so that it must be computed once and where it stands?"""
+    """True if the expression has a different value at every call, so that it must be computed once and in place."""
     return any(isinstance(node, Call) and OPERATIONS[node.function].volatile for node in walk(expr))
 
 

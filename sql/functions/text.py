@@ -224,7 +224,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "repeat", "repeat(text, times)", 2, 2, numbers(), fallible=True,
-            description="The text so many times over", example="repeat('Pg', 4)", result="PgPgPgPg",
+            description="The text repeated n times", example="repeat('Pg', 4)", result="PgPgPgPg",
         ),
         Function(
             "concat", "concat(value, ...)", 1, None, _concat, calls=("concat", "coalesce"),
@@ -243,12 +243,12 @@ def _functions() -> list[Function]:
         ),
         Function(
             "lpad", "lpad(text, length [, fill])", 2, 3, _padded, fallible=True,
-            description="Filled on the left to a length, with blanks or as said; a longer text is cut on the right",
+            description="Filled on the left to a length, with blanks or the fill text; a longer text is cut",
             example="lpad('hi', 5, 'xy')", result="xyxhi",
         ),
         Function(
             "rpad", "rpad(text, length [, fill])", 2, 3, _padded, fallible=True,
-            description="Filled on the right to a length, with blanks or as said; a longer text is cut",
+            description="Filled on the right to a length, with blanks or the fill text; a longer text is cut",
             example="rpad('hi', 5, 'xy')", result="hixyx",
         ),
         Function(
@@ -317,7 +317,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "decode", "decode(text, 'format')", 2, 2, texts(BINARY), fallible=True,
-            description="The bytes that a text of encode stands for", example="decode('MTIz', 'base64')",
+            description="The bytes that encode turned into the text", example="decode('MTIz', 'base64')",
             result="\\x313233",
         ),
         Function(
@@ -358,13 +358,13 @@ def _functions() -> list[Function]:
         ),
         Function(
             "regexp_count", "regexp_count(text, pattern [, start [, flags]])", 2, 4, _regexp, fallible=True,
-            description="How many times a regular expression matches",
+            description="The number of matches of a regular expression",
             example="regexp_count('123456789012', '\\d\\d\\d', 2)", result="3",
         ),
         Function(
             "regexp_instr", "regexp_instr(text, pattern [, start [, n [, end [, flags [, group]]]]])", 2, 7, _regexp,
             fallible=True,
-            description="Where the nth match begins (with end 1: the position behind it), 0 where there is none",
+            description="The position where the nth match begins (with end 1: behind it), 0 if there is none",
             example="regexp_instr('ABCDEF', 'c(.)(..)', 1, 1, 0, 'i')", result="3",
         ),
         Function(

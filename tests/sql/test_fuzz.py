@@ -9,6 +9,7 @@ from typing import Any
 
 import nyala
 from bound_text import describe
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.sql import bind, generate, parse

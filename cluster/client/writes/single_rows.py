@@ -62,7 +62,7 @@ class SingleRows:
     def write(
         self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
     ) -> WriteResult:
-        """`Store.write_row`; as a batch where the row must not have changed, for `WriteRow` cannot say so."""
+        """Implements `Store.write_row`; with `unchanged_since` as a batch, since `WriteRow` has no such field."""
         known = self._known(table, row)
         try:
             physical, stored = known.codec.take(row)

@@ -48,13 +48,13 @@ class Cut:
 
 @dataclass(slots=True)
 class Cutting:
-    """What `cut` gives: the plan, and the relations by the number of the node of the plan that each stands for."""
+    """The result of `cut`: the plan, and the relations by the number of the node that each represents."""
 
     root: Node
     cuts: dict[int, Cut] = field(default_factory=dict)
 
     def at(self, node: Node) -> Cut | None:
-        """The relation that a node of the plan is."""
+        """The relation that a node of the plan represents."""
         return self.cuts.get(node.number)
 
 
@@ -146,7 +146,7 @@ class _Cutter:
         return replace(node, source=first)
 
     def collect(self, node: Node, found: dict[int, Cut]) -> None:
-        """Note the topmost local subplans below a node."""
+        """Collects the topmost local fragments below a node."""
         local = self.candidates.get(node.number)
         if local is not None:
             found[node.number] = Cut(node, local.leaf, local.whole_tablets, self._estimator.rows(node))

@@ -1,4 +1,4 @@
-"""Every kernel is called with hostile values; one that refuses a row must be known to (`fallible`, `overflows`).
+"""Every kernel is called with hostile values; one that fails for a row must be declared (`fallible`, `overflows`).
 
 A function that is not declared is computed for all rows: behind CASE, COALESCE, AND, OR and FILTER, a row that does not
 need the value would then raise an error. The calls that reach a kernel are derived from the examples of the functions,
