@@ -25,7 +25,6 @@ from .session.insert_batches import insert_rows
 
 if TYPE_CHECKING:
     from ..model.types import DataType
-    from ..sql.expressions import Column
     from .connection import Connection
 
 Row: TypeAlias = tuple[Any, ...]
@@ -158,7 +157,9 @@ class Cursor:
         self._check_open()
         if self._execution is None or self._execution.columns is None:
             return None
-        return tuple(_describe(column) for column in self._execution.columns)
+        return tuple(
+            (c.name, c.type, None, None, c.type.precision, c.type.scale, c.nullable) for c in self._execution.columns
+        )
 
     @property
     def rowcount(self) -> int:
@@ -349,7 +350,3 @@ def _with_floats(table: pa.Table) -> pa.Table:
         if pa.types.is_decimal(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(pa.float64()))
     return table
-
-
-def _describe(column: Column) -> tuple[str, DataType, None, None, int | None, int | None, bool]:
-    return (column.name, column.type, None, None, column.type.precision, column.type.scale, column.nullable)

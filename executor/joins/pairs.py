@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ...errors import CardinalityViolation
-from ...model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
+from ...model.vectors.vector import Array, Batch, Const
 from ...sql.expressions import Column, Expr
 from ..expressions.evaluate import Compiler
 from ..kernels.boolean import falsehoods
@@ -147,12 +147,8 @@ class Matches:
         rows = self.build.select(marked if self.kind == "right_semi" else ~marked)
         if self.kind in BUILD_ONLY:
             return rows.project([i - self._probe_width for i in self._output])
-        nulls: list[Vector | LazyColumn] = _nulls(probe_columns, rows.length)
+        nulls = [Const(column.type, None, rows.length) for column in probe_columns]
         return self.project(Batch([*nulls, *rows.slots()], rows.length))
-
-
-def _nulls(columns: Sequence[Column], length: int) -> list[Vector | LazyColumn]:
-    return [Const(column.type, None, length) for column in columns]
 
 
 def all_pairs(probe_rows: Array, build_rows: Array) -> Iterator[Part]:

@@ -146,11 +146,7 @@ def _to_exact(type_: DataType, arg: Vector, safe: bool) -> Vector:
         inside = size <= high
     inside = inside.astype(np.bool_)
     validity = inside if arg.validity is None else inside & arg.validity
-    return _exact(type_, _with_validity(arg, validity))
-
-
-def _with_validity(arg: Vector, validity: Array) -> Vector:
-    return from_objects(arg.type, objects(arg), validity)
+    return _exact(type_, from_objects(arg.type, values, validity))
 
 
 def _exact(type_: DataType, arg: Vector) -> Vector:

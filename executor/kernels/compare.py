@@ -55,14 +55,12 @@ def compare(function: str, left: Vector, right: Vector) -> Vector:
     validity = joined_validity(left, right)
     if left.type.is_float or right.type.is_float:
         return Flat(BOOLEAN, _compare_floats(function, floats(left), floats(right)), validity)
-    outcome = _compare_integers(function, left, right)
-    if isinstance(outcome, bool):
-        return Const(BOOLEAN, outcome, len(left)) if validity is None else _filled(outcome, validity)
-    return Flat(BOOLEAN, outcome, validity)
-
-
-def _filled(value: bool, validity: Array) -> Vector:
-    return Flat(BOOLEAN, np.full(len(validity), value), validity)
+    found = _compare_integers(function, left, right)
+    if isinstance(found, bool):
+        if validity is None:
+            return Const(BOOLEAN, found, len(left))
+        found = np.full(len(left), found)
+    return Flat(BOOLEAN, found, validity)
 
 
 def is_distinct(left: Vector, right: Vector) -> Vector:
@@ -85,13 +83,9 @@ def _constants(function: str, left: Const, right: Vector) -> Vector:
     if left.type.is_text:
         first, second = _bytes(left.value), _bytes(right.value)  # type: ignore[attr-defined]
         return Const(BOOLEAN, bool(_NUMPY[function](first, second)), len(left))
-    one = Flat(left.type, np.array([left.value], object if _is_exact(left) else np.float64))
+    one = Flat(left.type, np.array([left.value], object if left.type.is_integer_like else np.float64))
     found = compare(function, one, Const(right.type, right.value, 1))  # type: ignore[attr-defined]
     return Const(BOOLEAN, bool(found.values()[0]), len(left))
-
-
-def _is_exact(vector: Vector) -> bool:
-    return vector.type.is_integer_like
 
 
 def _bytes(value: str | bytes) -> bytes:

@@ -141,7 +141,7 @@ def frames_of(call: Window, layout: Layout, values: Callable[[Expr], Vector]) ->
     frame = call.frame
     assert frame is not None
     if frame.unit == "rows":
-        start, end = _by_rows(call, layout)
+        start, end = _counted(call, layout.length, layout.rows, layout.first, layout.last)
     elif frame.unit == "groups":
         start, end = _by_groups(call, layout)
     else:
@@ -159,10 +159,6 @@ def _offset(offset: Expr | None, most: int) -> int:
     value = physical(Compiler(()).compile(offset)(Batch([], 1)))
     check_offset(value)
     return min(int(value), most)
-
-
-def _by_rows(call: Window, layout: Layout) -> tuple[Array, Array]:
-    return _counted(call, layout.length, layout.rows, layout.first, layout.last)
 
 
 def _by_groups(call: Window, layout: Layout) -> tuple[Array, Array]:

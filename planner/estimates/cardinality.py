@@ -94,7 +94,7 @@ class Estimator:
         """Expected number of rows."""
         known = self._rows.get(node.number)
         if known is None:
-            known = self._rows[node.number] = self._estimate(node)
+            known = self._rows[node.number] = _ESTIMATES[type(node)](self, node)
         return known
 
     def remember(self, node: Node, rows: float) -> None:
@@ -141,9 +141,6 @@ class Estimator:
         return distinct_among(self.domain(expr), rows)
 
     # ---- nodes -------------------------------------------------------------------------------------------------
-
-    def _estimate(self, node: Node) -> float:
-        return _ESTIMATES[type(node)](self, node)
 
     def _scan(self, scan: Scan) -> float:
         statistics = self.table(scan)

@@ -108,10 +108,6 @@ def _first_rows(node: logical.TopRows | physical.TopRows, names: Names) -> str:
     return f"{order}{_limits(node.limit, node.offset, names)}{' with ties' if node.ties else ''}{by}"
 
 
-def _items(pairs: tuple[tuple[Column, Expr], ...], names: Names) -> str:
-    return _join_list([to_sql(expr, names) for _, expr in pairs])
-
-
 # ---- logical -----------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +156,7 @@ def _logical_head(node: Node, names: Names) -> str:
     if isinstance(node, logical.Filter):
         return f"Filter {to_sql(node.predicate, names)}"
     if isinstance(node, logical.Project):
-        return f"Project {_items(node.items, names)}".rstrip()
+        return f"Project {_join_list([to_sql(expr, names) for _, expr in node.items])}".rstrip()
     if isinstance(node, logical.Join):
         return f"Join {node.kind}" + ("" if node.condition is None else f" on {to_sql(node.condition, names)}")
     if isinstance(node, logical.Aggregate):

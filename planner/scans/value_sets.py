@@ -46,7 +46,7 @@ upper=9, lower_inclusive=True, upper_inclusive=True))
             ranges.append(member)
     ranges = _joined([_closed(r, points) for r in ranges])
     rest = sorted(point for point in points if not any(_holds(r, point) for r in ranges))
-    tidy: list[Member] = [IsNull(column, negated=True) if _is_open(r) else r for r in ranges]
+    tidy: list[Member] = [IsNull(column, negated=True) if r.lower is None and r.upper is None else r for r in ranges]
     if rest:
         tidy.append(Range.equal(column, rest[0]) if len(rest) == 1 else InList(column, tuple(rest)))
     return (*tidy, IsNull(column)) if null else tuple(tidy)
@@ -164,10 +164,6 @@ def _closed(r: Range, points: set[Any]) -> Range:
 def _holds(r: Range, value: Any) -> bool:
     above = r.lower is None or value > r.lower or (value == r.lower and r.lower_inclusive)
     return bool(above and (r.upper is None or value < r.upper or (value == r.upper and r.upper_inclusive)))
-
-
-def _is_open(r: Range) -> bool:
-    return r.lower is None and r.upper is None
 
 
 def _is_empty(r: Range) -> bool:

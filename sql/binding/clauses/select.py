@@ -125,7 +125,9 @@ class _Block:
             grouping = Grouping(self.context, columns, self.scope.own_columns, determined)
             above = self._lifted(above, grouping)
             group_by, columns = with_added(group_by, len(grouping.added)), (*columns, *grouping.added.values())
-        projection = [(self._output(item), item.expr) for item in above.items]
+        projection = [
+            (self.context.column(item.name, item.expr.type, item.expr.nullable), item.expr) for item in above.items
+        ]
         distinct = node.args.get("distinct") is not None and not above.distinct_on
         firsts = tuple(self._place(key, projection, distinct) for key in above.distinct_on)
         places = [self._place(key, projection, distinct) for key in above.order]
@@ -221,9 +223,6 @@ class _Block:
         if expr.type.kind is Kind.NULL:
             expr = convert(expr, STRING)  # as PostgreSQL resolves a bare NULL
         return [Item(output_name(node), expr, inner)]
-
-    def _output(self, item: Item) -> Column:
-        return self.context.column(item.name, item.expr.type, item.expr.nullable)
 
     # ---- ORDER BY ----------------------------------------------------------------------------------------------------
 
