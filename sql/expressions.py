@@ -266,10 +266,6 @@ class Aggregate(Expr):
     order: tuple[OrderItem, ...] = ()
 
 
-ZERO_OVER_NOTHING = frozenset(("count", "regr_count", "approx_count_distinct"))
-"""Aggregates that are 0 over no rows; the others are NULL."""
-
-
 @dataclass(frozen=True, slots=True)
 class WindowFrame:
     """The rows of its partition that a row's window call reads.

@@ -28,7 +28,8 @@ import numpy as np
 
 from ...model.vectors.vector import Batch, Const, LazyColumn, Vector
 from ...planner.algebra.physical import HashAggregate
-from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
+from ...sql.expressions import Case, Column, Expr, Literal
+from ...sql.functions import AGGREGATES
 from ..expressions.evaluate import SharedWork
 from ..expressions.expression_costs import is_fallible
 from ..kernels.boolean import truths
@@ -134,7 +135,9 @@ class Aggregation:
     def nothing(self) -> list[Batch]:
         """Rows for an empty input: one for each empty set, in which counts are 0 and the rest NULL."""
         keys = [Const(expr.type, None, 1) for expr in self.node.groups]
-        calls = [Const(c.type, 0 if c.function in ZERO_OVER_NOTHING else None, 1) for c in self.node.aggregates]
+        calls = [
+            Const(c.type, 0 if AGGREGATES[c.function].zero_over_nothing else None, 1) for c in self.node.aggregates
+        ]
         return [Batch([*keys, *calls, *self._number(number, 1)], 1) for number, by in enumerate(self.sets) if not by]
 
 

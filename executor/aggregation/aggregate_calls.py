@@ -19,6 +19,7 @@ from ...errors import InternalError, NumericOutOfRange
 from ...model.types import BIGINT, BOOLEAN, Kind
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr
+from ...sql.functions import AGGREGATES
 from ..kernels.arithmetic import divide_integers, refuse_overflow
 from ..kernels.limbs import quotient
 from ..kernels.numbers import from_limbs, result, scale_of
@@ -82,14 +83,6 @@ def accumulator_of(part: Part) -> Accumulator[Any]:
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
-_UNMOVED_BY_DUPLICATES = frozenset(
-    [
-        *("min", "max", "any_value", "min_by", "max_by", "approx_count_distinct"),
-        *("bit_and", "bit_or", "bool_and", "bool_or"),
-    ]
-)
-_ORDERED_SETS = ("percentile_cont", "percentile_disc", "mode")
-
 
 def parts_of(call: Aggregate) -> list[Part]:
     """Accumulators from which an aggregate call is computed."""
@@ -104,10 +97,14 @@ def parts_of(call: Aggregate) -> list[Part]:
         return [Part(f"{function}_by", (args[0], args[0]), call.filter)]
     if function in ("min_by", "max_by"):
         return [Part(function, args[::-1], call.filter)]
-    if function in _ORDERED_SETS or function == "string_agg" or (function == "any_value" and call.order):
+    if (
+        AGGREGATES[function].within_group is not None
+        or function == "string_agg"
+        or (function == "any_value" and call.order)
+    ):
         return [_collected_part(call)]
     if function in _ACCUMULATORS:
-        return [Part(function, args, call.filter, distinct and function not in _UNMOVED_BY_DUPLICATES)]
+        return [Part(function, args, call.filter, distinct and not AGGREGATES[function].ignores_duplicates)]
     raise InternalError(f"there is no accumulator for the aggregate {function}")
 
 
@@ -126,7 +123,7 @@ def _collected_part(call: Aggregate) -> Part:
     arguments, then their order keys. A distinct string_agg without an order is ordered by its texts.
     """
     order = call.order
-    if call.function in _ORDERED_SETS:
+    if AGGREGATES[call.function].within_group is not None:
         keys = [(0, order[0].descending, order[0].nulls_first)]
         return Part("collected", (order[0].expr, *call.args), call.filter, call.distinct, tuple(keys))
     inputs = (*call.args, *(item.expr for item in order))

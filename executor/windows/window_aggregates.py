@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector, Wide, concat
-from ...sql.expressions import ZERO_OVER_NOTHING, Aggregate, Expr, Window
+from ...sql.expressions import Aggregate, Expr, Window
+from ...sql.functions import AGGREGATES
 from ..aggregation.accumulators import Total
 from ..aggregation.aggregate_calls import Part, aggregate_rows, parts_of, result_of
 from ..aggregation.group_codes import Segments, sort_rows
@@ -223,8 +224,8 @@ def _by_distinct_frames(
     distinct = np.flatnonzero(change)
     runs = [(start.take(distinct), end.take(distinct)) for start, end in frames.runs]
     filled = np.flatnonzero(frames.sizes.take(distinct) > 0)
-    nothing: Vector = Const(call.type, 0 if call.function in ZERO_OVER_NOTHING else None, len(distinct))
-    aggregated = nothing
+    nothing: Vector = Const(call.type, 0 if AGGREGATES[call.function].zero_over_nothing else None, len(distinct))
+    found = nothing
     if len(filled):
         kept_runs = [(start.take(filled), end.take(filled)) for start, end in runs]
         total = int(frames.sizes.take(distinct).sum())

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...sql.expressions import SUBQUERIES, ZERO_OVER_NOTHING, Call, Column, Expr, InValues, Literal, conjuncts
-from ...sql.functions import OPERATIONS
-from ...sql.functions.aggregates import ALWAYS_DEFINED
+from ...sql.expressions import SUBQUERIES, Call, Column, Expr, InValues, Literal, conjuncts
+from ...sql.functions import AGGREGATES, OPERATIONS
 from .logical import (
     Aggregate,
     FileScan,
@@ -57,12 +56,12 @@ def not_null_columns(node: Node) -> frozenset[int]:
         below = not_null_columns(node.source)
         groups = {column.id for column, expr in node.common_groups if never_null(expr, below)}
         groups |= {node.set_number.id} if node.set_number is not None else set()
-        counts = {column.id for column, expr in node.aggregates if expr.function in ZERO_OVER_NOTHING}
+        counts = {column.id for column, expr in node.aggregates if AGGREGATES[expr.function].zero_over_nothing}
         if not node.is_total:
             counts |= {
                 column.id
                 for column, expr in node.aggregates
-                if expr.function in ALWAYS_DEFINED
+                if AGGREGATES[expr.function].always_defined
                 and expr.filter is None
                 and all(never_null(part, below) for part in expr.children())
             }

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from ...errors import InternalError
 from ...model.types import BIGINT
-from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
 from ...sql.expressions import Aggregate as AggregateCall
-from ...sql.functions import comparable, is_volatile
+from ...sql.expressions import Case, Column, Expr, Literal, conjuncts
+from ...sql.functions import AGGREGATES, comparable, is_volatile
 from ..algebra.logical import (
     Aggregate,
     Filter,
@@ -267,7 +267,7 @@ def over_no_rows(column: Column, aggregate: AggregateCall) -> Expr:
     """Value of an aggregate's column above an outer join that leaves it NULL for groups without rows: COUNT is then
     0."""
     value = replace(column, nullable=True)
-    if aggregate.function not in ZERO_OVER_NOTHING:
+    if not AGGREGATES[aggregate.function].zero_over_nothing:
         return value
     return replace(case(is_null(value), Literal(BIGINT, False, 0), value), type=column.type, nullable=False)
 

@@ -21,15 +21,11 @@ from dataclasses import replace
 from ...model.types import BIGINT, DECIMAL, DOUBLE, DataType
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, Parameter
-from ...sql.functions import OPERATIONS, is_volatile
+from ...sql.functions import AGGREGATES, OPERATIONS, is_volatile
 from ...sql.functions.aggregates import sum_type
 from ..algebra.trees import Numbers, columns_in, is_null, negate, subexpressions
 from .inject_domain import over_no_rows
 
-UNMOVED_BY_DUPLICATES = frozenset(("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or"))
-"""Aggregates whose value does not depend on the number of occurrences of a value."""
-MERGED_BY_THEMSELVES = UNMOVED_BY_DUPLICATES | {"sum", "bit_xor"}
-"""Aggregates of which the value over partial values is the value over all."""
 _COUNTED = DECIMAL(38, 0)
 
 
@@ -58,7 +54,7 @@ class Split:
         if call.distinct or call.order or is_volatile(call):
             return False
         reads = columns_in(call)
-        if call.function in UNMOVED_BY_DUPLICATES and not reads <= self._inside:
+        if _computed_above(call) and not reads <= self._inside:
             self.merging.append((column, call))
             self.values.append((column, column))
             return True
@@ -79,7 +75,7 @@ class Split:
                 total = self._merge("sum", BIGINT, value, above, column.name)
                 self.values.append((column, over_no_rows(total, call)))
             return True
-        if call.function not in MERGED_BY_THEMSELVES or arg is None or len(call.args) > 1:
+        if not AGGREGATES[call.function].merges or arg is None or len(call.args) > 1:
             return False
         value = self._partial(call.function, call.type, arg, within)
         if value is None:
@@ -174,7 +170,7 @@ def never_fails(expr: Expr) -> bool:
 
 def summed_columns(call: AggregateCall) -> frozenset[int]:
     """Numbers of the columns that must be among the rows that are aggregated first, if the call is to be split."""
-    if call.function in UNMOVED_BY_DUPLICATES or call.function == "count" or not call.args:
+    if _computed_above(call) or call.function == "count" or not call.args:
         return frozenset()
     return frozenset().union(*(_chosen_columns(arg) for arg in call.args))
 
@@ -186,3 +182,9 @@ def _chosen_columns(arg: Expr) -> frozenset[int]:
     if not isinstance(arg, Case):
         return columns_in(arg)
     return frozenset().union(*(_chosen_columns(v) for v in (*(value for _, value in arg.branches), arg.default)))
+
+
+def _computed_above(call: AggregateCall) -> bool:
+    """True if the aggregate may be computed over repeated rows, and over partial values."""
+    function = AGGREGATES[call.function]
+    return function.ignores_duplicates and function.merges

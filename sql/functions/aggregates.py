@@ -15,22 +15,6 @@ from ..expressions import Aggregate, Expr, Literal, OrderItem
 from .arguments import number, refuse, truth
 from .function import Args, Builder, Function
 
-WITHIN_GROUP = {"percentile_cont": 1, "percentile_disc": 1, "mode": 0}
-"""The functions that are written with WITHIN GROUP, and the number of arguments they then have before it."""
-
-ORDER_SENSITIVE = frozenset(("string_agg", "any_value"))
-"""Aggregates whose result depends on ORDER BY inside the call."""
-
-ALWAYS_DEFINED = frozenset(
-    [
-        *("sum", "avg", "min", "max", "any_value", "min_by", "max_by", "mode", "string_agg", "product"),
-        *("bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "var_pop", "stddev_pop", "covar_pop"),
-        *("percentile_cont", "percentile_disc", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"),
-    ]
-)
-"""Aggregates that are not NULL over one row or more without NULLs."""
-
-
 # ---- counts, sums, extremes ------------------------------------------------------------------------------------------
 
 
@@ -184,6 +168,7 @@ def _mode(function: Function, args: Args) -> Expr:
 AGGREGATE = (
     Function(
         "count", "count(*) or count([DISTINCT] value)", 1, 1, _count_of, kind="aggregate",
+        zero_over_nothing=True,
         description="The number of rows, or of values that are not NULL",
         example="SELECT count(x) FROM (VALUES (1), (2), (NULL)) AS t (x)", result="2",
     ),
@@ -195,79 +180,94 @@ AGGREGATE = (
     ),
     Function(
         "approx_count_distinct", "approx_count_distinct(value)", 1, 1, _sketch, kind="aggregate",
+        zero_over_nothing=True, ignores_duplicates=True,
         description="The approximate number of distinct values, mostly within 2 %, in constant memory",
         example="SELECT approx_count_distinct(x % 2) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="2",
     ),
     Function(
         "sum", "sum([DISTINCT] number)", 1, 1, _sum, kind="aggregate",
+        always_defined=True, merges=True,
         description="The sum of the values, exact for all but FLOAT and DOUBLE; NULL without any",
         example="SELECT sum(x) FROM (VALUES (1.50), (2.25), (NULL)) AS t (x)", result="3.75",
     ),
     Function(
         "avg", "avg([DISTINCT] number)", 1, 1, _avg, kind="aggregate",
+        always_defined=True,
         description="The mean of the values; of exact numbers with 16 digits after the point or more",
         example="SELECT avg(x) FROM (VALUES (1), (2), (NULL)) AS t (x)", result="1.5000000000000000",
     ),
     Function(
         "product", "product([DISTINCT] number)", 1, 1, _statistic("product"), kind="aggregate",
+        always_defined=True,
         description="The product of the values, as a DOUBLE",
         example="SELECT product(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="8",
     ),
     Function(
         "min", "min(value)", 1, 1, _minmax, kind="aggregate",
+        always_defined=True, ignores_duplicates=True, merges=True,
         description="The smallest value; FALSE is less than TRUE",
         example="SELECT min(x) FROM (VALUES ('b'), ('a'), (NULL)) AS t (x)", result="a",
     ),
     Function(
         "max", "max(value)", 1, 1, _minmax, kind="aggregate",
+        always_defined=True, ignores_duplicates=True, merges=True,
         description="The largest value; of BOOLEANs, true if any is true",
         example="SELECT max(x) FROM (VALUES (1), (3), (NULL)) AS t (x)", result="3",
     ),
     Function(
         "min_by", "min_by(value, key)", 2, 2, _extreme_by, kind="aggregate",
+        always_defined=True, ignores_duplicates=True,
         description="The value in the row with the smallest key; rows in which either is NULL do not count",
         example="SELECT min_by(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="2",
         aliases=("arg_min",),
     ),
     Function(
         "max_by", "max_by(value, key)", 2, 2, _extreme_by, kind="aggregate",
+        always_defined=True, ignores_duplicates=True,
         description="The value in the row with the largest key; rows in which either is NULL do not count",
         example="SELECT max_by(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="9",
         aliases=("arg_max",),
     ),
     Function(
         "any_value", "any_value(value [ORDER BY key])", 1, 1, _any_value, kind="aggregate",
+        always_defined=True, order_sensitive=True, ignores_duplicates=True, merges=True,
         description="Some value that is not NULL; with ORDER BY the first",
         example="SELECT any_value(x ORDER BY x DESC) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="4",
     ),
     Function(
         "bool_and", "bool_and(condition)", 1, 1, _truths, kind="aggregate",
+        always_defined=True, ignores_duplicates=True, merges=True,
         description="True if all values are true",
         example="SELECT bool_and(x > 1) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="false",
         aliases=("every",),
     ),
     Function(
         "bool_or", "bool_or(condition)", 1, 1, _truths, kind="aggregate",
+        always_defined=True, ignores_duplicates=True, merges=True,
         description="True if any value is true",
         example="SELECT bool_or(x > 1) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="true",
     ),
     Function(
         "bit_and", "bit_and(integer)", 1, 1, _bits, kind="aggregate",
+        always_defined=True, ignores_duplicates=True, merges=True,
         description="The bits that all values have",
         example="SELECT bit_and(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="0",
     ),
     Function(
         "bit_or", "bit_or(integer)", 1, 1, _bits, kind="aggregate",
+        always_defined=True, ignores_duplicates=True, merges=True,
         description="The bits that any value has",
         example="SELECT bit_or(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="7",
     ),
     Function(
         "bit_xor", "bit_xor([DISTINCT] integer)", 1, 1, _bits, kind="aggregate",
+        always_defined=True, merges=True,
         description="The bits that an odd number of values has",
         example="SELECT bit_xor(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="7",
     ),
     Function(
         "string_agg", "string_agg([DISTINCT] text, separator [ORDER BY key])", 2, 2, _string_agg, kind="aggregate",
+        always_defined=True, order_sensitive=True,
         description="The texts joined, with the separator between them",
         example="SELECT string_agg(x, ', ' ORDER BY x DESC) FROM (VALUES ('b'), ('a'), (NULL)) AS t (x)",
         result="b, a",
@@ -281,6 +281,7 @@ AGGREGATE = (
     ),
     Function(
         "var_pop", "var_pop([DISTINCT] number)", 1, 1, _statistic("var_pop"), kind="aggregate",
+        always_defined=True,
         description="The variance of a whole population, over n, as a DOUBLE",
         example="SELECT var_pop(x) FROM (VALUES (1), (5), (NULL)) AS t (x)", result="4",
     ),
@@ -292,6 +293,7 @@ AGGREGATE = (
     ),
     Function(
         "stddev_pop", "stddev_pop([DISTINCT] number)", 1, 1, _statistic("stddev_pop"), kind="aggregate",
+        always_defined=True,
         description="The standard deviation of a whole population, as a DOUBLE",
         example="SELECT stddev_pop(x) FROM (VALUES (1), (5), (NULL)) AS t (x)", result="2",
     ),
@@ -302,6 +304,7 @@ AGGREGATE = (
     ),
     Function(
         "covar_pop", "covar_pop(y, x)", 2, 2, _statistic("covar_pop"), kind="aggregate",
+        always_defined=True,
         description="The covariance of a whole population",
         example="SELECT covar_pop(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="2.3333333333333335",
     ),
@@ -329,37 +332,44 @@ AGGREGATE = (
     ),
     Function(
         "regr_avgx", "regr_avgx(y, x)", 2, 2, _statistic("regr_avgx"), kind="aggregate",
+        always_defined=True,
         description="The mean of x, over the rows in which neither is NULL",
         example="SELECT regr_avgx(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="2",
     ),
     Function(
         "regr_avgy", "regr_avgy(y, x)", 2, 2, _statistic("regr_avgy"), kind="aggregate",
+        always_defined=True,
         description="The mean of y, over the rows in which neither is NULL",
         example="SELECT regr_avgy(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="5",
     ),
     Function(
         "regr_sxx", "regr_sxx(y, x)", 2, 2, _statistic("regr_sxx"), kind="aggregate",
+        always_defined=True,
         description="The sum of the squared distances of x from its mean",
         example="SELECT regr_sxx(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="2",
     ),
     Function(
         "regr_syy", "regr_syy(y, x)", 2, 2, _statistic("regr_syy"), kind="aggregate",
+        always_defined=True,
         description="The sum of the squared distances of y from its mean",
         example="SELECT regr_syy(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="26",
     ),
     Function(
         "regr_sxy", "regr_sxy(y, x)", 2, 2, _statistic("regr_sxy"), kind="aggregate",
+        always_defined=True,
         description="The sum of the products of the distances of x and y from their means",
         example="SELECT regr_sxy(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="7",
     ),
     Function(
         "regr_count", "regr_count(y, x)", 2, 2, _regr_count, kind="aggregate",
+        zero_over_nothing=True,
         description="The number of rows in which neither is NULL",
         example="SELECT regr_count(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="3",
     ),
     Function(
         "percentile_cont", "percentile_cont(fraction) WITHIN GROUP (ORDER BY number)",
         2, 2, _percentile("percentile_cont"), kind="aggregate",
+        always_defined=True, within_group=1,
         description="The number at a fraction of the way through the values in order, or between two of them",
         example="SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)",
         result="1.5",
@@ -367,6 +377,7 @@ AGGREGATE = (
     Function(
         "percentile_disc", "percentile_disc(fraction) WITHIN GROUP (ORDER BY value)",
         2, 2, _percentile("percentile_disc"), kind="aggregate",
+        always_defined=True, within_group=1,
         description="The first value in order that has at least the fraction of all values up to it",
         example="SELECT percentile_disc(0.25) WITHIN GROUP (ORDER BY x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)",
         result="1",
@@ -393,6 +404,7 @@ AGGREGATE = (
     ),
     Function(
         "mode", "mode() WITHIN GROUP (ORDER BY value) or mode(value)", 1, 1, _mode, kind="aggregate",
+        always_defined=True, within_group=0,
         description="The most frequent value; of several the first in order",
         example="SELECT mode() WITHIN GROUP (ORDER BY x) FROM (VALUES (2), (1), (2), (NULL)) AS t (x)", result="2",
     ),

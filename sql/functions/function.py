@@ -60,6 +60,14 @@ class Function(Operation):
     aliases : other names of the same function
     calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must implement; None
         for its own name
+    zero_over_nothing : an aggregate that is 0 over no rows; the others are NULL
+    always_defined : an aggregate that is not NULL over one row or more without NULLs
+    order_sensitive : an aggregate whose result depends on ORDER BY inside the call
+    ignores_duplicates : an aggregate that is the same however often a value occurs
+    merges : an aggregate whose value over partial values is the value over all
+    within_group : number of arguments before WITHIN GROUP; None for a function that is not written so
+    reads_frame : a window function that reads the frame; the others read the whole partition
+    takes_ignore_nulls : a window function that takes IGNORE NULLS
     """
 
     signature: str
@@ -73,6 +81,14 @@ class Function(Operation):
     result: str = ""
     aliases: tuple[str, ...] = ()
     calls: tuple[str, ...] | None = None
+    zero_over_nothing: bool = False
+    always_defined: bool = False
+    order_sensitive: bool = False
+    ignores_duplicates: bool = False
+    merges: bool = False
+    within_group: int | None = None
+    reads_frame: bool = False
+    takes_ignore_nulls: bool = False
 
     @property
     def aggregate(self) -> bool:

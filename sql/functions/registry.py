@@ -39,8 +39,10 @@ REGISTRY: Mapping[str, Function] = MappingProxyType(
 )
 """Every callable function, by its names in lower case."""
 
-AGGREGATES = frozenset(name for function in FUNCTIONS if function.kind == "aggregate" for name in function.canonical)
-"""Canonical names of `Aggregate` nodes."""
+AGGREGATES: Mapping[str, Function] = MappingProxyType(
+    {f.name: f for f in FUNCTIONS if f.kind == "aggregate" and f.name in f.canonical}
+)
+"""Functions of `Aggregate` nodes, by canonical name."""
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {

@@ -14,12 +14,6 @@ from ..expressions import Expr, Literal, Window
 from .arguments import whole
 from .function import Args, Builder, Function
 
-FRAMED = ("first_value", "last_value", "nth_value")
-"""Window functions that read the frame; the others read the whole partition."""
-
-SKIPPING = ("lag", "lead", *FRAMED)
-"""Window functions that accept IGNORE NULLS."""
-
 
 def check_offset(value: Any) -> None:
     """Raises `DataError` for the offset of a frame that is NULL, NaN or negative."""
@@ -102,26 +96,31 @@ WINDOW: tuple[Function, ...] = (
     ),
     Function(
         "lag", "lag(value [, rows [, default]])", 1, 3, _neighbour, kind="window",
+        takes_ignore_nulls=True,
         description="The value in the row n rows (by default 1) before, or the default (NULL) if there is none",
         example=_over("lag(x, 1, 0)", "ORDER BY x", "(10), (20), (30)"), result="0; 10; 20",
     ),
     Function(
         "lead", "lead(value [, rows [, default]])", 1, 3, _neighbour, kind="window",
+        takes_ignore_nulls=True,
         description="The value in the row n rows (by default 1) after, or the default (NULL) if there is none",
         example=_over("lead(x)", "ORDER BY x", "(10), (20), (30)"), result="20; 30; NULL",
     ),
     Function(
         "first_value", "first_value(value)", 1, 1, _edge, kind="window",
+        reads_frame=True, takes_ignore_nulls=True,
         description="The value in the first row of the frame",
         example=_over("first_value(x)", "ORDER BY x", "(10), (20)"), result="10; 10",
     ),
     Function(
         "last_value", "last_value(value)", 1, 1, _edge, kind="window",
+        reads_frame=True, takes_ignore_nulls=True,
         description="The value in the last row of the frame, which without a frame clause ends with the row's peers",
         example=_over("last_value(x)", "ORDER BY x", "(10), (20)"), result="10; 20",
     ),
     Function(
         "nth_value", "nth_value(value, n)", 2, 2, _nth, kind="window",
+        reads_frame=True, takes_ignore_nulls=True,
         description="The value in the nth row of the frame, from 1; NULL if the frame has fewer rows",
         example=_over("nth_value(x, 2)", "ORDER BY x", "(10), (20), (30)"), result="NULL; 20; 20",
     ),

@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from ....model.types import BIGINT, Kind
 from ....planner.algebra.logical import Aggregate
-from ....sql.expressions import ZERO_OVER_NOTHING, Column, columns_of
+from ....sql.expressions import Column, columns_of
+from ....sql.functions import AGGREGATES
 from . import aggregates, expressions
 from .block import NO_COLUMNS, Aliases, Block
 from .tree import Tree, again, both, call, case, cast, column, equal, infix, named, not_supported, number
@@ -115,7 +116,7 @@ def _with_empty(node: Aggregate, block: Block, place: str, aliases: Aliases) -> 
     join = exp.Join(this=rows, side="FULL", on=infix(exp.EQ, exp.column(place), exp.column(theirs)))
     items: list[Tree] = [column(of) for of, _ in node.groups]
     for of, call_ in node.aggregates:
-        zero = call_.function in ZERO_OVER_NOTHING
+        zero = AGGREGATES[call_.function].zero_over_nothing
         found = call("coalesce", column(of), cast(number(0), of.type)) if zero else column(of)
         items.append(named(found, of.id))
     items.append(exp.alias_(call("coalesce", exp.column(place), exp.column(theirs)), place))

@@ -19,7 +19,6 @@ from ....errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunct
 from ....model.types import INT
 from ... import functions
 from ...expressions import SUBQUERIES, Aggregate, Expr, Literal, OrderItem, columns_of, walk
-from ...functions.aggregates import ALWAYS_DEFINED, ORDER_SENSITIVE, WITHIN_GROUP
 from ..clauses.grouping_sets import grouping_value
 from ..context import Frame, Handler, name_of, only
 from ..scope import Scope
@@ -90,7 +89,7 @@ def _column(node: Any, frame: Frame) -> Expr:
         raise GroupingError(f"aggregate function {call.name} cannot stand in {owner.clause}{_instead(owner.clause)}")
     inputs = (*found.args, *(item.expr for item in found.order))
     solid = owner.aggregates.grouped and found.filter is None and not any(arg.nullable for arg in inputs)
-    solid = solid and found.function in ALWAYS_DEFINED
+    solid = solid and functions.AGGREGATES[found.function].always_defined
     found = replace(found, nullable=found.nullable and not solid)
     return owner.aggregates.column(found, frame.context)
 
@@ -147,14 +146,16 @@ def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
 
 def _arguments(call: Call, function: functions.Function, frame: Frame) -> tuple[Expr, ...] | None:
     """The arguments, with the key of WITHIN GROUP as the last; None for the * of count(*)."""
-    if call.name in WITHIN_GROUP and call.within is None and not (call.name == "mode" and call.args):
+    before = function.within_group
+    if before is not None and call.within is None and not (call.name == "mode" and call.args):
         raise TypeMismatch(f"{call.name} is written {function.signature}")
     if call.within is not None:
-        if call.name not in WITHIN_GROUP:
-            raise TypeMismatch(f"{call.name} takes no WITHIN GROUP; {', '.join(WITHIN_GROUP)} do")
+        if before is None:
+            names = [f.name for f in functions.AGGREGATES.values() if f.within_group is not None]
+            raise TypeMismatch(f"{call.name} takes no WITHIN GROUP; {', '.join(names)} do")
         if call.distinct or call.order:
             raise TypeMismatch(f"{call.name} takes neither DISTINCT nor ORDER BY beside WITHIN GROUP")
-        if len(call.within) != 1 or len(call.args) != WITHIN_GROUP[call.name]:
+        if len(call.within) != 1 or len(call.args) != before:
             raise UnknownFunction(f"{call.name} is written {function.signature}")
         return frame.bind_all([*call.args, _key(call.within[0])[0]])
     star = call.args[0] if len(call.args) == 1 and isinstance(call.args[0], exp.Star) else None
@@ -181,7 +182,7 @@ def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
             if call.distinct and expr not in found.args:
                 raise TypeMismatch(f"with DISTINCT, ORDER BY inside {call.name} can only use the arguments")
         items.append(OrderItem(expr, descending, nulls_first))
-    return tuple(items) if found.function in ORDER_SENSITIVE else found.order
+    return tuple(items) if functions.AGGREGATES[found.function].order_sensitive else found.order
 
 
 def _instead(clause: str) -> str:

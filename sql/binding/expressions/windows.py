@@ -39,7 +39,7 @@ from ...expressions import (
     transform,
     walk,
 )
-from ...functions.windows import FRAMED, SKIPPING, check_offset
+from ...functions.windows import check_offset
 from ..context import Context, Frame, Handler, Windows, name_of, only
 from ..scope import Field, Scope
 from .expressions import condition
@@ -72,9 +72,10 @@ def _window(node: exp.Window, frame: Frame) -> Expr:
         raise TypeMismatch(f"{name} is neither a window function nor an aggregate function, so it takes no OVER")
     if frame.windows is None:
         raise _misplaced(name, frame)
-    if nulls is not None and name not in SKIPPING:
+    if nulls is not None and not function.takes_ignore_nulls:
         words = "IGNORE NULLS" if isinstance(nulls, exp.IgnoreNulls) else "RESPECT NULLS"
-        raise WindowError(f"{name} takes no {words}; {', '.join(SKIPPING)} do")
+        names = [each.name for each in functions.FUNCTIONS if each.takes_ignore_nulls]
+        raise WindowError(f"{name} takes no {words}; {', '.join(names)} do")
     if test is not None and function.kind != "aggregate":
         raise WindowError(f"{name} takes no FILTER: only aggregate functions do")
     inner = replace(frame, windows=None, clause=f"the arguments of {name} OVER")
@@ -244,7 +245,8 @@ def _framed(call: Window, definition: _Definition, frame: Frame) -> Window:
     else:
         with frame.context.at(spec):
             found = _with_frame(call, spec, frame)
-    if call.function in FRAMED or functions.look_up(call.function).kind == "aggregate":
+    function = functions.look_up(call.function)
+    if function.reads_frame or function.kind == "aggregate":
         return found
     return call
 
