@@ -34,7 +34,7 @@ from ...model.types import INTEGER_WIDTHS, DataType, Kind
 from ...model.vectors.vector import Batch, Const, Vector
 from ...planner.algebra.trees import MIRRORED, rewrite
 from ...sql import bound
-from ...sql.deferred_parameters import LateParameter
+from ...sql.deferred_parameters import DeferredParameter
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, conjuncts, walk
 from ...sql.functions import is_volatile
 from ..expressions.evaluate import Compiler, Evaluation
@@ -109,18 +109,18 @@ class Computed:
     ----------
     names : tuple of str
         Columns that must be read.
-    values : tuple of LateParameter
+    values : tuple of DeferredParameter
         Parameters whose values must be passed.
     """
 
     def __init__(self, exprs: Sequence[Expr], columns: Mapping[int, str]):
         read: dict[int, Column] = {}
-        parameters: dict[tuple[Any, ...], tuple[LateParameter, Column]] = {}
+        parameters: dict[tuple[Any, ...], tuple[DeferredParameter, Column]] = {}
 
         def as_column(part: Expr) -> Expr:
             if isinstance(part, Column):
                 read[part.id] = part
-            if not isinstance(part, LateParameter):
+            if not isinstance(part, DeferredParameter):
                 return part
             number = -1 - len(parameters)
             key = part.key, part.path, part.type
@@ -297,7 +297,7 @@ def _computed(ref: bound.TableRef, names: Sequence[str], exprs: Sequence[Expr]) 
 
 
 def _is_of_row(part: Expr, columns: Mapping[int, str]) -> bool:
-    if isinstance(part, LateParameter):
+    if isinstance(part, DeferredParameter):
         return part.type.kind in _COMPUTABLE
     if isinstance(part, Column):
         return part.id in columns and part.type.kind in _COMPUTABLE

@@ -151,13 +151,19 @@ class RowWriter:
             c.place for c in codec.columns[schema.key_columns :] if not c.schema.nullable and c.default_physical is None
         )
 
-    def write(self, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None) -> WriteResult:
-        """`Store.write` for one row of Python values."""
-        return self._write_taken(op, row, *self.codec.take(row), unchanged_since)
+    def write(
+        self,
+        op: Op,
+        row: Mapping[str, Any],
+        unchanged_since: Timestamp | None = None,
+        context: WriteContext | None = None,
+    ) -> WriteResult:
+        """`Store.write` for one row of Python values; `context` is for the log."""
+        return self._write_taken(op, row, *self.codec.take(row), unchanged_since, context)
 
     def write_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> WriteResult:
         """`write` for one row of physical values."""
-        return self._write_taken(op, row, *self.codec.take_physical(row), None)
+        return self._write_taken(op, row, *self.codec.take_physical(row), None, context)
 
     def start_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> StartedRow | None:
         """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
@@ -167,18 +173,24 @@ class RowWriter:
         try:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
-            started = self._start(rules, physical, stored, context)
+            started = self._start(rules, physical, stored, None, context)
         except _LongWay:
             return None
         return started if isinstance(started, StartedRow) else None
 
     def _write_taken(
-        self, op: Op, row: Mapping[str, Any], physical: list[Any], stored: list[Any], since: Timestamp | None
+        self,
+        op: Op,
+        row: Mapping[str, Any],
+        physical: list[Any],
+        stored: list[Any],
+        since: Timestamp | None,
+        context: WriteContext | None,
     ) -> WriteResult:
         try:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
-            return self._write(rules, physical, stored, since)
+            return self._write(rules, physical, stored, since, context)
         except _LongWay:
             return self._write_batch(as_batch(self.codec, op, row, stored, since))
 
@@ -265,8 +277,15 @@ class RowWriter:
 
     # ---- the row path ---------------------------------------------------------------------------------------------
 
-    def _write(self, rules: _Rules, physical: list[Any], stored: list[Any], since: Timestamp | None) -> WriteResult:
-        started = self._start(rules, physical, stored, since)
+    def _write(
+        self,
+        rules: _Rules,
+        physical: list[Any],
+        stored: list[Any],
+        since: Timestamp | None,
+        context: WriteContext | None,
+    ) -> WriteResult:
+        started = self._start(rules, physical, stored, since, context)
         ticket = started.ticket
         if not isinstance(started, StartedRow):
             if ticket is not None and not ticket.durable:
@@ -281,9 +300,14 @@ class RowWriter:
         return WriteResult(1, (), timestamp)
 
     def _start(
-        self, rules: _Rules, physical: list[Any], stored: list[Any], since: Timestamp | None = None
+        self,
+        rules: _Rules,
+        physical: list[Any],
+        stored: list[Any],
+        since: Timestamp | None,
+        context: WriteContext | None,
     ) -> StartedRow | _Unchanged:
-        """All that is done before the log is waited for; `_LongWay` also where the tablet was written after `since`."""
+        """All that is done before the log is waited for; `_LongWay` also if the tablet was written after `since`."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
@@ -297,7 +321,7 @@ class RowWriter:
             if not self._is_current():
                 raise _LongWay
             if since is not None and tablet.newest > since:
-                raise _LongWay  # which looks whether it was this row
+                raise _LongWay  # which finds out whether it was this row
             awaited: LogTicket | None = None
             if tablet.undecided or tablet.deciding:
                 tablet.settle()
