@@ -225,7 +225,7 @@ def _by_distinct_frames(
     runs = [(start.take(distinct), end.take(distinct)) for start, end in frames.runs]
     filled = np.flatnonzero(frames.sizes.take(distinct) > 0)
     nothing: Vector = Const(call.type, 0 if AGGREGATES[call.function].zero_over_nothing else None, len(distinct))
-    found = nothing
+    aggregated = nothing
     if len(filled):
         kept_runs = [(start.take(filled), end.take(filled)) for start, end in runs]
         total = int(frames.sizes.take(distinct).sum())
