@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..cluster.admin.certificates import DAYS, authority_file, make_certificates
 
-_ADVICE = "keep ca.key apart: whoever has it can make certificates of any role"
+_ADVICE = "keep ca.key apart: with it, certificates of any role can be made"
 
 
 def certificates_command(arguments: argparse.Namespace) -> int:

@@ -147,7 +147,7 @@ def rebalance_command(arguments: argparse.Namespace) -> int:
         moved, led = (sum(failure.move in some for failure in failures) for some in (moves, leaders))
         print(f"replicas moved: {len(moves) - moved}; leaderships handed over: {len(leaders) - led}")
     if failures:
-        print(f"{len(failures)} of these failed; `nyala cluster rebalance` goes on where this has ended")
+        print(f"{len(failures)} of these failed; run `nyala cluster rebalance` again to continue")
     return 1 if failures else 0
 
 

@@ -77,9 +77,9 @@ def cut_log_command(arguments: argparse.Namespace) -> int:
         )
     done = cut_log(OsFileSystem(), str(arguments.directory), arguments.tablet)
     print(f"the log of tablet {arguments.tablet} ends with entry {done.last_index:,} now")
-    print(f"ACKNOWLEDGED WRITES THAT ARE GIVEN UP: at least {done.known_lost:,} log entries")
+    print(f"ACKNOWLEDGED WRITES THAT ARE LOST: at least {done.known_lost:,} log entries")
     for path in done.kept:
-        print(f"what was cut off is kept in {path}")
+        print(f"the bytes cut off are kept in {path}")
     return 0
 
 

@@ -301,7 +301,7 @@ def pairs(given: Sequence[str], option: str) -> dict[str, str]:
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
-            raise InterfaceError(f"{option} {text}: NAME=VALUE is wanted")
+            raise InterfaceError(f"{option} {text}: expected NAME=VALUE")
         if name.strip() in found:
             raise InterfaceError(f"{option} {name.strip()} is given twice")
         found[name.strip()] = value

@@ -429,10 +429,10 @@ def _store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, An
     """Options to open the store with; `InterfaceError` for an option that is not valid for its kind."""
     wanted: tuple[str, ...] = _STORE_OPTIONS
     others: tuple[str, ...] = _CLUSTER_OPTIONS
-    kind, who = "a cluster (nyala://)", "a directory has no servers that it would be about"
+    kind, who = "a cluster (nyala://)", "a directory has no servers"
     if is_cluster(target):
         wanted, others = others, wanted
-        kind, who = "a directory", f"the servers of {target} are told when they are started"
+        kind, who = "a directory", f"the servers of {target} set it when they start"
     for name in others:
         if name in settings:
             raise InterfaceError(f"{name} is an option of {kind}: {who}")

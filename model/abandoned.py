@@ -60,7 +60,7 @@ def _close(name: str, close: Callable[[], object]) -> None:
         close()
     if name:
         warnings.warn(
-            f"a {name} was dropped without close(): what it holds is released now; call close(), or use it in a with "
+            f"a {name} was dropped without close(): its resources are released now; call close(), or use it in a with "
             "block",
             ResourceWarning,
             stacklevel=4,  # the line that dropped it

@@ -179,7 +179,7 @@ def _check_default(column: ColumnSchema) -> None:
         same = False
     if not same:
         raise InvalidTableDefinition(
-            f"{column.default!r} cannot be the DEFAULT of column {column.name}: it is no value of type {column.type}"
+            f"{column.default!r} cannot be the DEFAULT of column {column.name}: it is not a value of type {column.type}"
         )
 
 

@@ -86,8 +86,8 @@ class HybridClock:
         """Log once that timestamps are ahead of the wall clock, until it has caught up. Needs the lock."""
         self._is_ahead = True
         _log.warning(
-            "timestamps of writes are %.0f seconds ahead of this machine's clock (%s against %s): it was ahead once, "
-            "or is behind now. Writes go on from there until it has caught up; docs/operations.md tells how to get out",
+            "timestamps of writes are %.0f seconds ahead of this machine's clock (%s against %s): it was ahead "
+            "before, or is behind now. Timestamps continue from there until it has caught up; see docs/operations.md",
             ((latest - now) >> LOGICAL_BITS) / 1e6,
             format_timestamp(Timestamp(latest)),
             format_timestamp(Timestamp(now)),

@@ -173,7 +173,7 @@ def _quietly(call: Callable[..., object], *arguments: object) -> None:
     try:
         call(*arguments)
     except Exception:
-        _log.exception("something inherited could not be given up after a fork")
+        _log.exception("an inherited object could not be disabled after a fork")
 
 
 @cache

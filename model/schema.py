@@ -104,7 +104,7 @@ class Schema:
                 raise InvalidTableDefinition(f"column {column.name}: a column cannot be of type {column.type}")
             if not 0 <= column.block_size <= MAX_BLOCK_BYTES:
                 raise InvalidTableDefinition(
-                    f"column {column.name}: a block size of {column.block_size} bytes cannot be; it is 1 to "
+                    f"column {column.name}: a block size of {column.block_size} bytes is out of range; it is 1 to "
                     f"{MAX_BLOCK_BYTES:,}, or 0 for the store's own choice"
                 )
         if not 1 <= self.key_columns <= len(self.columns):

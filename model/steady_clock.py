@@ -71,8 +71,8 @@ class SteadyClock:
             if jump > JUMP_SECONDS + _SLEW * passed:
                 self._even_since = ticks
                 _log.warning(
-                    "the wall clock has jumped ahead by %.0f seconds, to %s; history is forgotten by the time before, "
-                    "until it has gone evenly for %.0f seconds",
+                    "the wall clock has jumped ahead by %.0f seconds, to %s; history expires by the previous time "
+                    "until the clock has run evenly for %.0f seconds",
                     jump,
                     format_timestamp(make_timestamp(wall)),
                     self._patience,

@@ -359,7 +359,7 @@ def bytes_of(text: str) -> bytes:
         try:
             return bytes.fromhex(text[2:])
         except ValueError:
-            raise InvalidText(f"{text!r} is not a BINARY: behind \\x stand two hexadecimal digits per byte") from None
+            raise InvalidText(f"{text!r} is not a BINARY: after \\x it needs two hexadecimal digits per byte") from None
 
     def byte(found: re.Match[bytes]) -> bytes:
         if found[1]:

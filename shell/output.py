@@ -69,7 +69,7 @@ class OutputFile:
         if suffix and suffix not in SUFFIXES:
             known = f"{', '.join(list(SUFFIXES)[:-1])} and {list(SUFFIXES)[-1]}"
             raise InterfaceError(
-                f"{self.path}: {suffix} says no format; known are {known}. Another name needs --format or \\format"
+                f"{self.path}: {suffix} is not a known suffix; known are {known}. Others need --format or \\format"
             )
         return SUFFIXES.get(suffix)
 
@@ -160,7 +160,7 @@ def write(format: str, columns: Sequence[tuple[str, DataType]], batches: Iterato
         return formats.write(format, columns, batches, out)
     binary: BinaryIO | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
-        raise InterfaceError("Parquet goes to a file: --output FILE, or \\o FILE, says which")
+        raise InterfaceError("Parquet needs a file: use --output FILE or \\o FILE")
     return _write_parquet(columns, batches, binary)
 
 

@@ -27,25 +27,25 @@ _SHELL = Command(
             metavar="TARGET",
             help="a store's directory, :memory: (the default), or nyala://HOST:PORT",
         ),
-        argument("-c", "--command", action="append", metavar="SQL", help="run this and leave (may be repeated)"),
+        argument("-c", "--command", action="append", metavar="SQL", help="run this and exit (may be repeated)"),
         argument(
-            "-f", "--file", action="append", type=Path, metavar="FILE", help="run this file and leave (may be repeated)"
+            "-f", "--file", action="append", type=Path, metavar="FILE", help="run this file and exit (may be repeated)"
         ),
         argument(
             "--format",
             choices=("table", "csv", "json", "markdown", "vertical", "parquet"),
-            help="default: table, or as the name of --output ends",
+            help="default: table, or by the suffix of --output",
         ),
         argument("--output", type=Path, metavar="FILE", help="write results to this file"),
-        argument("--keep-going", action="store_true", help="go on behind an error; the exit code tells of it"),
+        argument("--keep-going", action="store_true", help="continue after an error; the exit code is still 1"),
         argument("--no-rc", action="store_true", help="do not run ~/.nyalarc at the start of a session"),
         argument(
             "--no-serve",
             action="store_true",
-            help="do not let other processes reach the store while a session at a terminal has it open",
+            help="do not serve the store to other processes during a session at a terminal",
         ),
-        argument("--timing", action="store_true", help="print how long each statement takes"),
-        argument("--engine", metavar="NAME", help="what runs queries: nyala (the default), or spark"),
+        argument("--timing", action="store_true", help="print the time of each statement"),
+        argument("--engine", metavar="NAME", help="engine of queries: nyala (the default), or spark"),
         threads(),
         *CLIENT_TLS,
     ),
@@ -58,8 +58,8 @@ _SHELL = Command(
 
 _COMPLETION = Command(
     "completion",
-    "make Tab complete this command",
-    "Print the script that makes a shell complete `nyala`, its commands, options and files "
+    "print a completion script",
+    "Print the script with which a shell completes `nyala`, its commands, options and files "
     "(needs shtab: pip install 'nyala[completion]').",
     handler="cli.completion_scripts:completion_command",
     arguments=(argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"),),

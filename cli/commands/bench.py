@@ -1,7 +1,7 @@
-"""`nyala bench`: the benchmarks of a checkout, or where to get them.
+"""`nyala bench`: the benchmarks of a checkout, or advice on getting them.
 
 The package that pip installs from a wheel has none: they compare nyala with a dozen other stores, and their figures
-mean something only beside the code that they measured.
+are meaningful only with the code that they measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ADVICE = (
 )
 _ADVISE = Command(
     "bench",
-    "benchmarks beside other stores (in a checkout)",
+    "benchmarks against other stores (in a checkout)",
     ADVICE,
     handler="cli.commands.bench:refuse",
     arguments=(argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND", help="as in a checkout"),),
@@ -26,7 +26,7 @@ _ADVISE = Command(
 
 
 def bench_command() -> Command:
-    """`nyala bench`, with all of its commands where this is a checkout."""
+    """`nyala bench`, with all of its commands in a checkout."""
     if importlib.util.find_spec("...bench", __package__) is None:
         return _ADVISE
     from ...bench.arguments import BENCH
@@ -35,5 +35,5 @@ def bench_command() -> Command:
 
 
 def refuse(arguments: argparse.Namespace) -> int:
-    """Say where the benchmarks are."""
+    """Raise an error that says where the benchmarks are."""
     raise NotSupportedError(ADVICE)

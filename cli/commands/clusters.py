@@ -1,4 +1,4 @@
-"""The commands that look after clusters: `nyala cluster` and `nyala tablet`."""
+"""The commands for clusters: `nyala cluster` and `nyala tablet`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 from ...command_line import Argument, Command, argument, seconds
 from .common import CLIENT_TLS
 
-_DIRECTORY = argument("directory", type=Path, metavar="DIR", help="the cluster's directory; --dir DIR says the same")
+_DIRECTORY = argument("directory", type=Path, metavar="DIR", help="the cluster's directory; or as --dir DIR")
 _CLUSTER = (
     argument(
         "cluster",
         type=str,
         metavar="CLUSTER",
-        help="the directory of a local cluster, or nyala://HOST:PORT of its masters; --dir CLUSTER says the same",
+        help="the directory of a local cluster, or nyala://HOST:PORT of its masters; or as --dir CLUSTER",
     ),
     *CLIENT_TLS,
 )
 _SERVER_HELP = "its address, its id, or its name in a local cluster (tserver-2)"
-_TABLET_HELP = "its id, or the beginning of it that no other has"
+_TABLET_HELP = "its id, or a unique prefix of it"
 
 
 def _timeout(default: float | None, text: str) -> Argument:
@@ -30,20 +30,20 @@ _CERTIFICATES = Command(
     "certificates",
     "make certificates for TLS",
     "Make a CA, a certificate for each server, and one each for clients and administrators, as PEM "
-    "files. A CA that is in the directory is used, and never replaced; certificates that are there stay, unless "
-    "--renew is given. Keep ca.key away from the servers: whoever has it can make itself one.",
+    "files. An existing CA in the directory is used, and never replaced; existing certificates stay, unless "
+    "--renew is given. Keep ca.key away from the servers: with it, certificates can be made.",
     handler="cli.certificates_command:certificates_command",
     arguments=(
-        argument("directory", type=Path, metavar="DIR", help="where the files are, or are made"),
+        argument("directory", type=Path, metavar="DIR", help="directory of the files"),
         argument(
             "--host",
             action="append",
             default=[],
             metavar="NAME_OR_IP[,...]",
-            help="a server, by all names and addresses that others reach it by (may be repeated)",
+            help="all names and addresses of a server that others connect to (may be repeated)",
         ),
-        argument("--days", type=int, metavar="N", help="for which they are valid (default: two years)"),
-        argument("--renew", action="store_true", help="make those anew that are there"),
+        argument("--days", type=int, metavar="N", help="days of validity (default: two years)"),
+        argument("--renew", action="store_true", help="replace existing certificates"),
     ),
     examples=(
         "nyala cluster certificates certs --host 10.0.0.1 --host 10.0.0.4,tserver1.example.com",
@@ -60,8 +60,8 @@ CLUSTER = Command(
         Command(
             "start",
             "start a cluster on this machine",
-            "Start a cluster of processes on this machine, or those of its servers that do not run. Of a "
-            "cluster that is there only the number of tablet servers can be raised.",
+            "Start a cluster of processes on this machine, or those of its servers that do not run. For an "
+            "existing cluster, only the number of tablet servers can be raised.",
             handler="cli.cluster_command:start_command",
             first_is_dir=True,
             arguments=(
@@ -73,12 +73,12 @@ CLUSTER = Command(
                 argument(
                     "--durability",
                     choices=("fsync", "os"),
-                    help="whether a write is on the disk, or with the system, when it is acknowledged (default fsync)",
+                    help="acknowledge a write when it is on the disk, or passed to the system (default fsync)",
                 ),
                 argument(
                     "--tls",
                     action="store_true",
-                    help="a new cluster with TLS alone, by certificates that are made in DIR",
+                    help="a new cluster that requires TLS, with certificates made in DIR",
                 ),
             ),
             examples=("nyala cluster start --tservers 3 --dir demo", "nyala cluster start --dir demo --tls"),
@@ -86,7 +86,7 @@ CLUSTER = Command(
         Command(
             "stop",
             "stop it",
-            "Stop a local cluster in good order.",
+            "Stop a local cluster cleanly.",
             handler="cli.cluster_command:stop_command",
             first_is_dir=True,
             arguments=(_DIRECTORY,),
@@ -95,7 +95,7 @@ CLUSTER = Command(
         Command(
             "status",
             "its servers",
-            "The servers of a local cluster. Exit code 1 where one does not answer.",
+            "The servers of a local cluster. Exit code 1 if one does not respond.",
             handler="cli.cluster_command:status_command",
             first_is_dir=True,
             arguments=(
@@ -106,16 +106,18 @@ CLUSTER = Command(
         ),
         Command(
             "ksck",
-            "check that it is whole",
-            "Check that every tablet has its replicas and a leader. Exit code 1 where anything is wrong.",
+            "check its health",
+            "Check that every tablet has its replicas and a leader. Exit code 1 if there are errors.",
             handler="cli.cluster_command:ksck_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
                 argument(
-                    "--checksum", action="store_true", help="read all replicas at one time, and compare their sums"
+                    "--checksum",
+                    action="store_true",
+                    help="read all replicas at one snapshot, and compare their checksums",
                 ),
-                _timeout(30.0, "for the masters' answers"),
+                _timeout(30.0, "for responses of the masters"),
                 argument("--json", action="store_true", help="print as JSON"),
             ),
             examples=("nyala cluster ksck demo --checksum", "nyala cluster ksck nyala://10.0.0.1:7051"),
@@ -123,14 +125,14 @@ CLUSTER = Command(
         _CERTIFICATES,
         Command(
             "rebalance",
-            "spread its replicas and leaders evenly",
-            "Move replicas until all servers carry alike, of each table and in all; then hand leaderships over "
-            "until they lead alike.",
+            "distribute its replicas and leaders evenly",
+            "Move replicas until all servers have equal numbers, for each table and in total; then transfer "
+            "leaderships until these are equal, too.",
             handler="cli.cluster_command:rebalance_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
-                argument("--dry-run", action="store_true", help="show the moves, and make none"),
+                argument("--dry-run", action="store_true", help="print the moves without making them"),
                 _timeout(600.0, "for each move"),
             ),
             examples=("nyala cluster rebalance demo --dry-run",),
@@ -138,16 +140,18 @@ CLUSTER = Command(
         Command(
             "leave",
             "empty a tablet server",
-            "Have the master move all replicas of a tablet server elsewhere, so that it can be stopped. "
-            "Refused where the servers that remain are too few for some table's replicas.",
+            "Have the master move all replicas of a tablet server to others, so that it can be stopped. "
+            "Refused if the remaining servers are too few for a table's replicas.",
             handler="cli.cluster_command:leave_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
                 argument("server", metavar="SERVER", help=_SERVER_HELP),
-                argument("--undo", action="store_true", help="let it stay after all"),
-                argument("--wait", action="store_true", help="return when it is empty, and say what is left meanwhile"),
-                _timeout(None, "with --wait: give up after so long (default: never); it goes on being emptied"),
+                argument("--undo", action="store_true", help="cancel the leave"),
+                argument(
+                    "--wait", action="store_true", help="return when it is empty, and print the remaining replicas"
+                ),
+                _timeout(None, "with --wait: stop waiting after this time (default: never); the moves continue"),
             ),
             examples=(
                 "nyala cluster leave demo tserver-2 --wait",
@@ -159,19 +163,19 @@ CLUSTER = Command(
 
 TABLET = Command(
     "tablet",
-    "look at tablets and move them",
-    "The tablets of a cluster: where they are, and moves.",
+    "list tablets and move them",
+    "The tablets of a cluster: locations and moves.",
     examples=("nyala tablet list demo", "nyala tablet leader-step-down demo t000001-p0000"),
     commands=(
         Command(
             "list",
-            "where they are",
+            "list their locations",
             "All tablets, their leaders and followers.",
             handler="cli.cluster_command:tablets_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
-                argument("table", nargs="?", metavar="TABLE", help="of this table alone"),
+                argument("table", nargs="?", metavar="TABLE", help="only this table"),
                 argument("--json", action="store_true", help="print as JSON"),
             ),
             examples=("nyala tablet list demo readings",),
@@ -179,7 +183,7 @@ TABLET = Command(
         Command(
             "move",
             "move a replica",
-            "Move one replica: a new one catches up, then the old one goes.",
+            "Move one replica: a new one catches up, then the old one is removed.",
             handler="cli.cluster_command:move_command",
             first_is_dir=True,
             arguments=(
@@ -187,7 +191,7 @@ TABLET = Command(
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
                 argument("--from", dest="source", required=True, metavar="SERVER", help=_SERVER_HELP),
                 argument("--to", dest="target", required=True, metavar="SERVER", help="likewise"),
-                _timeout(600.0, "for all of it"),
+                _timeout(600.0, "for the whole move"),
             ),
             examples=(
                 "nyala tablet move demo t000001-p0000 --from tserver-1 --to tserver-4",
@@ -196,35 +200,34 @@ TABLET = Command(
         ),
         Command(
             "leader-step-down",
-            "have another replica lead",
-            "Hand a tablet's leadership to another replica.",
+            "transfer leadership",
+            "Transfer a tablet's leadership to another replica.",
             handler="cli.cluster_command:step_down_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
-                argument("--to", metavar="SERVER", help="to this one (default: the one that is furthest)"),
-                _timeout(30.0, "until another one leads"),
+                argument("--to", metavar="SERVER", help="the new leader (default: the replica with the longest log)"),
+                _timeout(30.0, "until another replica leads"),
             ),
             examples=("nyala tablet leader-step-down demo t000001-p0000",),
         ),
         Command(
             "unsafe-change-config",
-            "give up the lost majority of a tablet",
-            "The last resort for a tablet most of whose replicas are lost for good: one that is left goes on "
-            "alone, with what it has. Writes that the others had acknowledged without it are lost. The lost "
-            "servers must "
-            "never run again with their old directories. Further replicas are made from it where there are servers.",
+            "abandon the lost majority of a tablet",
+            "The last resort for a tablet with a permanently lost majority: one surviving replica continues "
+            "alone, with its data. Writes that the others acknowledged without it are lost. The lost servers must "
+            "never run again with their old directories. Further replicas are copied from it if there are servers.",
             handler="cli.cluster_command:unsafe_change_config_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
-                argument("--survivor", required=True, metavar="SERVER", help="with the replica that goes on"),
+                argument("--survivor", required=True, metavar="SERVER", help="server of the surviving replica"),
                 argument(
                     "--accept-data-loss",
                     action="store_true",
-                    help="do it; without this, only what would happen is printed",
+                    help="apply the change; without this, only print its effects",
                 ),
                 _timeout(60.0, "until the tablet has a leader"),
             ),

@@ -8,15 +8,15 @@ from ...command_line import Command, argument, natural
 
 FS = Command(
     "fs",
-    "look at a store's files, and save what is left of damaged ones",
-    "Look at a store's files. Nothing is changed but by cut-log.",
+    "inspect a store's files, and salvage damaged ones",
+    "Inspect a store's files. Only cut-log changes the store.",
     examples=("nyala fs check weather", "nyala fs layout weather readings"),
     commands=(
         Command(
             "check",
             "verify every file of a store",
-            "Verify every checksum and cross-reference of a store that nobody has open. Changes nothing. "
-            "Exit code 1 if anything is wrong; notes are harmless.",
+            "Verify every checksum and cross-reference of a store that is not open. Changes nothing. "
+            "Exit code 1 if there are errors; notes are harmless.",
             handler="cli.fs_command:check_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="the store's directory"),
@@ -26,8 +26,8 @@ FS = Command(
         ),
         Command(
             "dump",
-            "show what a file holds",
-            "Show what one file of a store holds.",
+            "show the contents of a file",
+            "Show the contents of one file of a store.",
             handler="cli.fs_command:dump_command",
             arguments=(
                 argument(
@@ -39,22 +39,22 @@ FS = Command(
         ),
         Command(
             "layout",
-            "show how a table's rowsets lie",
-            "Show the rowsets of each tablet over its keys, and how many of them a random key may be in.",
+            "show the layout of a table's rowsets",
+            "Show the rowsets of each tablet over its keys, and the number of them that may contain a random key.",
             handler="cli.fs_command:layout_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="the store's directory; it may be open"),
                 argument("table", metavar="TABLE", help="a table of the store"),
                 argument("--json", action="store_true", help="print the layout as JSON"),
-                argument("--svg", type=Path, metavar="FILE", help="draw it here as well"),
+                argument("--svg", type=Path, metavar="FILE", help="also draw it to this file"),
             ),
             examples=("nyala fs layout weather readings", "nyala fs layout weather readings --svg readings.svg"),
         ),
         Command(
             "salvage",
             "save the rows of a damaged table to Parquet",
-            "Write the rows that can be read of a table whose files are damaged, and say what is lost. The "
-            "store must not be open; nothing of it is changed. Exit code 1 if anything is lost.",
+            "Write the readable rows of a table with damaged files, and report the losses. The "
+            "store must not be open, and is not changed. Exit code 1 if anything is lost.",
             handler="cli.fs_command:salvage_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="the store's directory"),
@@ -65,17 +65,17 @@ FS = Command(
         ),
         Command(
             "cut-log",
-            "give up what is behind a damaged log entry",
+            "drop the log after a damaged entry",
             "Cut the log of one tablet at its first damaged entry, so that the tablet opens again. "
-            "ACKNOWLEDGED WRITES ARE GIVEN UP. What is cut off is kept beside the log.",
+            "ACKNOWLEDGED WRITES ARE LOST. The bytes cut off are kept next to the log.",
             handler="cli.fs_command:cut_log_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="the store's directory"),
-                argument("tablet", metavar="TABLET", help="a tablet's id, as errors and fs check name it"),
+                argument("tablet", metavar="TABLET", help="a tablet's id, as in errors and fs check"),
                 argument(
                     "--lose-acknowledged-writes",
                     action="store_true",
-                    help="really: without it, nothing is done but a warning",
+                    help="confirm; without it, only a warning is printed",
                 ),
             ),
             examples=("nyala fs cut-log weather t000001-p0000 --lose-acknowledged-writes",),

@@ -12,68 +12,74 @@ def _server(bind: str) -> tuple[Argument, ...]:
     """The options of every server of a cluster; it listens at `bind` by default."""
     return (
         argument("--dir", type=Path, required=True, metavar="DIR", help="the server's directory"),
-        argument("--bind", default=bind, metavar="HOST:PORT", help=f"where to listen (default {bind})"),
+        argument("--bind", default=bind, metavar="HOST:PORT", help=f"address to listen at (default {bind})"),
         argument(
-            "--advertise", default="", metavar="HOST:PORT", help="where others reach it (default: where it listens)"
+            "--advertise",
+            default="",
+            metavar="HOST:PORT",
+            help="address that others connect to (default: that of --bind)",
         ),
         argument(
-            "--masters", default="", metavar="HOST:PORT,...", help="all masters of the cluster, this one among them"
+            "--masters", default="", metavar="HOST:PORT,...", help="all masters of the cluster, including this one"
         ),
         argument(
             "--durability",
             choices=("fsync", "os"),
             default="fsync",
-            help="whether a replica's log is on the disk, or with the system, when it acknowledges (default fsync)",
+            help="a replica acknowledges when its log is on the disk, or passed to the system (default fsync)",
         ),
         argument(
             "--election-timeout",
             type=float,
             default=1.5,
             metavar="SECONDS",
-            help="silence of a leader after which another is elected (default 1.5); heartbeats come three "
-            "times as often",
+            help="time without a leader's message after which another is elected (default 1.5); heartbeats are three "
+            "times as frequent",
         ),
         argument(
-            "--address-file", type=Path, metavar="FILE", help="write HOST:PORT here as soon as the server answers"
+            "--address-file",
+            type=Path,
+            metavar="FILE",
+            help="write HOST:PORT to this file when the server accepts calls",
         ),
         *tls_options("this server's", "all three, or none for no encryption and no authentication"),
-        argument("--allow-faults", action="store_true", help="let tests make faults; never on a real cluster"),
+        argument("--allow-faults", action="store_true", help="allow fault injection by tests; never on a real cluster"),
     )
 
 
 SERVE = Command(
     "serve",
     "serve a store's directory to other processes",
-    "Open a store and serve it to other processes of this machine, which reach it by its directory, or "
-    "by the URL that is printed. There is no authentication. SIGTERM ends it in good order.",
+    "Open a store and serve it to other processes of this machine, which connect by its directory, or "
+    "by the printed URL. There is no authentication. SIGTERM stops it cleanly.",
     handler="cli.serve_command:serve_command",
     arguments=(
-        argument("directory", type=Path, metavar="DIR", help="the store's directory; made if it is not there"),
+        argument("directory", type=Path, metavar="DIR", help="the store's directory; created if it does not exist"),
         argument(
-            "--idle-exit", type=float, metavar="SECONDS", help="end when nobody has called for so long (default: never)"
+            "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without a call (default: never)"
         ),
         argument(
             "--bind",
             default="127.0.0.1:0",
             metavar="HOST:PORT",
-            help="where to listen (default: a free port of 127.0.0.1)",
+            help="address to listen at (default: a free port of 127.0.0.1)",
         ),
         argument(
             "--durability",
             choices=("fsync", "os"),
             default="fsync",
-            help="whether a write is on the disk, or with the system, when it is acknowledged (default fsync)",
+            help="acknowledge a write when it is on the disk, or passed to the system (default fsync)",
         ),
         argument(
             "--history-seconds",
             type=int,
             metavar="N",
-            help="how long the past can be read; kept with the store (default: what was set last, 7 days at first)",
+            help="how long history stays readable; stored (default: the stored value, 7 days for a new store)",
         ),
         argument(
             "--store-memory",
             metavar="SIZE",
-            help="what the store may keep in memory, such as 2GB (default: a part of this machine's memory)",
+            help="limit of the store's memory, such as 2GB (default: a part of this machine's memory)",
         ),
     ),
     examples=("nyala serve weather", "nyala serve weather --idle-exit 600"),
@@ -82,8 +88,8 @@ SERVE = Command(
 MASTER = Command(
     "master",
     "run a master",
-    "Run a master of a cluster: it knows tables and tablet servers. One, or three for a cluster that "
-    "outlives the loss of a master. SIGTERM ends it in good order.",
+    "Run a master of a cluster: it manages tables and tablet servers. One, or three for a cluster that "
+    "survives the loss of a master. SIGTERM stops it cleanly.",
     handler="cli.server_command:master_command",
     arguments=(
         *_server("127.0.0.1:7051"),
@@ -92,10 +98,10 @@ MASTER = Command(
             type=float,
             default=60.0,
             metavar="SECONDS",
-            help="silence after which a tablet server's replicas are made anew elsewhere (default 60)",
+            help="time without heartbeats after which a tablet server's replicas are copied to others (default 60)",
         ),
         argument(
-            "--replicas", type=int, default=3, metavar="N", help="replicas of a table that does not say (default 3)"
+            "--replicas", type=int, default=3, metavar="N", help="replicas of a table without REPLICAS (default 3)"
         ),
     ),
     examples=(
@@ -107,7 +113,7 @@ MASTER = Command(
 TSERVER = Command(
     "tserver",
     "run a tablet server",
-    "Run a tablet server: it holds replicas of tablets. SIGTERM ends it in good order.",
+    "Run a tablet server: it holds replicas of tablets. SIGTERM stops it cleanly.",
     handler="cli.server_command:tserver_command",
     arguments=(
         *_server("127.0.0.1:7050"),
@@ -117,17 +123,17 @@ TSERVER = Command(
             type=Path,
             default=[],
             metavar="DIR",
-            help="a further directory for tablets, best on another disk (may be repeated)",
+            help="a further directory for tablets, preferably on another disk (may be repeated)",
         ),
         argument(
             "--memory-limit",
             metavar="SIZE",
-            help="for rows in memory and pages, such as 4GB (default: half the machine's)",
+            help="limit of memory for rows and pages, such as 4GB (default: half the machine's)",
         ),
         *(
             argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default {default})")
             for name, default, text in (
-                ("memrowset-bytes", 128 << 20, "rows of a tablet in memory that are flushed"),
+                ("memrowset-bytes", 128 << 20, "size at which rows of a tablet in memory are flushed"),
                 ("cache-bytes", 512 << 20, "memory for decoded pages"),
             )
         ),
@@ -136,7 +142,7 @@ TSERVER = Command(
             type=int,
             default=7 * 24 * 3600,
             metavar="N",
-            help="how long the past stays readable (default: a week)",
+            help="how long history stays readable (default: a week)",
         ),
     ),
     examples=(

@@ -10,14 +10,14 @@ from ...command_line import Command, argument
 FORMATS = ("parquet", "csv", "json")
 OPERATIONS = ("insert", "insert_ignore", "upsert", "update", "update_ignore", "delete", "delete_ignore")
 _STORE = "a store's directory, or nyala://HOST:PORT"
-_FORMAT = argument("--format", choices=FORMATS, help="of the files (default: as the name ends, else parquet)")
+_FORMAT = argument("--format", choices=FORMATS, help="of the files (default: by their suffix, else parquet)")
 _REJECTS = (
-    argument("--rejects", type=Path, metavar="FILE", help="where bad rows go with their reasons: .jsonl or .parquet"),
+    argument("--rejects", type=Path, metavar="FILE", help="file of bad rows with their reasons: .jsonl or .parquet"),
     argument(
         "--max-rejects",
         type=int,
         metavar="N",
-        help="more bad rows end the command, and nothing is written (default 10,000; 0 without --rejects)",
+        help="limit of bad rows; beyond it nothing is written (default 10,000; 0 without --rejects)",
     ),
 )
 _COMMON = (
@@ -28,12 +28,12 @@ _COMMON = (
 _INGEST = Command(
     "ingest",
     "files into a table",
-    "Write the rows of Parquet, CSV or JSON files into a table. Rows that cannot be go to the file of "
-    "--rejects with the reason; without it, one such row ends the command before anything is written.",
+    "Write the rows of Parquet, CSV or JSON files into a table. Invalid rows are written to the file of "
+    "--rejects with the reason; without it, one invalid row ends the command before anything is written.",
     handler="cli.spark_command:ingest_command",
     arguments=(
         argument("source", metavar="SRC", help="a file, a directory of files, or a pattern such as 'in/*.csv'"),
-        argument("table", metavar="TABLE", help="the table that gets the rows"),
+        argument("table", metavar="TABLE", help="the target table"),
         argument("--to", default=".", metavar="STORE", help=f"{_STORE} (default: the working directory)"),
         _FORMAT,
         argument(
@@ -48,26 +48,25 @@ _INGEST = Command(
             action="append",
             default=[],
             metavar="COLUMN=EXPRESSION",
-            help="what a column of the table gets: a column of the source or an expression of Spark SQL (may "
-            "be repeated; "
-            "columns of the same name find each other)",
+            help="source of a column of the table: a column of the files or an expression of Spark SQL (may "
+            "be repeated; default: the column of the same name)",
         ),
-        argument("--skip", action="append", default=[], metavar="COLUMN", help="leave out this column of the source"),
-        argument("--create", action="store_true", help="make the table from the source's columns"),
-        argument("--primary-key", metavar="COLUMNS", help="of a table that is made: a,b"),
+        argument("--skip", action="append", default=[], metavar="COLUMN", help="omit this column of the source"),
+        argument("--create", action="store_true", help="create the table from the source's columns"),
+        argument("--primary-key", metavar="COLUMNS", help="primary key of the created table: a,b"),
         argument(
             "--distribute-by",
             metavar="RULES",
-            help="of a table that is made: 'HASH (a) INTO 4 BUCKETS, RANGE (b) (...)'",
+            help="partitions of the created table: 'HASH (a) INTO 4 BUCKETS, RANGE (b) (...)'",
         ),
-        argument("--operation", choices=OPERATIONS, default="insert", help="what a row does (default insert)"),
-        argument("--job", metavar="KEY", help="a name for this work: a job that has been done is not done again"),
+        argument("--operation", choices=OPERATIONS, default="insert", help="operation of each row (default insert)"),
+        argument("--job", metavar="KEY", help="a name for this job: a completed job is not repeated"),
         *_REJECTS,
         argument(
             "--sort",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help="bring the rows to their tablets' order first (default: where it pays)",
+            help="sort the rows by tablet and key first (default: if it saves time)",
         ),
         *_COMMON,
     ),
@@ -81,7 +80,7 @@ _INGEST = Command(
 _EXPORT = Command(
     "export",
     "a table into files",
-    "Write a table, as it is at one moment, into a directory of files: one or more per tablet, and "
+    "Write one snapshot of a table into a directory of files: one or more per tablet, and "
     "_SUCCESS, which lists them, last.",
     handler="cli.spark_command:export_command",
     arguments=(
@@ -91,10 +90,10 @@ _EXPORT = Command(
             "--from", dest="store", default=".", metavar="STORE", help=f"{_STORE} (default: the working directory)"
         ),
         _FORMAT,
-        argument("--columns", metavar="COLUMNS", help="these alone, in this order: a,b"),
-        argument("--where", metavar="CONDITION", help="the rows for which this condition of SQL is true"),
-        argument("--as-of", metavar="MOMENT", help="as the table was then, such as '2026-11-22 08:00'"),
-        argument("--overwrite", action="store_true", help="replace what an earlier export left in DEST"),
+        argument("--columns", metavar="COLUMNS", help="only these, in this order: a,b"),
+        argument("--where", metavar="CONDITION", help="only rows for which this SQL condition is true"),
+        argument("--as-of", metavar="MOMENT", help="the table as of this time, such as '2026-11-22 08:00'"),
+        argument("--overwrite", action="store_true", help="replace an earlier export in DEST"),
         *_COMMON,
     ),
     examples=(
@@ -105,17 +104,17 @@ _EXPORT = Command(
 
 _BACKUP = Command(
     "backup",
-    "save tables, then what changed",
-    "Save all tables, or those named, as they are at one moment. The first backup in DEST is a full "
-    "one, each later one has what happened since the one before, so that any moment between can be restored.",
+    "save tables, then their changes",
+    "Save one snapshot of all tables, or of those named. The first backup in DEST is a full "
+    "one, each later one has the changes since the previous one, so that any time between can be restored.",
     handler="cli.spark_command:backup_command",
     arguments=(
         argument("store", nargs="?", metavar="STORE", help=_STORE),
         argument("destination", nargs="?", metavar="DEST", help="the directory of the backups"),
-        argument("tables", nargs="*", metavar="TABLE", help="these alone (default: those of the backup before)"),
-        argument("--full", action="store_true", help="save everything anew"),
-        argument("--list", dest="listed", metavar="DEST", help="show the backups that are there, and leave"),
-        argument("--verify", metavar="DEST", help="read all files that are there, compare checksums, and leave"),
+        argument("tables", nargs="*", metavar="TABLE", help="only these (default: those of the previous backup)"),
+        argument("--full", action="store_true", help="make a full backup"),
+        argument("--list", dest="listed", metavar="DEST", help="list the backups, and exit"),
+        argument("--verify", metavar="DEST", help="read all files, compare checksums, and exit"),
         *_COMMON,
     ),
     examples=(
@@ -128,22 +127,26 @@ _BACKUP = Command(
 
 _RESTORE = Command(
     "restore",
-    "bring saved tables back",
-    "Make tables from backups, as they were at the last one or at any moment that the backups cover. "
-    "Checksums are compared before anything is made; a table appears when all of its rows are there.",
+    "restore saved tables",
+    "Restore tables from backups, as of the last one or of any time that the backups cover. "
+    "Checksums are compared first; a table appears when all of its rows are restored.",
     handler="cli.spark_command:restore_command",
     arguments=(
         argument("source", metavar="DEST", help="the directory of the backups"),
-        argument("store", metavar="STORE", help=f"{_STORE}; a directory is made"),
-        argument("--at", metavar="MOMENT", help="such as '2026-11-22 08:00' (default: the last backup)"),
-        argument("--tables", metavar="NAMES", help="these alone: a,b"),
+        argument("store", metavar="STORE", help=f"{_STORE}; a directory is created"),
+        argument(
+            "--at",
+            metavar="MOMENT",
+            help="restore as of this time, such as '2026-11-22 08:00' (default: the last backup)",
+        ),
+        argument("--tables", metavar="NAMES", help="only these: a,b"),
         argument(
             "--as",
             dest="renamed",
             action="append",
             default=[],
             metavar="[OLD=]NEW",
-            help="what a restored table is called (may be repeated; OLD= may be left out for one table)",
+            help="new name of a restored table (may be repeated; OLD= is optional for one table)",
         ),
         *_COMMON,
     ),
@@ -160,8 +163,8 @@ _TPCH_ETL = Command(
     handler="cli.spark_command:tpch_etl_command",
     arguments=(
         argument("raw", type=Path, metavar="RAW_DIR", help="the directory of the .tbl files"),
-        argument("store", metavar="STORE", help=f"{_STORE}; a directory is made"),
-        argument("--sf", type=float, metavar="N", help="their scale factor (default: told by their row counts)"),
+        argument("store", metavar="STORE", help=f"{_STORE}; a directory is created"),
+        argument("--sf", type=float, metavar="N", help="their scale factor (default: derived from their row counts)"),
         argument("--buckets", type=int, default=4, metavar="N", help="tablets per large table (default 4)"),
         argument("--replace", action="store_true", help="drop tables of an earlier load first"),
         *_REJECTS,

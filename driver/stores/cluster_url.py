@@ -70,10 +70,10 @@ def _parameters(url: str) -> dict[str, str]:
         if name not in ("tls", *TLS_OPTIONS):
             raise InterfaceError(f"{url}: there is no {name}{did_you_mean(name, ('tls', *TLS_OPTIONS))}")
         if name in found:
-            raise InterfaceError(f"{url}: {name} stands there twice")
+            raise InterfaceError(f"{url}: {name} is given twice")
         found[name] = value
     if "tls" in found and found != PLAIN:
-        raise InterfaceError(f"{url}: tls=off stands alone; to have TLS is to name {', '.join(TLS_OPTIONS)}")
+        raise InterfaceError(f"{url}: tls=off excludes other options; for TLS, name {', '.join(TLS_OPTIONS)}")
     return found
 
 

@@ -43,7 +43,7 @@ class Condition:
             return NotImplemented
         if other.column != self.column:
             raise NotSupportedError(
-                f"{self.column} | {other.column}: tablets evaluate OR over one column only; ask in SQL, or scan twice"
+                f"{self.column} | {other.column}: tablets evaluate OR over one column only; use SQL, or scan twice"
             )
         return Condition(self.column, "or", members=(*(self.members or (self,)), *(other.members or (other,))))
 
@@ -63,7 +63,7 @@ class Conditions:
         return Conditions((*self.members, *(other.members if isinstance(other, Conditions) else (other,))))
 
     def __or__(self, other: Any) -> Conditions:
-        raise NotSupportedError("tablets evaluate OR over one column only; ask in SQL, or scan twice")
+        raise NotSupportedError("tablets evaluate OR over one column only; use SQL, or scan twice")
 
     def __bool__(self) -> bool:
         raise InterfaceError("conditions have no truth of their own; join them with & and |, in parentheses")
@@ -198,7 +198,7 @@ def _parts(column: ColumnSchema, condition: Condition) -> tuple[Range | InList |
     if operator in ("is_null", "is_not_null"):
         return (IsNull(name, negated=operator == "is_not_null"),)
     if operator == "not in":
-        raise NotSupportedError(f"{name}: not_in cannot be one side of |; ask in SQL")
+        raise NotSupportedError(f"{name}: not_in cannot be one side of |; use SQL")
     if operator == "in":
         return (InList(name, _distinct(column, condition.values)),)
     if operator == "starts_with":
@@ -242,14 +242,14 @@ def _distinct(column: ColumnSchema, values: Sequence[Any]) -> tuple[Any, ...]:
 def _physical(column: ColumnSchema, value: Any) -> Any:
     """The physical value of a constant that a column is compared with: exactly that value, or `TypeMismatch`."""
     if value is None:
-        raise TypeMismatch(f"column {column.name} is compared with None; is_null() asks whether there is no value")
+        raise TypeMismatch(f"column {column.name} is compared with None; use is_null() to test for a missing value")
     type_ = column.type
     try:
         value = plain_value(value)
     except (DataError, InterfaceError):
         raise _mismatch(column, value) from None
     if value is None:
-        raise TypeMismatch(f"column {column.name} is compared with a missing value; is_null() asks for those")
+        raise TypeMismatch(f"column {column.name} is compared with a missing value; use is_null() to test for it")
     if not _is_of(type_, value):
         raise _mismatch(column, value)
     try:
@@ -260,7 +260,7 @@ def _physical(column: ColumnSchema, value: Any) -> Any:
     if type_.is_decimal and type_.to_python(physical) != decimal.Decimal(str(value)):
         raise TypeMismatch(f"column {column.name} is {type_}, and {value} has more digits behind the point")
     if type_.is_float and physical != physical:
-        raise TypeMismatch(f"column {column.name} is compared with NaN; ask in SQL")
+        raise TypeMismatch(f"column {column.name} is compared with NaN; use SQL")
     return physical
 
 

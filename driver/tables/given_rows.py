@@ -290,7 +290,7 @@ def _in_one(pieces: list[GivenRows]) -> Iterator[GivenRows]:
     rows = pa.concat_tables([pa.Table.from_batches([p.rows]) for p in pieces], promote_options="default")
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
-        raise DataError("the texts of one column pass 2 GiB; so much cannot be written all or none")
+        raise DataError("the texts of one column pass 2 GiB; such a batch cannot be written all or none")
     masks = {name: np.concatenate([_mask(piece, name) for piece in pieces]) for name in names}
     isset = {name: mask for name, mask in masks.items() if not mask.all()}
     yield from (GivenRows(batch, isset) for batch in batches)

@@ -170,7 +170,7 @@ class ScanToken:
                 batch_rows=batch_rows,
             )
         except TabletGone as error:
-            raise StaleScanToken(f"{error}; ask for new scan tokens") from error
+            raise StaleScanToken(f"{error}; request new scan tokens") from error
 
     def resolved(self, store: Store) -> tuple[Table, ScanSpec]:
         """The table, and what is to be read of it by the names that its columns have today. `StaleScanToken` as

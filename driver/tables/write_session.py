@@ -248,7 +248,7 @@ class WriteSession:
         if error is None:
             self.close()
         elif self._end() and self._errors.count:
-            error.add_note(f"{_rows(self._errors.count)} not written: pending_errors() tells them")
+            error.add_note(f"{_rows(self._errors.count)} not written: see pending_errors()")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -322,12 +322,12 @@ class WriteSession:
             return
         for pending in errors:
             if not isinstance(pending.error, IntegrityError):
-                pending.error.add_note(f"{_rows(count)} not written: pending_errors() tells them")
+                pending.error.add_note(f"{_rows(count)} not written: see pending_errors()")
                 raise pending.error
         shown = "".join(f"\n  {e.op.name} {e.table} {e.row}: {e.error}" for e in errors[:SHOWN_ROWS])
         more = f"\n  ... and {count - SHOWN_ROWS} more" if count > SHOWN_ROWS else ""
         refused = [RefusedRow(n, e.row, e.error) for n, e in enumerate(errors) if isinstance(e.error, IntegrityError)]
-        raise RowsRefused(f"{_rows(count)} refused, pending_errors() tells them:{shown}{more}", refused)
+        raise RowsRefused(f"{_rows(count)} refused, see pending_errors():{shown}{more}", refused)
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 

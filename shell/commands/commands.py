@@ -124,7 +124,7 @@ COMMANDS: Final = (
     Command("\\dv", "\\dv", "list the views", _views),
     Command("\\plan", "\\plan [SQL]", "run it (or the last statement), show its plan and times", rerun.plan, "sql"),
     Command("\\asof", "\\asof [TIME|off]", "read all tables as of a time", rerun.as_of, ("off", "now()")),
-    Command("\\watch", "\\watch [SECONDS]", "run the last statement again and again, until Ctrl-C", rerun.watch),
+    Command("\\watch", "\\watch [SECONDS]", "repeat the last statement until Ctrl-C", rerun.watch),
     Command("\\e", "\\e", "edit the last statement with $EDITOR", rerun.edit),
     Command("\\i", "\\i FILE", "run a file", rerun.include, "files"),
     Command("\\o", "\\o [FILE]", "write results to a file; without a name, print them again", _output, "files"),

@@ -191,7 +191,7 @@ class BloomReader:
         """The file cannot be used."""
         if not self.damage:
             self.damage = reason
-            _log.warning("a Bloom filter cannot be used and is made anew, look-ups are slower until then: %s", reason)
+            _log.warning("a Bloom filter cannot be used and is rebuilt, look-ups are slower until then: %s", reason)
 
     def reopen(self) -> None:
         """Go on with the file that has taken the place of the damaged one."""

@@ -315,7 +315,7 @@ class WriteAheadLog:
     def _note_outcome(self, failure: DiskError | None) -> None:
         """Log that the disk begins to refuse writes, or takes them again."""
         if failure is not None and not self._is_refused:
-            _log.warning("the log takes no writes until the disk does, reads go on: %s", failure)
+            _log.warning("the log refuses writes until the disk accepts them, reads continue: %s", failure)
         elif failure is None and self._is_refused:
             _log.warning("the log takes writes again: %s", self._directory)
         self._is_refused = failure is not None
@@ -496,10 +496,10 @@ class WriteAheadLog:
 
 
 def _in_doubt(failure: DiskError, error: DiskError) -> OutcomeUnknown:
-    """The error of entries that are perhaps on the disk although they failed, since they cannot be cut away."""
+    """The error of failed entries that may be on the disk, because they could not be cut off."""
     doubt = OutcomeUnknown(
-        f"{failure}; what had been written could not be taken back either ({error}). It is not visible, but if this "
-        "process ends before the disk works again it may be: look whether the rows are there before writing them again"
+        f"{failure}; the written bytes could not be cut off either ({error}). The write is not visible, but may "
+        "be if this process ends before the disk works again: check whether the rows exist before writing them again"
     )
     doubt.__cause__ = failure
     return doubt

@@ -407,5 +407,5 @@ def _damage(data: memoryview, place: int, expected: int, entry: LogEntry | None)
         return f"{left} bytes are too few for an entry"
     length = _FRAME.unpack_from(data, place)[0]
     if not _PREFIX.size <= length <= left - _FRAME.size:
-        return f"the entry's length {length} cannot be"
+        return f"the entry's length {length} is invalid"
     return "the checksum does not match"

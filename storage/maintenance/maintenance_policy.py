@@ -106,7 +106,7 @@ def pick(operations: Sequence[OpStatistics], condition: StoreCondition) -> tuple
     places = range(len(operations))
     best = _most([(operations[i].log_bytes, i) for i in places if operations[i].kind is OpKind.LOG_GC])
     if best:
-        return best[1], f"{_mebibytes(best[0])} of log that nobody needs"
+        return best[1], f"{_mebibytes(best[0])} of log that is not needed"
     best = _most([(operations[i].ram_bytes, i) for i in places])
     if condition.memory_is_short and best:
         return best[1], f"memory is short: {_mebibytes(best[0])} to free"

@@ -120,7 +120,7 @@ def test_range_partitions_stay_in_order() -> None:
         (AddColumn(ColumnSchema("v", INT)), InvalidTableDefinition, "has a column v already"),
         (AddColumn(ColumnSchema("x", INT, nullable=False)), InvalidTableDefinition, "needs a DEFAULT"),
         (AddColumn(ColumnSchema("x", INT, default="one")), InvalidTableDefinition, "'one' cannot be the DEFAULT"),
-        (AddColumn(ColumnSchema("x", INT, default=2**40)), InvalidTableDefinition, "no value of type INT"),
+        (AddColumn(ColumnSchema("x", INT, default=2**40)), InvalidTableDefinition, "not a value of type INT"),
         (AddColumn(ColumnSchema("x", INT, encoding=Encoding.DICT)), InvalidTableDefinition, "cannot be stored as DICT"),
         (AddColumn(ColumnSchema("x", INT, block_size=-1)), InvalidTableDefinition, "block size of -1"),
         (AddColumn(ColumnSchema("x", BIGINT, auto_increment=True)), InvalidTableDefinition, "auto-incrementing"),

@@ -110,7 +110,7 @@ def _check_tables(fs: FileSystem, directory: str, report: Report) -> None:
         catalog = Catalog.read(fs, path)
         report.checked.bytes += file_size(fs, path)
     if catalog is None:
-        report.note(f"{directory}/tables", WHOLE_FILE, "not checked: only the catalog knows what belongs there")
+        report.note(f"{directory}/tables", WHOLE_FILE, "not checked: only the catalog lists the expected files")
         return
     tables = f"{directory}/tables"
     found: list[str] = []
@@ -139,7 +139,7 @@ def _check_end(commits: CommitLog, undecided: list[str], report: Report) -> None
     if (damage := commits.damage) is not None:
         message = str(damage).removeprefix(f"{damage.path}: {damage.place}: ")
         if undecided:
-            message += f"; so it is not known which writes count that have parts in {', '.join(undecided)}"
+            message += f"; writes with parts in {', '.join(undecided)} are undecided"
         report.error(damage.path, damage.place, message)
 
 

@@ -84,7 +84,7 @@ def check_table(
                 undecided.append(tablet_id)
         elif tablet_id in names:
             report.note(
-                f"{directory}/{tablet_id}", "directory", "not checked: only its metadata knows what belongs there"
+                f"{directory}/{tablet_id}", "directory", "not checked: only its metadata lists the expected files"
             )
     return undecided
 
@@ -232,7 +232,7 @@ class _TabletCheck:
         with self.report.reading(directory, "log"):
             tablet = self._recovered(sound, self.commits)
         if tablet is None:
-            message = "not checked whether a key is alive twice: only the log knows which rows were deleted last"
+            message = "not checked whether a key is alive twice: only the log has the last deletions"
             self.report.note(self.directory, "keys", message)
             return
         if tablet.passed_over:

@@ -50,9 +50,9 @@ def test_parameters_stand_behind_the_servers() -> None:
         (URL, {}, {"NYALA_TLS_CERT": "y"}, "NYALA_TLS_CERT without NYALA_TLS_CA and NYALA_TLS_KEY"),
         (f"{URL}/?tls=off", ALL, {}, "the URL says tls, and the options say tls_ca"),
         (with_parameters(URL, ALL), ALL, {}, "the URL says tls_ca"),
-        (f"{URL}/?tls=on", {}, {}, "tls=off stands alone"),
-        (f"{URL}/?tls=off&tls_ca=a", {}, {}, "tls=off stands alone"),
-        (f"{URL}/?tls_ca=a&tls_ca=b", {}, {}, "tls_ca stands there twice"),
+        (f"{URL}/?tls=on", {}, {}, "tls=off excludes other options"),
+        (f"{URL}/?tls=off&tls_ca=a", {}, {}, "tls=off excludes other options"),
+        (f"{URL}/?tls_ca=a&tls_ca=b", {}, {}, "tls_ca is given twice"),
         (f"{URL}/?tls_cs=a", {}, {}, "there is no tls_cs; did you mean tls_ca"),
     ],
 )

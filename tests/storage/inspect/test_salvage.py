@@ -188,5 +188,5 @@ def test_the_commands(store: Path, tmp_path: Path) -> None:
     assert done.returncode == 1 and "GIVES UP ACKNOWLEDGED WRITES" in done.stderr
     assert unchanged(store) == before
     done = nyala("cut-log", str(store), TABLET, "--lose-acknowledged-writes")
-    assert done.returncode == 0 and "ACKNOWLEDGED WRITES THAT ARE GIVEN UP: at least" in done.stdout
+    assert done.returncode == 0 and "ACKNOWLEDGED WRITES THAT ARE LOST: at least" in done.stdout
     assert nyala("check", str(store)).returncode == 0

@@ -424,7 +424,9 @@ def test_a_full_disk_is_said_when_it_begins_and_when_it_ends(caplog: Any, durabi
             with pytest.raises(nyala.errors.DiskFull):
                 insert(db, table, [10])
         (line,) = said(caplog)
-        assert line.startswith("the log takes no writes until the disk does") and "No space left on device" in line
+        assert (
+            line.startswith("the log refuses writes until the disk accepts them") and "No space left on device" in line
+        )
         fs.heal()
         insert(db, table, range(10, 20))
         assert said(caplog) == [f"the log takes writes again: db/tables/{table.id}/{table.id}-p0000/wal"]
