@@ -382,7 +382,7 @@ class FakeStream:
         if self.closed.is_set():
             raise errors.Cancelled("the scan has been closed")
         if self._address in self._cluster.dead:
-            raise errors.ServerUnavailable(f"the scan at {self._address} broke off")
+            raise errors.ServerUnavailable(f"the scan at {self._address} was interrupted")
         item = next(self._items)
         if isinstance(item, methods.ScanEnd):
             self.end = item

@@ -199,12 +199,14 @@ def _with_checksums(
             for tablet in view.tablets
         ]
         for tablet, finding, answers in zip(view.tablets, findings, asked, strict=True):
-            peers, told = list(answers), [answer.result() for answer in answers.values()]
-            failures = [f"the replica at {p.address}: {t}" for p, t in zip(peers, told) if isinstance(t, str)]
-            found = {(t.rows, t.checksum) for t in told if not isinstance(t, str)}
+            peers, results = list(answers), [answer.result() for answer in answers.values()]
+            failures = [f"the replica at {p.address}: {t}" for p, t in zip(peers, results) if isinstance(t, str)]
+            found = {(t.rows, t.checksum) for t in results if not isinstance(t, str)}
             if len(found) > 1:
                 shown = "; ".join(
-                    f"{p.address}: {t.rows} rows, {t.checksum}" for p, t in zip(peers, told) if not isinstance(t, str)
+                    f"{p.address}: {t.rows} rows, {t.checksum}"
+                    for p, t in zip(peers, results)
+                    if not isinstance(t, str)
                 )
                 reasons = (*finding.reasons, f"replicas differ: {shown}", *failures)
                 finding = TabletFinding(tablet.id, tablet.table, Health.CONFLICT, reasons)

@@ -73,7 +73,7 @@ class Leaving:
     def wait(self, say: Callable[[str], None], seconds: float | None = None) -> None:
         """Returns when it holds no replica any more; `say` is called with the remaining ones now and then.
         `DeadlineExceeded` lists those that remain after `seconds`: emptying continues."""
-        began = told = time.monotonic()
+        began = reported = time.monotonic()
         while left := self._left():
             now = time.monotonic()
             if seconds is not None and now - began >= seconds:
@@ -82,8 +82,8 @@ class Leaving:
                     f"{self.name} is not empty after {seconds:g} s, and continues to be emptied; still there: "
                     f"{len(held)} replicas: {listed([f'{one.tablet} of {one.table}' for one in held])}"
                 )
-            if told == began or now - told >= TELL_SECONDS:
-                told = now
+            if reported == began or now - reported >= TELL_SECONDS:
+                reported = now
                 say(f"waiting for {self.name}: {left} replica{'' if left == 1 else 's'} left")
             time.sleep(_POLL_SECONDS)
 

@@ -125,10 +125,10 @@ class ReplicaMover:
         except ClusterError as error:
             if not error.retryable and not isinstance(error, NotTheLeader | ConfigurationRefused):
                 raise
-            told = str(error)
+            message = str(error)
             for peer in location.replicas:
-                told = told.replace(peer.id, self._names.of(peer.address))
-            return told
+                message = message.replace(peer.id, self._names.of(peer.address))
+            return message
         return ""
 
     def _wait_voter(self, tablet_id: str, server: str, end: float) -> None:
@@ -141,8 +141,8 @@ class ReplicaMover:
 
     def _check(self, end: float, what: str, why: str = "") -> None:
         if time.monotonic() > end:
-            told = f"; the last error: {why}" if why else ""
-            raise DeadlineExceeded(f"timed out waiting until {what}{told}")
+            suffix = f"; the last error: {why}" if why else ""
+            raise DeadlineExceeded(f"timed out waiting until {what}{suffix}")
 
     def _locate(self, tablet: str, end: float) -> TabletLocation:
         return self._names.tablet(tablet, _left(end))

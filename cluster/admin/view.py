@@ -125,9 +125,9 @@ def _reports(channels: Channels, server: NamedServer, answers: Mapping[str, Serv
     if answers[server.id].status is None:
         return {}
     try:
-        told = call(channels, server.address, ReportTablets())
+        reply = call(channels, server.address, ReportTablets())
     except AccessDenied:
         raise  # not of this server: the caller's certificate does not suffice
     except ClusterError:
         return {}
-    return {report.tablet_id: report for report in told.tablets}
+    return {report.tablet_id: report for report in reply.tablets}

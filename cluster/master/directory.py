@@ -91,9 +91,9 @@ class Observed:
         return Observed(configuration, leader, term, reports)
 
     def _leader(self, server: str, report: TabletReport) -> tuple[str, int]:
-        told = server if is_leader(report) else report.leader
-        if report.term > self.term or (report.term == self.term and told and not self.leader):
-            return told, report.term
+        named = server if is_leader(report) else report.leader
+        if report.term > self.term or (report.term == self.term and named and not self.leader):
+            return named, report.term
         if report.term == self.term and server == self.leader and not is_leader(report):
             return report.leader if report.leader != server else "", self.term
         return self.leader, self.term

@@ -19,7 +19,7 @@ STARTING_FILTER_BYTES = 1 << 20
 """Bytes of filters above which a ticket is sent by a stream, which takes larger ones than a call."""
 
 
-class SentSpec:
+class EncodedSpec:
     """A spec as it is sent to servers. Thread-safe.
 
     Parameters

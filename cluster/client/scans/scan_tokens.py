@@ -12,7 +12,7 @@ from ....model.schema import Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec, ScanToken
 from ..catalog.catalog_cache import CatalogCache, KnownTable
 from ..client_context import Shared
-from .encoded_spec import SentSpec
+from .encoded_spec import EncodedSpec
 
 
 class Scans:
@@ -42,7 +42,7 @@ class Scans:
                     f"table {known.table.name} has no tablet {spec.tablet}: its range partition was dropped"
                 )
         rows = self._rows_of(known)
-        sent = SentSpec(known.table, spec)
+        sent = EncodedSpec(known.table, spec)
         tokens = []
         for place in known.partitioner.prune(spec.predicates):
             tablet_id = known.tablet_ids[place]

@@ -72,7 +72,7 @@ from ..catalog.catalog_cache import CatalogCache
 from ..client_context import Shared
 from ..retry import Attempts, Verdict, verdict
 from ..tablet_calls import TabletCalls
-from .encoded_spec import SentSpec
+from .encoded_spec import EncodedSpec
 from .stream_watch import StreamWatch
 
 HELD_BYTES = 64 << 20
@@ -148,7 +148,7 @@ class TokenScan:
         self._token = token
         self._counters = counters
         self._held_bytes = held_bytes
-        self._sent = _sent_spec(token)
+        self._sent = _encoded_spec(token)
         self._known = catalog.known(token.table)
         self._route = calls.reading(self._known, token.tablet_id, token.spec.snapshot)
         self._state = STATES.first
@@ -446,12 +446,12 @@ class TokenScan:
             self._shared.farewells.submit(forget)
 
 
-def _sent_spec(token: ScanToken) -> SentSpec:
+def _encoded_spec(token: ScanToken) -> EncodedSpec:
     """Returns the spec that the scan shares among its tokens; a new one for a token from another process."""
     for part in token.part:
-        if isinstance(part, SentSpec) and part.asked is token.spec:
+        if isinstance(part, EncodedSpec) and part.asked is token.spec:
             return part
-    return SentSpec(token.table, token.spec)
+    return EncodedSpec(token.table, token.spec)
 
 
 class TokenBatches:

@@ -264,14 +264,14 @@ class Coordinator:
         with self._manager.changed:
             state, _ = self._manager.leading()
             tablet = state.tablets.get(order.tablet_id)
-            told = None if tablet is None else state.tables[tablet.table_id].tablets[order.tablet_id]
-        if told is None and isinstance(order, CreateReplica | AlterReplicas):
+            description = None if tablet is None else state.tables[tablet.table_id].tablets[order.tablet_id]
+        if description is None and isinstance(order, CreateReplica | AlterReplicas):
             return  # dropped in the meantime
         is_slow = isinstance(order, CreateReplica | AlterReplicas)
         seconds = _SLOW_ORDER_SECONDS if is_slow else _ORDER_SECONDS
         channel = self._channels.get(address)
         if not isinstance(order, AskReport):
-            self._note(order, channel.call(request_of(order, told), timeout=seconds))
+            self._note(order, channel.call(request_of(order, description), timeout=seconds))
         if is_slow or isinstance(order, AskReport):
             # A caller waits for it: sooner than the next heartbeat.
             self._ask(order, channel)

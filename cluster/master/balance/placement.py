@@ -79,11 +79,11 @@ def replication_factor(requested: int | None, servers: Takers, default: int) -> 
     least = "at least 1 tablet server" if wanted == 1 else f"at least {wanted} tablet servers"
     alive = f"{servers.live} {'is' if servers.live == 1 else 'are'} alive"
     dead = f" and {', '.join(servers.silent)} {'is' if len(servers.silent) == 1 else 'are'} dead or not heard from yet"
-    told = f"{wanted} replica{'' if wanted == 1 else 's'} need{'s' if wanted == 1 else ''} {least}: {alive}"
-    told += dead if servers.silent else ""
+    message = f"{wanted} replica{'' if wanted == 1 else 's'} need{'s' if wanted == 1 else ''} {least}: {alive}"
+    message += dead if servers.silent else ""
     if requested is None and servers.live:
-        told += f". Start them, or request fewer, which the table then keeps: REPLICAS {_odd(servers.live)}"
-    raise ClusterError(told)
+        message += f". Start them, or request fewer, which the table then keeps: REPLICAS {_odd(servers.live)}"
+    raise ClusterError(message)
 
 
 def _odd(count: int) -> int:

@@ -202,15 +202,15 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
     _logger.critical("an error ends the process", exc_info=(kind, error, trace))
 
 
-def _log_thread_error(told: threading.ExceptHookArgs) -> None:
-    if told.exc_value is not None and not issubclass(told.exc_type, SystemExit):
-        thread = "" if told.thread is None else told.thread.name
+def _log_thread_error(failure: threading.ExceptHookArgs) -> None:
+    if failure.exc_value is not None and not issubclass(failure.exc_type, SystemExit):
+        thread = "" if failure.thread is None else failure.thread.name
         is_ours = thread.startswith(_THREADS)
         _logger.critical(
             "an error in the thread %s%s",
             thread,
             ": the process ends at once" if is_ours else "",
-            exc_info=(told.exc_type, told.exc_value, told.exc_traceback),
+            exc_info=(failure.exc_type, failure.exc_value, failure.exc_traceback),
         )
         if is_ours:
             # Half of a server is worse than none: others take over only from a dead one.

@@ -100,9 +100,9 @@ class BatchEncoder:
                     yield DictionaryHead(column, type_to_plain(vector.type)), _packed([vector.dictionary])
             elif isinstance(vector, Const):
                 constants[column] = value_to_plain(vector.value)
-            array, told = _encoded(vector)
+            array, form = _encoded(vector)
             arrays.append(array)
-            forms.append(told)
+            forms.append(form)
         yield from self._parts(arrays, forms, constants, types, batch.length)
 
     def _shared(self, column: int, vector: Dict) -> Dict:
@@ -171,21 +171,21 @@ class BatchDecoder:
         if rows.num_rows != head.rows or not len(self._types) == rows.num_columns == len(head.forms):
             raise ValueError(f"{rows.num_rows} rows of {rows.num_columns} columns, expected {head.rows}")
         vectors = [
-            self._vector(column, type_, rows.column(column), told, head.constants)
-            for column, (type_, told) in enumerate(zip(self._types, head.forms, strict=True))
+            self._vector(column, type_, rows.column(column), form, head.constants)
+            for column, (type_, form) in enumerate(zip(self._types, head.forms, strict=True))
         ]
         return Batch(vectors, head.rows)
 
     def _vector(
-        self, column: int, type_: DataType, array: pa.Array, told: dict[bytes, bytes], constants: dict[int, Any]
+        self, column: int, type_: DataType, array: pa.Array, form: dict[bytes, bytes], constants: dict[int, Any]
     ) -> Vector:
-        if told[FORM] == _CONST:
+        if form[FORM] == _CONST:
             return Const(type_, value_from_plain(constants[column]), len(array))
-        if told[FORM] == b"dict":
+        if form[FORM] == b"dict":
             validity = encoded_batches.validity_of(array)
             codes = encoded_batches.values_of(array)
-            return Dict(type_, codes, self._dictionaries[column], validity, ordered=told[b"ordered"] == b"1")
-        return encoded_batches.decoded(type_, array, told)
+            return Dict(type_, codes, self._dictionaries[column], validity, ordered=form[b"ordered"] == b"1")
+        return encoded_batches.decoded(type_, array, form)
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -207,8 +207,8 @@ def decode_batch(data: bytes) -> list[Batch]:
 
 def _encoded(vector: Vector) -> Encoded:
     if isinstance(vector, Dict):
-        told = {FORM: b"dict", b"ordered": b"%d" % vector.ordered}
-        return encoded_batches.array_of(vector.codes, vector.validity), told
+        form = {FORM: b"dict", b"ordered": b"%d" % vector.ordered}
+        return encoded_batches.array_of(vector.codes, vector.validity), form
     if isinstance(vector, Const):
         return pa.nulls(len(vector)), {FORM: _CONST}
     return encoded_batches.encoded(vector)

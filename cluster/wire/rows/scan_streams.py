@@ -296,7 +296,7 @@ class ScanStream:
         try:
             chunk = self._reader.read_chunk()
         except StopIteration:
-            error = errors.ServerUnavailable(f"the scan at {self._address} broke off")
+            error = errors.ServerUnavailable(f"the scan at {self._address} was interrupted")
             self._failed(error)
             raise error from None
         except (pa.ArrowException, OSError, KeyError) as flown:

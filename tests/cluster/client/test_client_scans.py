@@ -19,8 +19,7 @@ from nyala import errors
 from nyala.cluster.client import retry
 from nyala.cluster.client.catalog import statistics_cache as facts
 from nyala.cluster.client.client import Client
-from nyala.cluster.client.scans import encoded_spec as sent_spec
-from nyala.cluster.client.scans import stream_watch
+from nyala.cluster.client.scans import encoded_spec, stream_watch
 from nyala.cluster.client.scans.token_scan import TokenScan
 from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
@@ -269,13 +268,13 @@ def test_an_ask_that_fails_is_no_error_before_its_token_is_read(client, cluster)
 
 
 def test_a_large_scan_is_a_stream_from_the_first(client, table, cluster, monkeypatch):
-    monkeypatch.setattr(sent_spec, "LARGE_ROWS", ROWS)
+    monkeypatch.setattr(encoded_spec, "LARGE_ROWS", ROWS)
     client.statistics(table)
     list(client.scan(token_of(client, table, ScanSpec(("k",)))))
     assert not cluster.requests(methods.StartScan)
     list(client.scan(token_of(client, table, ScanSpec(("k",), (Range("k", upper=9),)))))
     assert len(cluster.requests(methods.StartScan)) == 1
-    monkeypatch.setattr(sent_spec, "STARTING_FILTER_BYTES", 100)
+    monkeypatch.setattr(encoded_spec, "STARTING_FILTER_BYTES", 100)
     bloom = BloomFilter("k", np.full(64, 2**64 - 1, np.uint64))
     assert len(values(client.scan(token_of(client, table, ScanSpec(("k",), (bloom,)))), 0)) == ROWS
     assert len(cluster.requests(methods.StartScan)) == 1
