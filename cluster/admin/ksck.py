@@ -81,7 +81,7 @@ class KsckReport:
             "health": self.health.value,
             "servers": list(self.servers),
             "listed": [asdict(server) for server in self.listed],
-            "tablets": [{**asdict(found), "health": found.health.value} for found in self.tablets],
+            "tablets": [{**asdict(finding), "health": finding.health.value} for finding in self.tablets],
             "checksums": {name: {"rows": rows, "checksum": sum_} for name, (rows, sum_) in self.checksums.items()},
         }
 
@@ -94,7 +94,7 @@ def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
     checksums: dict[str, tuple[int, str]] = {}
     if channels is not None:
         tablets, checksums = _with_checksums(view, channels, tablets)
-    worst = max((found.health for found in tablets), key=lambda health: health.rank, default=Health.HEALTHY)
+    worst = max((finding.health for finding in tablets), key=lambda health: health.rank, default=Health.HEALTHY)
     return KsckReport(worst, servers, tuple(tablets), checksums, tuple(_listed(view)))
 
 
@@ -109,19 +109,21 @@ def _listed(view: ClusterView) -> Iterator[ListedServer]:
 
 
 def _server_findings(view: ClusterView) -> list[str]:
-    found = [f"master {m.address} does not answer: {m.error}" for m in view.masters if m.status is None]
+    findings = [f"master {m.address} does not answer: {m.error}" for m in view.masters if m.status is None]
     for master in view.masters:
         if master.status is not None and master.status.details.get("full"):
-            found.append(f"master {master.address} accepts no changes of the catalog: {master.status.details['full']}")
+            findings.append(
+                f"master {master.address} accepts no changes of the catalog: {master.status.details['full']}"
+            )
     leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
     if len(leaders) != 1:
-        found.append(f"{len(leaders)} masters claim to lead" + (f": {', '.join(leaders)}" if leaders else ""))
+        findings.append(f"{len(leaders)} masters claim to lead" + (f": {', '.join(leaders)}" if leaders else ""))
     if any(m.status is not None and m.status.details.get("repair_is_paused") for m in view.masters):
-        found.append("too many replicas are bad: the master replaces none; look for a common cause")
+        findings.append("too many replicas are bad: the master replaces none; look for a common cause")
     for server in view.tservers:
         answer = view.answers.get(server.id)
         if server.state == "REPLACED":
-            found.append(
+            findings.append(
                 f"tablet server {server.id} is lost, as another one runs at its address {server.address}: "
                 f"{server.replicas} replicas that it had are still to be copied to other servers"
             )
@@ -129,23 +131,23 @@ def _server_findings(view: ClusterView) -> list[str]:
             why = "" if answer is None else f"; {answer.error}"
             heard = f"the master heard of it {server.seconds_silent:.0f} s ago"
             heard = f"and counts as dead: {heard}" if server.state == "DEAD" else f"although {heard}"
-            found.append(f"tablet server {server.address} does not answer, {heard}{why}")
+            findings.append(f"tablet server {server.address} does not answer, {heard}{why}")
         elif server.state == "DEAD":
-            found.append(f"tablet server {server.address} answers, but the master has not heard of it")
+            findings.append(f"tablet server {server.address} answers, but the master has not heard of it")
         if answer is not None and answer.status is not None:
-            found += _directory_findings(server.address, answer.status)
-    return found
+            findings += _directory_findings(server.address, answer.status)
+    return findings
 
 
 def _directory_findings(address: str, status: ServerStatus) -> list[str]:
     """Returns the faults of a tablet server's disks."""
-    found: list[str] = []
+    findings: list[str] = []
     for directory in status.details.get("directories", ()):
         if directory.get("full"):
-            found.append(f"tablet server {address} accepts no writes: {directory['full']}")
+            findings.append(f"tablet server {address} accepts no writes: {directory['full']}")
         if directory.get("error"):
-            found.append(f"tablet server {address} does not use {directory['path']}: {directory['error']}")
-    return found
+            findings.append(f"tablet server {address} does not use {directory['path']}: {directory['error']}")
+    return findings
 
 
 def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
@@ -201,8 +203,8 @@ def _with_checksums(
         for tablet, finding, answers in zip(view.tablets, findings, asked, strict=True):
             peers, results = list(answers), [answer.result() for answer in answers.values()]
             failures = [f"the replica at {p.address}: {t}" for p, t in zip(peers, results) if isinstance(t, str)]
-            found = {(t.rows, t.checksum) for t in results if not isinstance(t, str)}
-            if len(found) > 1:
+            distinct = {(t.rows, t.checksum) for t in results if not isinstance(t, str)}
+            if len(distinct) > 1:
                 shown = "; ".join(
                     f"{p.address}: {t.rows} rows, {t.checksum}"
                     for p, t in zip(peers, results)
@@ -213,7 +215,7 @@ def _with_checksums(
             elif failures:
                 worse = max(finding.health, Health.UNDER_REPLICATED, key=lambda health: health.rank)
                 finding = TabletFinding(tablet.id, tablet.table, worse, (*finding.reasons, *failures))
-            for count, sum_ in list(found)[:1]:
+            for count, sum_ in list(distinct)[:1]:
                 rows[tablet.table] += count
                 sums[tablet.table] = (sums[tablet.table] + int(sum_, 16)) % (1 << 64)
             judged.append(finding)

@@ -89,13 +89,13 @@ class Leaving:
 
     def held(self) -> list[Held]:
         """Returns the tablets with a replica there, from the master."""
-        found: list[Held] = []
+        replicas: list[Held] = []
         for table in ask_master(self._channels, self._masters, GetCatalog()).tables or ():
             located = ask_master(self._channels, self._masters, LocateTablets(table_id=table["id"])).tablets
             for location in located:
                 if any(peer.id == self._server.id for peer in location.replicas):
-                    found.append(Held(location.tablet_id, table["name"], table["replicas"]))
-        return found
+                    replicas.append(Held(location.tablet_id, table["name"], table["replicas"]))
+        return replicas
 
     def _left(self) -> int:
         return next((s.replicas for s in self._names.servers() if s.id == self._server.id), 0)

@@ -23,5 +23,5 @@ def ask_master(
     """Returns the leading master's reply to an idempotent request; retried as by a client (`client.retry`), until it
     arrives or `seconds` have passed."""
     what = type(request).__name__
-    found = Masters(channels, masters)
-    return found.call(request, request.reply, what, seconds=seconds, attempt=_ATTEMPT_SECONDS, patience=patience)
+    client = Masters(channels, masters)
+    return client.call(request, request.reply, what, seconds=seconds, attempt=_ATTEMPT_SECONDS, patience=patience)

@@ -148,11 +148,11 @@ class ReplicaMover:
         return self._names.tablet(tablet, _left(end))
 
     def _replica(self, location: TabletLocation, server: str) -> Peer:
-        found = self._names.find(server, location.replicas)
-        if found is None:
+        replica = self._names.find(server, location.replicas)
+        if replica is None:
             there = self._names.there_are(server, location.replicas)
             raise InterfaceError(f"tablet {location.tablet_id} has no replica at {server}{there}")
-        return found
+        return replica
 
 
 def _left(end: float) -> float:

@@ -46,10 +46,10 @@ class Names:
         """Returns the server, or replica, with a name. Of several that were at one address, only the last still runs
         there: an address means it last, since users name the others in order to remove them."""
         address = self._local.get(wanted, wanted)
-        found = [one for one in among if wanted == one.id or address == one.address]
-        exact = [one for one in found if wanted == one.id]
-        replaced = [one for one in found if getattr(one, "state", "") == "REPLACED"]
-        return next(iter(exact or replaced or found), None)
+        matches = [one for one in among if wanted == one.id or address == one.address]
+        exact = [one for one in matches if wanted == one.id]
+        replaced = [one for one in matches if getattr(one, "state", "") == "REPLACED"]
+        return next(iter(exact or replaced or matches), None)
 
     def there_are(self, wanted: str, among: Iterable[_Addressed]) -> str:
         """Returns the end of an error if `find` finds none."""
@@ -57,21 +57,21 @@ class Names:
 
     def servers(self, seconds: float = 30.0) -> Sequence[NamedServer]:
         """Returns all tablet servers of the master's list."""
-        found: Sequence[NamedServer] = ask_master(self._channels, self._masters, ListServers(), seconds).tservers
-        return found
+        reply: Sequence[NamedServer] = ask_master(self._channels, self._masters, ListServers(), seconds).tservers
+        return reply
 
     def server(self, wanted: str, seconds: float = 30.0) -> NamedServer:
         """Returns the tablet server with a name; `InterfaceError` lists the existing ones."""
         known = self.servers(seconds)
-        found = self.find(wanted, known)
-        if found is None:
+        match = self.find(wanted, known)
+        if match is None:
             raise InterfaceError(f"the cluster has no tablet server {wanted}{self.there_are(wanted, known)}")
-        return found
+        return match
 
     def tablet(self, wanted: str, seconds: float = 30.0) -> TabletLocation:
         """Returns the location of the tablet with a name; `InterfaceError` lists the candidates."""
-        found = self._located(wanted, seconds)
-        if found is None:
+        location = self._located(wanted, seconds)
+        if location is None:
             there = [
                 tablet_id
                 for table in ask_master(self._channels, self._masters, GetCatalog(), seconds).tables or ()
@@ -82,12 +82,12 @@ class Names:
                 raise InterfaceError(f"{len(close)} tablets begin with {wanted}: {listed(close)}")
             if not close:
                 raise InterfaceError(f"the cluster has no tablet {wanted}{did_you_mean(wanted, there)}")
-            found = self._located(close[0], seconds)
-        if found is None:
+            location = self._located(close[0], seconds)
+        if location is None:
             raise InterfaceError(f"the cluster has no tablet {wanted} any more; `nyala tablet list` shows them")
-        return found
+        return location
 
     def _located(self, tablet_id: str, seconds: float) -> TabletLocation | None:
         request = LocateTablets(tablet_ids=(tablet_id,))
-        found = ask_master(self._channels, self._masters, request, seconds).tablets
-        return found[0] if found else None
+        locations = ask_master(self._channels, self._masters, request, seconds).tablets
+        return locations[0] if locations else None

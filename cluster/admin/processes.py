@@ -189,6 +189,6 @@ def _start_time_by_ps(pid: int) -> str:
     """Returns the same without /proc."""
     if sys.platform == "linux":
         return ""
-    found = subprocess.run(["ps", "-o", "lstart=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    text = found.stdout.strip()
+    output = subprocess.run(["ps", "-o", "lstart=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    text = output.stdout.strip()
     return "" if not text or text.split()[-1].startswith("Z") else "-".join(text.split()[:-1])

@@ -82,12 +82,12 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
         catalog = ask_master(channels, masters, GetCatalog(), seconds)
         answers = dict(pool.map(lambda server: (server.id, _status_of(channels, server)), known.tservers))
         reports = dict(pool.map(lambda server: (server.id, _reports(channels, server, answers)), known.tservers))
-    found: list[TabletView] = []
+    views: list[TabletView] = []
     for table in catalog.tables or ():
         located = ask_master(channels, masters, LocateTablets(table_id=table["id"]), seconds)
         for location in located.tablets:
             mine = {id_: of[location.tablet_id] for id_, of in reports.items() if location.tablet_id in of}
-            found.append(
+            views.append(
                 TabletView(
                     location.tablet_id,
                     table["name"],
@@ -98,7 +98,7 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
                 )
             )
     tables = tuple(sorted(table["name"] for table in catalog.tables or ()))
-    return ClusterView(tuple(asked), known.tservers, answers, tuple(found), tables, clock)
+    return ClusterView(tuple(asked), known.tservers, answers, tuple(views), tables, clock)
 
 
 def call(channels: Channels, address: str, request: Request, seconds: float = _CALL_SECONDS) -> Any:

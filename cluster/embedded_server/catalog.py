@@ -81,16 +81,16 @@ class OwnerCatalog:
         entries = self._store.catalog.entries.values()
         if request.table_id is None:
             known = {id for entry in entries for id in entry.tablet_ids}
-            found = tuple(id for id in request.tablet_ids if id in known)
+            ids = tuple(id for id in request.tablet_ids if id in known)
         else:
             mine = [entry for entry in entries if entry.table.id == request.table_id]
             if not mine:
                 raise UnknownTable(f"table {self._names.get(request.table_id, request.table_id)} has been dropped")
-            found = mine[0].tablet_ids
+            ids = mine[0].tablet_ids
         peer = self._peer()
         return methods.LocationsReply(
             tablets=tuple(
-                methods.TabletLocation(tablet_id=id, replicas=(peer,), leader=peer.id, term=_TERM) for id in found
+                methods.TabletLocation(tablet_id=id, replicas=(peer,), leader=peer.id, term=_TERM) for id in ids
             )
         )
 

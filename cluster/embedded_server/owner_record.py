@@ -52,8 +52,8 @@ class OwnerRecord(Struct, frozen=True, kw_only=True):
 
     def remove(self, directory: str) -> None:
         """Removes the file if it belongs to this server."""
-        found = _read(directory)
-        if found is not None and found.id == self.id:
+        record = _read(directory)
+        if record is not None and record.id == self.id:
             (Path(directory) / NAME).unlink(missing_ok=True)
 
     def has_store(self, directory: str) -> bool:
@@ -95,21 +95,21 @@ _decoder = json_decoder(OwnerRecord)
 
 def place_of(directory: str) -> str:
     """Returns the identity of a directory, which its copies do not share."""
-    found = Path(directory).stat()
-    return f"{found.st_dev}:{found.st_ino}"
+    status = Path(directory).stat()
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def find_owner(directory: str) -> OwnerRecord | None:
     """Returns the record of the process that serves a directory, or is about to (no address); None if there is none."""
     while True:
-        found = _read(directory)
-        if found is None or found.place != place_of(directory):
+        record = _read(directory)
+        if record is None or record.place != place_of(directory):
             return None
-        if not found.address:
-            return found if found.has_store(directory) else None
-        if found.answers(directory):
-            return found
-        if _read(directory) == found:  # it has not announced meanwhile that it is closing
+        if not record.address:
+            return record if record.has_store(directory) else None
+        if record.answers(directory):
+            return record
+        if _read(directory) == record:  # it has not announced meanwhile that it is closing
             return None
 
 

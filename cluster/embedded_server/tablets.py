@@ -49,10 +49,10 @@ class OwnedTablets:
         table = self._tables()[1].get(tablet_id)
         if table is not None:
             with suppress(UnknownTable):
-                found = self.store.open_table(table)
-                for tablet in found.tablets:
+                table_store = self.store.open_table(table)
+                for tablet in table_store.tablets:
                     if tablet.id == tablet_id:
-                        return OwnedTablet(self, found, tablet)
+                        return OwnedTablet(self, table_store, tablet)
         raise ReplicaUnavailable(f"the store has no tablet {tablet_id}")
 
     def table(self, table_id: str) -> Table | None:
@@ -71,18 +71,18 @@ class OwnedTablets:
     def is_there(self, owned: OwnedTablet) -> bool:
         """True if the tablet still belongs to its table, and the table to the store."""
         try:
-            found = self.store.open_table(owned.table)
+            table_store = self.store.open_table(owned.table)
         except UnknownTable:
             return False
-        return found is owned.table_store and owned.tablet in found.tablets
+        return table_store is owned.table_store and owned.tablet in table_store.tablets
 
     def statistics(self, tablet_id: str, table: Table, analysis: Analysis) -> StatisticsCache:
         """Returns the statistics cache of one tablet, for this version of the table and of its analysis."""
         with self._statistics_lock:
-            found = self._statistics.get(tablet_id)
-            if found is None or found.table is not table or found.analysis is not analysis:
-                found = self._statistics[tablet_id] = StatisticsCache(table, analysis)
-            return found
+            cached = self._statistics.get(tablet_id)
+            if cached is None or cached.table is not table or cached.analysis is not analysis:
+                cached = self._statistics[tablet_id] = StatisticsCache(table, analysis)
+            return cached
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -65,8 +65,8 @@ class Membership:
     def peer(self, id: str) -> Peer | None:
         """Returns a peer of the configuration in force, or of one that is still kept."""
         for configuration in reversed(self._history):
-            if (found := configuration.peer(id)) is not None:
-                return found
+            if (peer := configuration.peer(id)) is not None:
+                return peer
         return None
 
     def is_only_voter(self, id: str) -> bool:

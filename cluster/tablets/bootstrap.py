@@ -82,9 +82,9 @@ class _Session:
         file = self.open_files.get(path)
         if file is None:
             full = posixpath.join(self.directory, path)
-            found = damage_of_file(self.fs, full, self.rowsets[path], self.pin.table.schema)
-            if found:
-                raise CorruptionError(found, full, "whole file")
+            damage = damage_of_file(self.fs, full, self.rowsets[path], self.pin.table.schema)
+            if damage:
+                raise CorruptionError(damage, full, "whole file")
             file = self.open_files[path] = self.fs.open(full)
         return file.read_at(offset, length)
 

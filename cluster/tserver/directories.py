@@ -114,9 +114,9 @@ class ServerDirectories:
             others = [self._open_further(path.rstrip("/") or "/") for path in further]
             self._placement: dict[str, str] = self._read_placement()
             self.all = (self.own, *others, *self._missing(others))
-            for found in self.all:
-                if not found.error:
-                    self.look_again(found)
+            for each in self.all:
+                if not each.error:
+                    self.look_again(each)
         except BaseException:
             self._lock.release()
             raise
@@ -169,8 +169,8 @@ class ServerDirectories:
             return DataDirectory(known or f"unused {path}", path, str(error))
 
     def _check_known(self, known: str, path: str) -> DataDirectory:
-        found = _read_instance(self._fs, f"{path}/instance")
-        if found.get("id") != self.id or found.get("directory") != known:
+        instance = _read_instance(self._fs, f"{path}/instance")
+        if instance.get("id") != self.id or instance.get("directory") != known:
             raise CorruptionError(
                 "it belongs to another server, or is another directory", f"{path}/instance", "content"
             )
@@ -182,10 +182,10 @@ class ServerDirectories:
         fs = self._fs
         make_durable_directory(fs, path)
         if fs.exists(f"{path}/instance"):
-            found = _read_instance(fs, f"{path}/instance")
-            if found.get("id") != self.id or found.get("directory") in (None, self.id):
+            instance = _read_instance(fs, f"{path}/instance")
+            if instance.get("id") != self.id or instance.get("directory") in (None, self.id):
                 raise CorruptionError("it belongs to another server", f"{path}/instance", "content")
-            id = str(found["directory"])
+            id = str(instance["directory"])
         else:
             strangers = [name for name in fs.list(path) if name not in ("tablets", "instance.tmp", "lost+found")]
             if strangers:
@@ -221,20 +221,20 @@ class ServerDirectories:
     def existing_tablets(self) -> list[FoundTablet]:
         """Returns the existing tablets by id, and removes files that a crash left in the wrong place. For the start."""
         by_id = {directory.id: directory for directory in self.all}
-        found: dict[str, FoundTablet] = {}
+        tablets: dict[str, FoundTablet] = {}
         for directory in self.all:
             for name in self._names(directory):
                 if by_id.get(self._placement.get(name, self.id)) is directory:
-                    found[name] = FoundTablet(name, directory)
+                    tablets[name] = FoundTablet(name, directory)
                 else:
                     with contextlib.suppress(DiskError):
                         self._fs.remove_tree(directory.of(name))
         for tablet_id, id in list(self._placement.items()):
             if by_id[id].error:
-                found[tablet_id] = FoundTablet(tablet_id, by_id[id])
-            elif tablet_id not in found:
+                tablets[tablet_id] = FoundTablet(tablet_id, by_id[id])
+            elif tablet_id not in tablets:
                 self.forget(tablet_id)
-        return [found[tablet_id] for tablet_id in sorted(found)]
+        return [tablets[tablet_id] for tablet_id in sorted(tablets)]
 
     def _names(self, directory: DataDirectory) -> list[str]:
         if directory.error:

@@ -83,12 +83,12 @@ class Removal:
         if index is None:
             return
         replica, kept = slot.replica, slot.kept
-        found = replica.consensus.status().configuration if replica is not None else None
-        if found is None and kept is not None:
-            found = kept.configuration
-        if found is not None and found.index > index:
+        configuration = replica.consensus.status().configuration if replica is not None else None
+        if configuration is None and kept is not None:
+            configuration = kept.configuration
+        if configuration is not None and configuration.index > index:
             raise ConfigurationRefused(
-                f"the replica of tablet {slot.id} has configuration {found.index}, a newer one than {index}"
+                f"the replica of tablet {slot.id} has configuration {configuration.index}, a newer one than {index}"
             )
 
     def bury(self, slot: Slot, error: str = "") -> None:

@@ -113,12 +113,12 @@ class Service:
         if request.snapshot is not None:
             return False
         replica = self._tablets.get(request.tablet_id)
-        found = replica.read_row_at_once(
+        row = replica.read_row_at_once(
             key_from_plain(request.key), request.columns, schema_version=request.schema_version
         )
-        if found is None:
+        if row is None:
             return False
-        answer(row_reply(*found))
+        answer(row_reply(*row))
         return True
 
     # ---- tablets -------------------------------------------------------------------------------------------------

@@ -120,13 +120,13 @@ class TabletService(Generic[Tablet]):
 
     def describe_tablets(self, request: methods.DescribeTablets, context: CallContext) -> methods.TabletFactsReply:
         """Returns statistics of the tablets that are served here."""
-        found = []
+        statistics = []
         for tablet_id in request.tablet_ids:
             try:
-                found.append(self._served(tablet_id).facts())
+                statistics.append(self._served(tablet_id).facts())
             except ReplicaUnavailable:  # moved or dropped since the client read the catalog
                 continue
-        return methods.TabletFactsReply(tablets=tuple(found))
+        return methods.TabletFactsReply(tablets=tuple(statistics))
 
     def key_samples(self, request: methods.KeySamples, context: CallContext) -> methods.KeySamplesReply:
         """Returns keys at which a tablet may be divided."""

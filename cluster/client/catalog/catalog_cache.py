@@ -97,24 +97,24 @@ class CatalogCache:
 
     def table(self, name: str) -> Table:
         """Returns a table by its name; after a call to the masters, `UnknownTable` suggests similar names."""
-        found = self.current.tables.get(name)
-        if found is None:
+        entry = self.current.tables.get(name)
+        if entry is None:
             self.refresh()
-            found = self.current.tables.get(name)
-        if found is None:
+            entry = self.current.tables.get(name)
+        if entry is None:
             known = (*self.current.tables, *self.current.views)
             raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
-        return found.table
+        return entry.table
 
     def known(self, table: Table) -> KnownTable:
         """Returns the latest known version of a table; raises `UnknownTable` if it has been dropped."""
-        found = self.current.by_id.get(table.id)
-        if found is None:
+        entry = self.current.by_id.get(table.id)
+        if entry is None:
             self.refresh()
-            found = self.current.by_id.get(table.id)
-        if found is None:
+            entry = self.current.by_id.get(table.id)
+        if entry is None:
             raise UnknownTable(f"table {table.name} has been dropped")
-        return found
+        return entry
 
     def fitting(self, table: Table, work: Callable[[KnownTable], T]) -> T:
         """Returns the result of a function of the known table; called again with the refreshed table if a column is
@@ -133,10 +133,10 @@ class CatalogCache:
         """Returns the newer version of a table after a server refused this one: waits until the masters have it, or the
         tablet does."""
         self.refresh()
-        found = self.known(known.table)
-        if found.table.version == known.table.version:
+        latest = self.known(known.table)
+        if latest.table.version == known.table.version:
             attempts.pause()
-        return found
+        return latest
 
     # ---- calls to the masters ----------------------------------------------------------------------------------------
 

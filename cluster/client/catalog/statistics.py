@@ -35,22 +35,22 @@ def merged_statistics(
     if len(tablets) == 1:
         return tablets[0]
     dividing = _dividing_columns(table)
-    found: dict[str, ColumnStatistics] = {}
+    columns: dict[str, ColumnStatistics] = {}
     for column in table.schema.columns:
         builder = SketchBuilder()
         known = [of_tablet[column.name] for of_tablet in sketches if column.name in of_tablet]
         if known and len(known) == len(tablets):
             for sketch in known:
                 builder.add_sketch(sketch)
-            found[column.name] = builder.finish().to_statistics()
+            columns[column.name] = builder.finish().to_statistics()
             continue
         parts = [(t.row_count, t.columns[column.name]) for t in tablets if column.name in t.columns]
         for count, part in parts:
             builder.add(part.low, part.high, part.null_count, count)
         whole = builder.finish()
         distinct = _distinct(parts, column.name in dividing)
-        found[column.name] = ColumnStatistics(whole.low, whole.high, whole.null_count, distinct)
-    return TableStatistics(rows, found)
+        columns[column.name] = ColumnStatistics(whole.low, whole.high, whole.null_count, distinct)
+    return TableStatistics(rows, columns)
 
 
 def _dividing_columns(table: Table) -> Collection[str]:

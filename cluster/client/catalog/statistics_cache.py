@@ -97,8 +97,8 @@ class TableStatisticsCache:
 
     def rows_of(self, known: KnownTable) -> Mapping[str, int]:
         """Returns the approximate rows of the tablets, as far as they are cached."""
-        found = self._found.get(known.table.id)
-        return {} if found is None else {tablet_id: facts.rows for tablet_id, facts in found.tablets.items()}
+        cached = self._found.get(known.table.id)
+        return {} if cached is None else {tablet_id: facts.rows for tablet_id, facts in cached.tablets.items()}
 
     def counted(self, known: KnownTable) -> Mapping[str, int]:
         """Returns the present number of rows of the tablets, without those that do not respond."""
@@ -111,19 +111,19 @@ class TableStatisticsCache:
 
     def storage(self, table: Table) -> TableStorage:
         """Implements `Store.table_storage`."""
-        found = self._get(table, anew=True)
+        cached = self._get(table, anew=True)
         return merged_storage(
-            found.known.table, [(facts.rows, storage_from_plain(facts.storage)) for facts in found.tablets.values()]
+            cached.known.table, [(facts.rows, storage_from_plain(facts.storage)) for facts in cached.tablets.values()]
         )
 
     def describe(self, table: Table) -> list[TabletDescription]:
         """Implements `Store.describe_tablets`. A tablet that does not respond has no rows here."""
-        found = self._get(table, anew=True)
-        known = found.known
+        cached = self._get(table, anew=True)
+        known = cached.known
         locations = self._locations.of_table(known.table.id, known.tablet_ids)
         described = []
         for tablet_id, partition in zip(known.tablet_ids, known.partitioner.partitions, strict=True):
-            facts = found.tablets.get(tablet_id)
+            facts = cached.tablets.get(tablet_id)
             rows, size = (0, 0) if facts is None else (facts.rows, facts.bytes)
             replicas = _replicas(locations.get(tablet_id))
             described.append(TabletDescription(tablet_id, partition.describe(), rows, size, replicas))
@@ -143,18 +143,18 @@ class TableStatisticsCache:
     def _get(self, table: Table, anew: bool = False) -> CachedStatistics:
         known = self._catalog.known(table)
         asked = time.monotonic()
-        found = self._found.get(known.table.id)
-        if found is not None and not anew and found.is_fresh(known, self._written[known.table.id]):
-            return found
+        cached = self._found.get(known.table.id)
+        if cached is not None and not anew and cached.is_fresh(known, self._written[known.table.id]):
+            return cached
         patience = min(PATIENCE_SECONDS, self._shared.options.deadline)
         attempts = self._shared.attempts("statistics of tablets", patience)
         with suppress(DeadlineExceeded), attempts.holding(self._locks[known.table.id]):
-            found = self._found.get(known.table.id)
-            if found is not None and found.at >= asked and found.known is known:
-                return found
-            found = self._found[known.table.id] = self._ask(known, found, attempts)
-            return found
-        return self._ask(known, found, attempts)  # the calling thread waits, too; a plan continues without
+            cached = self._found.get(known.table.id)
+            if cached is not None and cached.at >= asked and cached.known is known:
+                return cached
+            cached = self._found[known.table.id] = self._ask(known, cached, attempts)
+            return cached
+        return self._ask(known, cached, attempts)  # the calling thread waits, too; a plan continues without
 
     def _ask(self, known: KnownTable, before: CachedStatistics | None, attempts: Attempts) -> CachedStatistics:
         """Calls the leaders of all tablets, or other replicas if there is none."""
@@ -204,7 +204,7 @@ class TableStatisticsCache:
 
         if len(by_server) == 1:
             return list(ask(next(iter(by_server))))
-        return [facts for found in self._shared.pool.map(ask, by_server) for facts in found]
+        return [facts for replies in self._shared.pool.map(ask, by_server) for facts in replies]
 
     # ---- work ----------------------------------------------------------------------------------------------------
 

@@ -75,8 +75,8 @@ class LoadRuns:
             ordered = sorted(pieces, key=lambda piece: piece.first_key)
             if all(before.last_key < after.first_key for before, after in pairwise(ordered)):
                 continue
-            found = pa.Table.from_batches([self.read(piece).select(self._key) for piece in ordered]).combine_chunks()
-            self._refuse_repeated(Keys.from_rows(self._table.schema, found))
+            keys = pa.Table.from_batches([self.read(piece).select(self._key) for piece in ordered]).combine_chunks()
+            self._refuse_repeated(Keys.from_rows(self._table.schema, keys))
 
     def _refuse_repeated(self, keys: Keys) -> None:
         repeated = keys.duplicates()

@@ -26,14 +26,14 @@ def with_current_names(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:
             raise StaleScanToken(f"column {name} of table {now.name} has been dropped; request new scan tokens")
         return names[ids[name]]
 
-    found = replace(
+    renamed = replace(
         spec,
         columns=tuple(called(name) for name in spec.columns),
         predicates=tuple(_renamed(predicate, called) for predicate in spec.predicates),
     )
-    if spec.fragment and found.columns != spec.columns:
+    if spec.fragment and renamed.columns != spec.columns:
         raise StaleScanToken(f"columns of table {now.name} have been renamed; request new scan tokens")
-    return found
+    return renamed
 
 
 def _renamed(predicate: ColumnPredicate, called: Callable[[str], str]) -> ColumnPredicate:

@@ -112,9 +112,9 @@ def _parts(
         if low >= 0:
             yield known.tablet_ids[low], rows, numbers
         return
-    order, found = spans(places)
+    order, row_spans = spans(places)
     sorted_rows, sorted_numbers = _taken(rows, order), numbers[order]
-    for place, start, stop in found:
+    for place, start, stop in row_spans:
         yield known.tablet_ids[place], _slice(sorted_rows, start, stop), sorted_numbers[start:stop]
 
 

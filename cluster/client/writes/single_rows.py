@@ -127,9 +127,9 @@ class SingleRows:
 
     def _altered(self, known: KnownTable, names: Sequence[str], attempts: Attempts) -> KnownTable:
         """Returns the table's new version, in which the names have the same meaning."""
-        found = self._catalog.newer(known, attempts)
-        check_same_columns(known.table, found.table, names)
-        return found
+        latest = self._catalog.newer(known, attempts)
+        check_same_columns(known.table, latest.table, names)
+        return latest
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class LogSegments:
         A torn tail is truncated. Raises `CorruptionError` if an entry that was durable is damaged or missing; those up
         to `known_index` were.
         """
-        found = cls(fs, directory, segment_bytes)
+        segments = cls(fs, directory, segment_bytes)
         expected = base_index + 1
         names = [name for name in fs.list(directory) if name.endswith(".log")]
         for name, follower in zip(names, [*names[1:], None]):
@@ -103,17 +103,17 @@ class LogSegments:
                 fs.sync_directory(directory)
                 continue
             expected = segment.last_index + 1
-            found._segments.append(segment)
+            segments._segments.append(segment)
         if expected <= known_index:
-            path = found._segments[-1].path if found._segments else directory
+            path = segments._segments[-1].path if segments._segments else directory
             raise CorruptionError(
                 f"the log ends with entry {expected - 1}, but went on to entry {known_index}", path, "end"
             )
-        if found._segments:
+        if segments._segments:
             # Entries of a killed process may be in the system's memory alone; from now on they count as durable.
-            found._is_synced = False
-            found.sync()
-        return found
+            segments._is_synced = False
+            segments.sync()
+        return segments
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -321,12 +321,12 @@ def _recover(
         if entry.index > base_index:
             visit(entry, schemas[0])
 
-    found = recover_segment(fs, path, first, first, is_last, known_index, take)
-    if found is None or not lengths or found.last_index <= base_index:
+    recovered = recover_segment(fs, path, first, first, is_last, known_index, take)
+    if recovered is None or not lengths or recovered.last_index <= base_index:
         return None
-    place = found.size - sum(lengths)
+    place = recovered.size - sum(lengths)
     offsets = array("Q")
     for length in lengths:
         offsets.append(place)
         place += length
-    return LogSegment(path, first, schemas[0], offsets, found.size)
+    return LogSegment(path, first, schemas[0], offsets, recovered.size)

@@ -200,8 +200,8 @@ class RaftLog:
                 )
             tail_first = self._last_index + 1 - len(self._tail)
             if first >= tail_first:
-                found = self._tail[first - tail_first : last + 1 - tail_first]
-                return found[: _fitting(found, max_bytes)]
+                in_memory = self._tail[first - tail_first : last + 1 - tail_first]
+                return in_memory[: _fitting(in_memory, max_bytes)]
         return self._segments.read(first, min(last, tail_first - 1), max_bytes)
 
     @property

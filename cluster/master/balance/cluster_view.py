@@ -113,7 +113,11 @@ class Surplus:
     def shrinkable(self, tablets: Iterable[tuple[str, Configuration, int]], now: float) -> frozenset[str]:
         """Returns the tablets that may lose a replica, from (id, its configuration, desired number of replicas)
         each."""
-        larger = [(id_, len(found.voters) > wanted) for id_, found, wanted in tablets if len(found.peers) > wanted]
+        larger = [
+            (id_, len(configuration.voters) > wanted)
+            for id_, configuration, wanted in tablets
+            if len(configuration.peers) > wanted
+        ]
         self.own &= {id_ for id_, _ in larger}
         # From when the replica has a vote: no choice is made while it copies.
         self.since = {id_: self.since.get(id_, now) for id_, has_votes in larger if has_votes}
@@ -162,15 +166,15 @@ def _dropped(
 ) -> tuple[ReplicaAt, ...]:
     """Returns the replicas to delete. A tablet of a dropped range partition stays until the others have their table's
     new version."""
-    found: list[ReplicaAt] = []
+    dropped: list[ReplicaAt] = []
     for server in directory.servers.values():
         if not servers[server.id].is_alive:
             continue
         for tablet_id in sorted(server.reports.keys() - state.tablets.keys()):
             report = server.reports[tablet_id]
             if state.fate(report.table_id, tablet_id) is Fate.DROPPED and not _is_changing(state, report):
-                found.append(ReplicaAt(tablet_id, server.id))
-    return tuple(found)
+                dropped.append(ReplicaAt(tablet_id, server.id))
+    return tuple(dropped)
 
 
 def _is_changing(state: CatalogState, report: TabletReport) -> bool:

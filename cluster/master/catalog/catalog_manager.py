@@ -169,9 +169,9 @@ class CatalogManager:
         waited for; `NotTheLeader` if another master leads meanwhile."""
         with self.changed:
             while True:
-                found = look(*self.leading())
-                if found is not None:
-                    return found
+                value = look(*self.leading())
+                if value is not None:
+                    return value
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise DeadlineExceeded(f"timed out waiting until {what()}")

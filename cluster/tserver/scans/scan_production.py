@@ -166,10 +166,10 @@ class Production:
                 self._ready_bytes -= size
                 self.budget.add(-size)
                 return batch, size
-        found = self._advance(source)
-        if found is not None:
+        produced = self._advance(source)
+        if produced is not None:
             self._put_down(source)
-            return found
+            return produced
         return self.next(is_cancelled, until)
 
     def _wait(self, until: float | None) -> None:
@@ -281,12 +281,12 @@ class Production:
                 return
             source = self._take()
         ends = time.monotonic() + TURN_SECONDS
-        while (found := self._advance(source)) is not None:
+        while (produced := self._advance(source)) is not None:
             with self._changed:
                 if self._state is not ProductionState.STOPPED:
-                    self._ready.append(found)
-                    self._ready_bytes += found[1]
-                    self.budget.add(found[1])
+                    self._ready.append(produced)
+                    self._ready_bytes += produced[1]
+                    self.budget.add(produced[1])
                     self._changed.notify_all()
                 goes_on = self._has_room() and time.monotonic() < ends
             if not goes_on:

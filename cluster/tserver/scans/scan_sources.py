@@ -87,8 +87,8 @@ def scan_sources(
         reading = [_read(view, tokens, spec, mine) for mine in counters]
     if spec.limit is not None:
         reading = [_limited(reading[0], spec.limit)]
-    found = reading if evaluate is None else [evaluate(batches) for batches in reading]
-    iterators = tuple(_finished(batches) for batches in found)
+    sources = reading if evaluate is None else [evaluate(batches) for batches in reading]
+    iterators = tuple(_finished(batches) for batches in sources)
     return ScanSources(iterators, counters, rows)
 
 

@@ -131,22 +131,22 @@ class Scanner:
         """Returns the first batches, of at most `most_bytes` together and produced by `until` (monotonic); and the end,
         if it follows them. Raises `ScannerExpired` if a stream takes over meanwhile."""
         stream = self._attached_stream(0)
-        found: list[Batch] = []
+        batches: list[Batch] = []
         try:
             # A batch that was produced and does not fit is among the kept ones.
-            while len(found) < KEPT_BATCHES and (not found or time.monotonic() < until):
-                item = self._item(stream, len(found), is_cancelled, until)
+            while len(batches) < KEPT_BATCHES and (not batches or time.monotonic() < until):
+                item = self._item(stream, len(batches), is_cancelled, until)
                 if isinstance(item, ScanEnd):
-                    return found, item
+                    return batches, item
                 most_bytes -= sent_bytes(item)
                 if most_bytes < 0:
                     break
-                found.append(item)
+                batches.append(item)
         except NotYet:
             pass
         finally:
             self._detach(stream)
-        return found, None
+        return batches, None
 
     def _attached_stream(self, number: int) -> int:
         with self._mutex:
@@ -308,7 +308,7 @@ class Scanners:
         Raises as `stream`."""
         scanner = self._scanner(id, 0, begin)
         try:
-            found, end = scanner.first(most_bytes, until, is_cancelled)
+            batches, end = scanner.first(most_bytes, until, is_cancelled)
         except ScannerExpired:
             raise  # a stream has it
         except Exception:
@@ -316,7 +316,7 @@ class Scanners:
             raise
         if end is not None:
             self._forget(id)
-        return found, end
+        return batches, end
 
     def _scanner(self, id: str, number: int, begin: Callable[[], Scanner]) -> Scanner:
         """Returns the scan of an id; begins it if it is unknown and `number` is its first batch."""

@@ -113,9 +113,9 @@ class Connection:
         The caller must raise it without a variable for it. An error, its traceback and a frame that refers to the error
         keep each other alive. They would also keep that frame's client alive, which has a thread and tries to connect.
         """
-        found = self.explained(raised_by_flight(error, self.address))
-        self.failed(client, found)
-        return found
+        explained = self.explained(raised_by_flight(error, self.address))
+        self.failed(client, explained)
+        return explained
 
     def explained(self, error: errors.Error) -> errors.Error:
         """Returns the error, or `AuthenticationFailed` if the connection failed for lack of trust."""

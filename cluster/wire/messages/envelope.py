@@ -163,10 +163,10 @@ def ticket_decoder() -> msgspec.msgpack.Decoder[Any]:
 
 def reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
     """Returns a decoder of `ReplyEnvelope`s around one class of replies."""
-    found = _replies.get(reply)
-    if found is None:  # a class that was defined after this module was imported
-        found = _replies[reply] = _reply_decoder(reply)
-    return found
+    decoder = _replies.get(reply)
+    if decoder is None:  # a class that was defined after this module was imported
+        decoder = _replies[reply] = _reply_decoder(reply)
+    return decoder
 
 
 def methods() -> list[Any]:
