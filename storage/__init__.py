@@ -111,8 +111,8 @@ Doors: the modules that other rooms import. A test holds the list.
 | `log.wal` | the write-ahead log: marks and tickets |
 | `log.wal_format` | log entries as bytes |
 | `log.wal_recovery` | segments read again |
+| `maintenance.background` | the background work on a set of tablets: rounds, memory, housekeeping |
 | `maintenance.manager` | background operations, one at a time |
-| `maintenance.memory` | memory of a store, and what waits for it |
 | `maintenance.maintenance_ops` | flushes by size |
 | `maintenance.maintenance_policy` | which operation is worth most |
 | `maintenance.compaction_policy` | which rowsets are merged |

@@ -56,10 +56,10 @@ from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
 from .loads.bulk_load import TableBulkLoader
 from .log.commit_log import CommitLog
+from .maintenance.background import BackgroundWork
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .maintenance.maintenance_ops import flush_largest, memory_bytes
-from .maintenance.manager import MaintenanceManager, MaintenanceStatus, OperationRecord, QuarantinedTablet, Rounds
-from .maintenance.memory import Memory, MemoryStatus, default_cache_bytes, default_limit
+from .maintenance.manager import MaintenanceStatus, OperationRecord, QuarantinedTablet
+from .maintenance.memory import MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .malloc import keep_freed_blocks
@@ -69,7 +69,7 @@ from .rowsets.memrowset import INDEX_BYTES
 from .statistics.analysis import table_storage
 from .tables.catalog import Catalog
 from .tables.durable_catalog import DurableCatalog
-from .tables.housekeeping import flush_commit_holders, keep_house
+from .tables.housekeeping import finish_loads_and_commits, flush_commit_holders
 from .tables.store_directory import check_format, make_durable_directory
 from .tables.table_alteration import alter
 from .tables.table_folders import TableFolders
@@ -179,11 +179,16 @@ class Database:
             remove_temporary_files(self._fs, self._directory)
             self._open_tables(history_seconds)
             stack.pop_all()
-        self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, limit)
-        policy = CompactionPolicy(compaction_budget_bytes, rowset_bytes)
-        self._manager = MaintenanceManager(self._tablets, policy, lambda: self._memory.is_short)
-        self._maintenance = Rounds("nyala-maintenance", self._maintain, background)
-        self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
+        self._maintenance = BackgroundWork(
+            self._tablets,
+            self._cache,
+            CompactionPolicy(compaction_budget_bytes, rowset_bytes),
+            limit_bytes=limit,
+            syncs_logs=durability == "os",
+            starts=background,
+            first=lambda: flush_commit_holders(self._tablets(), self._commits),
+            tasks=(self._keep_house,),
+        )
 
     # ---- opening and closing -------------------------------------------------------------------------------------
 
@@ -213,8 +218,7 @@ class Database:
                 return
             self._closed = True
         self._maintenance.stop()
-        self._housekeeping.stop()
-        self._memory.close()
+        self._maintenance.close()
         with ExitStack() as stack:
             stack.callback(self._lock.release)
             stack.callback(self._pool.shutdown)
@@ -471,7 +475,7 @@ class Database:
         """
         store = self.open_table(table)
         self._settle_catalog()
-        self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
+        self._maintenance.memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
         with self._opened(table):
             result = store.write(batch, table=table)
         if any(needs_flush(tablet) for tablet in store.whole_tablets):
@@ -495,7 +499,7 @@ class Database:
         if store is None or self._closed:
             store = self.open_table(table)
         self._settle_catalog()
-        self._memory.admit(ROW_BYTES)
+        self._maintenance.memory.admit(ROW_BYTES)
         try:
             result = store.write_row(table, op, row, unchanged_since, physical)
         except (DiskError, StoreClosed):
@@ -544,10 +548,7 @@ class Database:
         Returns what was done, in order. An operation that failed is the last one; its record has the error.
         """
         self._check_open()
-        self._keep_house()
-        records = self._run_operations(until_idle)
-        self._keep_house()
-        return records
+        return self._maintenance.maintain(until_idle)
 
     def maintenance_status(self) -> MaintenanceStatus:
         """The operation that runs, the last ones, those that could be run, with their numbers, and the tablets in
@@ -559,39 +560,20 @@ class Database:
             for tablet in store.tablets
             if tablet.damage is not None
         ]
-        return replace(self._manager.status(), quarantined=tuple(quarantined))
+        return replace(self._maintenance.status(), quarantined=tuple(quarantined))
 
     def memory_status(self) -> MemoryStatus:
         """The memory that rows and pages take, beside the limit."""
         self._check_open()
-        return self._memory.measure()
-
-    def _maintain(self) -> None:
-        flush_commit_holders(self._tablets(), self._commits)
-        self._run_operations(until_idle=True)
-
-    def _run_operations(self, until_idle: bool) -> list[OperationRecord]:
-        records: list[OperationRecord] = []
-        while not self._closed and (record := self._manager.run_one()) is not None:
-            records.append(record)
-            self._memory.note_freed()
-            if record.error or not until_idle:
-                break
-        return records
+        return self._maintenance.memory.measure()
 
     def _keep_house(self) -> None:
         """Tasks that must not wait for a long operation."""
-        self._memory.measure()
-        keep_house(lambda: list(self._stores.values()), self._commits, self._options.durability)
+        syncs_logs = self._options.durability == "os"
+        finish_loads_and_commits(lambda: list(self._stores.values()), self._commits, syncs_logs)
         with contextlib.suppress(DiskError):
             self._settle_catalog()
         self._folders.remove_dropped()
-
-    def _memory_bytes(self) -> int:
-        return sum(memory_bytes(tablet) for tablet in self._tablets())
-
-    def _relieve_memory(self) -> bool:
-        return flush_largest(self._tablets())
 
     def check(self) -> None:
         """Hold every tablet against its invariants; reads everything. For tests and tools."""

@@ -23,7 +23,7 @@ from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
 from ...model.version import __version__
 from ...storage.database import Database
-from ...storage.maintenance.manager import Rounds
+from ...storage.maintenance.background import Rounds
 from ..raft.messages import Peer
 from ..tserver.options import TabletServerOptions
 from ..tserver.scans.fragments import Fragments

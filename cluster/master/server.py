@@ -24,8 +24,9 @@ from ...model.forks import stay_with_process
 from ...model.version import __version__
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
+from ...storage.maintenance.background import Rounds, keep_house
 from ...storage.maintenance.compaction_policy import CompactionPolicy
-from ...storage.maintenance.manager import MaintenanceManager, Rounds, note_logs, remove_retired, sync_logs
+from ...storage.maintenance.manager import MaintenanceManager
 from ...storage.tablet.tablet import StoreOptions
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
@@ -260,15 +261,11 @@ class MasterServer:
             self._leave_to_others()
             return  # the rest of the disk's space is for the log
         with self._tablet.work_lock:
-            tablets = self._tablet.maintainable()
-            if self.options.durability == "os":
-                sync_logs(tablets)
-            note_logs(tablets)
+            keep_house(self._tablet.maintainable(), self.options.durability == "os")
             while (record := self._maintenance.run_one()) is not None:
                 if record.error:
                     _log.warning("maintenance failed", extra={"fields": {"error": record.error}})
                     break
-            remove_retired(tablets)
 
     def _report(self, request: ReportTablets, context: CallContext) -> TabletReports:
         """Handles `ReportTablets`: of the system tablet."""

@@ -17,18 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ...errors import MemoryLimitExceeded, ServerOverloaded
 from ...storage.files.page_cache import PageCache
+from ...storage.maintenance.background import BackgroundWork
 from ...storage.maintenance.compaction_policy import CompactionPolicy
-from ...storage.maintenance.maintenance_ops import flush_largest, memory_bytes
-from ...storage.maintenance.manager import (
-    MaintenanceManager,
-    MaintenanceStatus,
-    OperationRecord,
-    Rounds,
-    note_logs,
-    remove_retired,
-    sync_logs,
-)
-from ...storage.maintenance.memory import Memory, MemoryStatus
+from ...storage.maintenance.maintenance_ops import memory_bytes
+from ...storage.maintenance.manager import OperationRecord
 from ...storage.maintenance.tablet_flush import needs_flush
 from ...storage.tablet.tablet import Tablet
 from ..tablets.replica import Replica
@@ -40,7 +32,7 @@ _GROWTH_BYTES = 1 << 20
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
-class Maintenance:
+class Maintenance(BackgroundWork):
     """The background work of all replicas of a server. Thread-safe.
 
     Parameters
@@ -75,21 +67,21 @@ class Maintenance:
         failed: Callable[[str, Exception], None],
     ):
         self._replicas = replicas
-        self._durability = durability
-        self._also = tuple(also)
-        self._closed = False
+        self._met = failed
         self._grown = 0
         self._refusal = ""
         self._refuses_until = 0.0
-        self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
-        policy = CompactionPolicy(target_bytes=rowset_bytes)
-        self._manager = MaintenanceManager(
-            self._workable, policy, lambda: self.memory.is_short, failed=lambda tablet, error: failed(tablet.id, error)
+        super().__init__(
+            self._running,
+            cache,
+            CompactionPolicy(target_bytes=rowset_bytes),
+            limit_bytes=limit_bytes,
+            syncs_logs=durability == "os",
+            starts=background,
+            tasks=[_logged(task) for task in also],
         )
-        self._rounds = Rounds("nyala-maintenance", self._maintain, background)
-        self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
 
-    def tablets(self) -> Iterator[Tablet]:
+    def _running(self) -> Iterator[Tablet]:
         """Tablets that maintenance may work on."""
         for replica in self._replicas():
             if replica.state == "RUNNING":
@@ -100,6 +92,12 @@ class Maintenance:
         for replica in self._replicas():
             if replica.state == "RUNNING" and not replica.disk_full:
                 yield replica.tablet
+
+    def _memory_bytes(self) -> int:
+        return sum(memory_bytes(replica.tablet) for replica in self._replicas())
+
+    def _failed(self, tablet: Tablet, error: Exception) -> None:
+        self._met(tablet.id, error)
 
     # ---- admission -----------------------------------------------------------------------------------------------
 
@@ -131,71 +129,25 @@ class Maintenance:
 
     def try_again(self) -> None:
         """Retries failed operations at once: there is space again."""
-        self._manager.forget_failures()
+        self.manager.forget_failures()
         self.wake()
 
-    def wake(self) -> None:
-        """Checks at once for work."""
-        self._rounds.wake()
-
-    # ---- rounds --------------------------------------------------------------------------------------------------
-
-    def maintain(self) -> list[OperationRecord]:
-        """Does the background's work in the calling thread, until no operation is worth it. A failed operation is the
-        last one."""
-        self._keep_house()
-        records = self._run_operations()
-        self._keep_house()
+    def _run_operations(self, until_idle: bool) -> list[OperationRecord]:
+        records = super()._run_operations(until_idle)
+        if records and records[-1].error:
+            failed = records[-1]
+            fields = {"tablet": failed.tablet_id, "operation": failed.kind, "error": failed.error}
+            _log.warning("maintenance failed", extra={"fields": fields})
         return records
 
-    def status(self) -> MaintenanceStatus:
-        """Returns running, finished and possible operations."""
-        return self._manager.status()
 
-    def memory_status(self) -> MemoryStatus:
-        """Returns the memory of rows and pages, and the limit."""
-        return self.memory.measure()
+def _logged(task: Callable[[], object]) -> Callable[[], None]:
+    """The task, whose exceptions are logged: the other tasks run all the same, and it runs again in a second."""
 
-    def stop(self) -> None:
-        """Ends the rounds; returns when none is running."""
-        self._closed = True
-        self._rounds.stop()
-        self._housekeeping.stop()
+    def run() -> None:
+        try:
+            task()
+        except Exception:
+            _log.exception("housekeeping failed")
 
-    def close(self) -> None:
-        """Closes; after `stop`, when the replicas are closed."""
-        self.memory.close()
-
-    def _maintain(self) -> None:
-        self._run_operations()
-
-    def _run_operations(self) -> list[OperationRecord]:
-        records: list[OperationRecord] = []
-        while not self._closed and (record := self._manager.run_one()) is not None:
-            records.append(record)
-            self.memory.note_freed()
-            if record.error:
-                fields = {"tablet": record.tablet_id, "operation": record.kind, "error": record.error}
-                _log.warning("maintenance failed", extra={"fields": fields})
-                break
-        return records
-
-    def _keep_house(self) -> None:
-        """Does the work that must not wait for a long operation."""
-        self.memory.measure()
-        if self._durability == "os":
-            sync_logs(self.tablets())
-        note_logs(self.tablets())
-        remove_retired(self.tablets())
-        for work in self._also:
-            try:
-                work()
-            except Exception:
-                # The other callbacks must run all the same, and this one again in a second.
-                _log.exception("housekeeping failed")
-
-    def _memory_bytes(self) -> int:
-        return sum(memory_bytes(replica.tablet) for replica in self._replicas())
-
-    def _relieve(self) -> bool:
-        return flush_largest(self.tablets())
+    return run

@@ -23,7 +23,7 @@ from ...model.version import __version__
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
-from ...storage.maintenance.manager import Rounds
+from ...storage.maintenance.background import Rounds
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..wire.calls.rpc import Channels
@@ -254,7 +254,7 @@ class TabletServer:
 
     def status(self) -> ServerStatus:
         """Returns the server's status."""
-        memory = self.maintenance.memory_status()
+        memory = self.maintenance.memory.measure()
         replicas = list(self.tablets.replicas())
         return ServerStatus(
             id=self.id,

@@ -1,4 +1,4 @@
-"""Background work: the maintenance manager of a store, and the threads that drive it (Kudu paper, section 4.11).
+"""Background operations: the maintenance manager of a store (Kudu paper, section 4.11). `background` drives it.
 
     round:   list the operations of all tablets (`maintenance_ops`) ─► pick one (`maintenance_policy`) ─► do it ─┐
                  ▲                                                                                                │
@@ -18,7 +18,6 @@ minute. Retries are safe because failed operations change nothing.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import threading
@@ -28,7 +27,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ...errors import DiskError
 from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
@@ -37,63 +35,10 @@ from .throttle import Pace
 
 _log = logging.getLogger("nyala.storage")
 
-INTERVAL = 1.0
-"""Seconds between rounds; with durability "os" a power failure loses about this much."""
 FIRST_DELAY, LAST_DELAY = 1.0, 60.0
 """Seconds until a tablet is tried again after a failure; each further failure doubles them."""
 HISTORY = 32
 """Operations that are remembered for `MaintenanceManager.status`."""
-
-
-class Rounds:
-    """A thread that calls a function every second until it is stopped; `wake` starts a round at once.
-
-    Parameters
-    ----------
-    name : str
-        Of the thread.
-    round_ : bound method without arguments
-        Held weakly: a store without references ends its thread.
-    starts : bool
-        False: no thread is started.
-    interval : float
-        Seconds between rounds.
-    """
-
-    def __init__(self, name: str, round_: Callable[[], object], starts: bool = True, interval: float = INTERVAL):
-        self._interval = interval
-        self._round = weakref.WeakMethod(round_)
-        self._wake = threading.Event()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        if starts:
-            self._thread.start()
-
-    def wake(self) -> None:
-        """Start a round soon."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """End the thread; returns when its round is over."""
-        self._stopped = True
-        self._wake.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            self._wake.wait(self._interval)
-            self._wake.clear()
-            if self._stopped:
-                return
-            run = self._round()
-            if run is None:
-                return
-            try:
-                run()
-            except Exception:  # the next round is as good as any: what is wrong may pass
-                _log.exception("a round of %s failed", threading.current_thread().name)
-            del run
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,26 +302,3 @@ def _candidate(operation: Operation) -> Candidate:
         judged.disk_bytes,
         judged.score,
     )
-
-
-def sync_logs(tablets: Iterable[Tablet]) -> None:
-    """Make all logs durable (durability "os")."""
-    for tablet in tablets:
-        with contextlib.suppress(DiskError):
-            tablet.log.sync_now()
-
-
-def note_logs(tablets: Iterable[Tablet]) -> None:
-    """Update the metadata of tablets with a finished log segment, so that the loss of the next one is noticed. Also cut
-    off leftovers of failed writes from logs."""
-    for tablet in tablets:
-        with contextlib.suppress(DiskError):
-            tablet.log.repair()
-            tablet.note_log(tablet.log.finished_index)
-
-
-def remove_retired(tablets: Iterable[Tablet]) -> None:
-    """Remove unused files that have no readers."""
-    for tablet in tablets:
-        with contextlib.suppress(DiskError):
-            tablet.remove_retired()

@@ -1,4 +1,4 @@
-"""Small jobs that must not wait for a long operation: done about once a second, and before and after `maintain`."""
+"""Housekeeping of a store beside that of its tablets (`maintenance.background`): bulk loads and the commit log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from ...errors import DiskError
 from ..log.commit_log import CommitLog
-from ..maintenance.manager import note_logs, remove_retired, sync_logs
 from ..maintenance.tablet_flush import flush_all
 from ..tablet.tablet import Tablet
 from .table_store import TableStore
@@ -17,16 +16,12 @@ COMMIT_LOG_BYTES = 64 << 20
 million writes over several tablets."""
 
 
-def keep_house(stores: Callable[[], Sequence[TableStore]], commits: CommitLog, durability: str) -> None:
-    """Sync logs without waiting writers, remove unused files, complete steps that a failing disk interrupted. Failed
-    steps are retried next time. `stores` returns the current tables."""
-    tablets = [tablet for store in stores() for tablet in store.whole_tablets]
-    if durability == "os":
-        sync_logs(tablets)
+def finish_loads_and_commits(stores: Callable[[], Sequence[TableStore]], commits: CommitLog, syncs_logs: bool) -> None:
+    """Sync the commit log if no writer waits for it, complete loads that a failing disk interrupted, remove the part of
+    the commit log that is not needed. Failed steps are retried next time. `stores` returns the current tables."""
+    if syncs_logs:
         with contextlib.suppress(DiskError):
             commits.sync_now()
-    note_logs(tablets)
-    remove_retired(tablets)
     for store in stores():
         with contextlib.suppress(DiskError):
             store.finish_loads()

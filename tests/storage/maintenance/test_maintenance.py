@@ -17,9 +17,10 @@ from nyala.storage.columns.column_reader import ColumnReader
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.maintenance import maintenance_ops
+from nyala.storage.maintenance.background import Rounds
 from nyala.storage.maintenance.compaction_policy import CompactionPolicy
 from nyala.storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
-from nyala.storage.maintenance.manager import MaintenanceManager, Rounds
+from nyala.storage.maintenance.manager import MaintenanceManager
 from nyala.storage.maintenance.rowset_compaction import Compacted
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.tablet.tablet import Tablet
@@ -54,7 +55,7 @@ class Clock:
 @pytest.fixture
 def clock(db):
     """Of the store's maintenance; begins with the real time, since DeltaMemStores note that."""
-    clock = db._manager._clock = Clock()
+    clock = db._maintenance.manager._clock = Clock()
     clock.now = time.monotonic()
     return clock
 
@@ -161,7 +162,7 @@ def test_many_small_redo_files_are_joined(db, table, clock):
 
 
 def test_log_above_the_target_is_let_go(db, table, clock):
-    db._manager._log_target_bytes = 50_000
+    db._maintenance.manager._log_target_bytes = 50_000
     insert(db, table, range(100))
     assert db.maintain() == []
     insert(db, table, range(100, 5000))

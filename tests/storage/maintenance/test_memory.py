@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DiskError, MemoryLimitExceeded, WriteTooLarge
 from nyala.model.store import Op
-from nyala.storage import database as database_module
 from nyala.storage.database import Database
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.maintenance import memory
+from nyala.storage.maintenance import background, memory
 from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory, default_cache_bytes
 from tablet_support import HASHED, definition, insert, keys_of, read
 
@@ -173,7 +172,7 @@ def test_a_full_disk_refuses_writes_and_keeps_what_was_acknowledged(monkeypatch)
             raise DiskError("no space left")
 
         with monkeypatch.context() as patch:
-            patch.setattr(database_module, "flush_largest", fail)
+            patch.setattr(background, "flush_largest", fail)
             with pytest.raises(MemoryLimitExceeded) as caught:
                 for _ in range(100):
                     insert(db, table, range(written, written + 100))

@@ -445,7 +445,7 @@ def test_a_failed_flush_is_said_with_its_cause_and_that_it_works_again(caplog: A
         assert line.startswith(f"FlushMemRowSet of tablet {table.id}-p0000 of table t failed, nothing was changed")
         assert "DiskFull" in line and "next try in 1 s" in line
         fs.heal()
-        db._manager._clock = lambda: 1e12  # the time of the next try has come
+        db._maintenance.manager._clock = lambda: 1e12  # the time of the next try has come
         db.maintain()
         assert any("succeeded after failures" in line for line in said(caplog))
 

@@ -1,0 +1,206 @@
+"""The background work on a set of tablets: of an embedded store, or of a tablet server. Two threads, one memory limit.
+
+nyala-maintenance     flushes, compactions, removal of log and history (`manager`): one operation at a time
+nyala-housekeeping    every second: logs, unused files, and tasks of the owner that must not wait for an operation
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+
+from ...errors import DiskError
+from ..files.page_cache import PageCache
+from ..tablet.tablet import Tablet
+from .compaction_policy import CompactionPolicy
+from .maintenance_ops import flush_largest, memory_bytes
+from .manager import MaintenanceManager, MaintenanceStatus, OperationRecord
+from .memory import Memory
+
+_log = logging.getLogger("nyala.storage")
+
+INTERVAL = 1.0
+"""Seconds between rounds; with durability "os" a power failure loses about this much."""
+
+
+class Rounds:
+    """A thread that calls a function every second until it is stopped; `wake` starts a round at once.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    round_ : bound method without arguments
+        Held weakly: a store without references ends its thread.
+    starts : bool
+        False: no thread is started.
+    interval : float
+        Seconds between rounds.
+    """
+
+    def __init__(self, name: str, round_: Callable[[], object], starts: bool = True, interval: float = INTERVAL):
+        self._interval = interval
+        self._round = weakref.WeakMethod(round_)
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        if starts:
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Start a round soon."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread; returns when its round is over."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(self._interval)
+            self._wake.clear()
+            if self._stopped:
+                return
+            run = self._round()
+            if run is None:
+                return
+            try:
+                run()
+            except Exception:  # the next round is as good as any: what is wrong may pass
+                _log.exception("a round of %s failed", threading.current_thread().name)
+            del run
+
+
+class BackgroundWork:
+    """Flushes, compactions and housekeeping of all tablets of an owner. Safe for several threads.
+
+    Parameters
+    ----------
+    tablets : callable
+        Returns the current tablets.
+    cache : PageCache
+        Gives way to rows in memory.
+    policy : CompactionPolicy
+    limit_bytes : int, optional
+        Of memory; half of the machine's if None.
+    syncs_logs : bool
+        True with durability "os": the housekeeping syncs logs, on which no writer waits.
+    starts : bool
+        False: no thread is started; `maintain` does the work.
+    first : callable
+        Called by the maintenance thread before each round of operations.
+    tasks : sequence of callables
+        Called by each round of housekeeping. An exception ends the round.
+    """
+
+    def __init__(
+        self,
+        tablets: Callable[[], Iterable[Tablet]],
+        cache: PageCache,
+        policy: CompactionPolicy,
+        *,
+        limit_bytes: int | None,
+        syncs_logs: bool,
+        starts: bool,
+        first: Callable[[], object] = lambda: None,
+        tasks: Sequence[Callable[[], object]] = (),
+    ):
+        self.tablets = tablets
+        self._syncs_logs = syncs_logs
+        self._first = first
+        self._tasks = tuple(tasks)
+        self._stopped = False
+        self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
+        self.manager = MaintenanceManager(self._workable, policy, lambda: self.memory.is_short, failed=self._failed)
+        self._maintenance = Rounds("nyala-maintenance", self._maintain, starts)
+        self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, starts)
+
+    def wake(self) -> None:
+        """Look for operations at once."""
+        self._maintenance.wake()
+
+    def maintain(self, until_idle: bool = True) -> list[OperationRecord]:
+        """Do the threads' work in the calling thread: operations until none is worth it, or only the next one.
+
+        Returns the records in order. A failed operation is the last one.
+        """
+        self._keep_house()
+        records = self._run_operations(until_idle)
+        self._keep_house()
+        return records
+
+    def status(self) -> MaintenanceStatus:
+        """Running, finished and possible operations."""
+        return self.manager.status()
+
+    def stop(self) -> None:
+        """End the threads; returns when no round is running."""
+        self._stopped = True
+        self._maintenance.stop()
+        self._housekeeping.stop()
+
+    def close(self) -> None:
+        """Release the memory limit; after `stop`, when the tablets are closed."""
+        self.memory.close()
+
+    # ---- for owners that know better -----------------------------------------------------------------------------
+
+    def _workable(self) -> Iterable[Tablet]:
+        """The tablets that may be flushed and compacted."""
+        return self.tablets()
+
+    def _memory_bytes(self) -> int:
+        """Bytes of rows and deltas in memory."""
+        return sum(memory_bytes(tablet) for tablet in self.tablets())
+
+    def _failed(self, tablet: Tablet, error: Exception) -> None:
+        """Called when work on a tablet, or a look at it, has failed."""
+
+    # ---- rounds --------------------------------------------------------------------------------------------------
+
+    def _maintain(self) -> None:
+        self._first()
+        self._run_operations(until_idle=True)
+
+    def _run_operations(self, until_idle: bool) -> list[OperationRecord]:
+        records: list[OperationRecord] = []
+        while not self._stopped and (record := self.manager.run_one()) is not None:
+            records.append(record)
+            self.memory.note_freed()
+            if record.error or not until_idle:
+                break
+        return records
+
+    def _keep_house(self) -> None:
+        self.memory.measure()
+        keep_house(self.tablets(), self._syncs_logs)
+        for task in self._tasks:
+            task()
+
+    def _relieve(self) -> bool:
+        return flush_largest(self.tablets())
+
+
+def keep_house(tablets: Iterable[Tablet], syncs_logs: bool) -> None:
+    """Keep the logs and files of tablets in order. Steps that a disk refuses are retried next time.
+
+    1. Logs on which no writer waits are synced (durability "os").
+    2. What a failed write has left in a log is cut away. If a segment was finished, the tablet's metadata notes it: the
+       loss of the next one is noticed then.
+    3. Files that are out of use and have no readers are removed.
+    """
+    for tablet in tablets:
+        if syncs_logs:
+            with contextlib.suppress(DiskError):
+                tablet.log.sync_now()
+        with contextlib.suppress(DiskError):
+            tablet.log.repair()
+            tablet.note_log(tablet.log.finished_index)
+        with contextlib.suppress(DiskError):
+            tablet.remove_retired()
