@@ -271,7 +271,7 @@ class Run:
                 return 0
 
         RowWriter(RowCodec(TABLE), Router(), [self.leader.tablet], self.clock, lambda: True, refuse).write(
-            op, row, AT_ONCE
+            op, row, context=AT_ONCE
         )
 
     def write_batch(self, ops: list[Op], rows: list[dict[str, Any]], errors: dict[int, str]) -> None:
