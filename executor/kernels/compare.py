@@ -55,12 +55,12 @@ def compare(function: str, left: Vector, right: Vector) -> Vector:
     validity = joined_validity(left, right)
     if left.type.is_float or right.type.is_float:
         return Flat(BOOLEAN, _compare_floats(function, floats(left), floats(right)), validity)
-    found = _compare_integers(function, left, right)
-    if isinstance(found, bool):
+    outcome = _compare_integers(function, left, right)
+    if isinstance(outcome, bool):
         if validity is None:
-            return Const(BOOLEAN, found, len(left))
-        found = np.full(len(left), found)
-    return Flat(BOOLEAN, found, validity)
+            return Const(BOOLEAN, outcome, len(left))
+        outcome = np.full(len(left), outcome)
+    return Flat(BOOLEAN, outcome, validity)
 
 
 def is_distinct(left: Vector, right: Vector) -> Vector:
