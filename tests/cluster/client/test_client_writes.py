@@ -236,6 +236,17 @@ def test_a_row_is_written_once_though_leaders_die(client, table, cluster):
     assert request.tablet_id in cluster.leaders
 
 
+def test_a_row_is_written_unless_it_was_changed_meanwhile(client, table, cluster):
+    for key in (1, 2):
+        client.write_row(table, Op.INSERT, {"k": key, "n": 0})
+    read_at = client.now()
+    client.write_row(table, Op.UPDATE, {"k": 2, "n": 5})
+    for key, at, kinds in ((1, read_at, []), (2, read_at, [errors.RowChanged]), (2, client.now(), [])):
+        result = client.write_row(table, Op.UPDATE, {"k": key, "n": 6}, at)
+        assert [type(error.error) for error in result.errors] == kinds
+    assert [client.read_row(table, (key,), ("n",)) for key in (1, 2)] == [(6,), (6,)]
+
+
 def test_answered_calls_may_be_forgotten_and_open_ones_not(client, table, cluster):
     began, go_on = threading.Event(), threading.Event()
 
