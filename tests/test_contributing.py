@@ -92,3 +92,11 @@ def test_a_recipe_gives_what_it_says(name: str, tmp_path: Path) -> None:
             command, _, expected = part.partition("\n")
             printed = run(package, command)
             assert printed == expected, command
+
+
+def test_hooks_run_commands_that_there_are() -> None:
+    hooks = re.findall(r"^ +entry: (.*)$", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(hooks) == 3
+    for command, *arguments in (hook.split() for hook in hooks):
+        assert (command == "make" and set(arguments) <= set(targets)) or arguments[:2] == ["-m", "ruff"]
