@@ -79,6 +79,7 @@ def rows(connection: Any, text: str) -> Counter[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.slow
 def test_random_queries_are_answered_as_by_others(databases: tuple[Any, Any, Any]) -> None:
     ours, *others = databases
     windows = 0

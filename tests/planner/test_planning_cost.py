@@ -48,6 +48,7 @@ def connection():
         yield connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", WIDE)
 def test_the_work_is_linear_in_the_size(connection, form):
     size, text = WIDE[form]
@@ -73,6 +74,7 @@ def test_many_joins_are_ordered_pair_by_pair(connection):
     assert growth(run, 25) < 6
 
 
+@pytest.mark.slow
 def test_sizes_that_occur(connection):
     """A thousand of each, and a chain of 500 names."""
     for text in (

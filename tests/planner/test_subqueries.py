@@ -167,6 +167,7 @@ def answer(connection: Any, text: str) -> Counter[tuple[Any, ...]] | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_subqueries_are_answered_as_by_others(databases: tuple[Any, Any, Any], seed: int) -> None:
     ours, *others = databases

@@ -141,6 +141,7 @@ def stored(database: Any, way: Way, value: Any) -> str:
     return shown(database.execute("SELECT v FROM t WHERE k = 1").fetchone()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("place", range(len(TYPES)), ids=TYPES)
 def test_every_way_in_stores_what_the_page_says(database: Any, place: int, way: str) -> None:
@@ -154,6 +155,7 @@ SERVED = ("?", ":name", "rows of ?", "UPDATE by key", "executemany", "dict", "tu
 """Ways in that go over the wire in messages of their own: single rows, batches, loads."""
 
 
+@pytest.mark.slow
 def test_a_served_directory_stores_the_same() -> None:
     with Owned() as owned:
         served = owned.connection()
@@ -197,6 +199,7 @@ ARROW = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

@@ -61,6 +61,7 @@ def arithmetic(n):
 FORMS = [in_positions, in_names, in_numbers, in_pairs, values, upsert, literals, literal_rows, arithmetic]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepared", [False, True], ids=["first", "prepared"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_work_is_linear_in_the_number_of_values(table, monkeypatch, form, prepared):
@@ -78,6 +79,7 @@ def test_the_work_is_linear_in_the_number_of_values(table, monkeypatch, form, pr
     assert growth(run, 300) < 2.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_second_run_of_the_same_text_is_linear_too(table, form):
     def run(n):
@@ -92,6 +94,7 @@ def test_a_second_run_of_the_same_text_is_linear_too(table, form):
     assert growth(run, 300) < 2.6
 
 
+@pytest.mark.slow
 def test_as_many_parameters_as_a_protocol_allows(table):
     text, parameters = in_positions(32_767)
     assert table.execute(text, parameters).fetchall() == [(3,)]
@@ -135,6 +138,7 @@ def test_variants_of_a_long_text_are_bounded_too(table, small_cache):
     assert table._session.plans._parameters <= plan_cache.MOST_PARAMETERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 63, 64, 65, 500])
 def test_long_lists_of_pairs_mean_what_short_ones_mean(connection, n):
     connection.execute("CREATE TABLE p (k INT PRIMARY KEY, d DATE, m DECIMAL(9,2), s STRING)")

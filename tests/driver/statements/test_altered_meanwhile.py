@@ -69,6 +69,7 @@ def script(connection, text):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepared", [False, True], ids=["new", "prepared"])
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 @pytest.mark.parametrize("write", WRITES)
@@ -192,6 +193,7 @@ def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, m
     assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 def test_writers_beside_alterations(tmp_path):
     """Before, about one statement in 200 failed with UnknownColumn for a column that it does not name."""
     with nyala.connect(tmp_path / "db", threads=2, durability="os") as connection:

@@ -65,6 +65,7 @@ def rest(connection: nyala.Connection, stop: threading.Event) -> None:
         connection.execute("COMPACT TABLE t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -87,6 +88,7 @@ def test_no_increment_is_lost(connection: nyala.Connection, text: str) -> None:
     assert connection.execute("SELECT n FROM t WHERE k = 3").fetchone() == (40 * THREADS,)
 
 
+@pytest.mark.slow
 def test_rows_that_lend_to_each_other_keep_their_sum(connection: nyala.Connection) -> None:
     def lend(seed: int) -> Callable[[], None]:
         chance = random.Random(seed)

@@ -71,6 +71,7 @@ NESTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", NESTED)
 def test_five_hundred_levels(table, form):
     text, expected = NESTED[form](FROM_LEVELS if form == "from" else LEVELS)
@@ -284,6 +285,7 @@ def test_a_deep_stack_can_be_asked_for():
     assert deeply(lambda: require() or 7) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", NESTED)
 def test_tokens_tell_what_is_deep(form):
     assert parse(NESTED[form](LEVELS)[0])[0].deep

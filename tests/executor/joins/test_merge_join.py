@@ -98,6 +98,7 @@ def queries(shape: str) -> Iterator[tuple[str, str]]:
         yield kind, text.format(**fields)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     shape=st.sampled_from(sorted(SHAPES)),

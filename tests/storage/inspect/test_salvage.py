@@ -172,6 +172,7 @@ def nyala(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_the_commands(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     done = nyala("salvage", str(store), "t", str(file))

@@ -233,6 +233,7 @@ def test_a_part_that_nobody_has_acknowledged_is_noted_and_no_damage():
 # ---- any damage to any log -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_damage_to_a_log_of_a_killed_store_is_named_or_harmless(seed, monkeypatch):
     """Random writes over one and several tablets, some of them torn by a failing disk, a kill, then one damaged place:

@@ -354,6 +354,7 @@ class Recorder:
         self.asked = {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
 def test_a_crash_at_any_sync_leaves_every_version(keep):
     recorder = Recorder(int(keep * 10), keep)

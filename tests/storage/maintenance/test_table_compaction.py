@@ -129,6 +129,7 @@ def test_large_rowsets_are_merged_piece_by_piece(monkeypatch):
 # ---- beside writers ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_writers_and_readers_go_on_meanwhile(seed):
     with Database("db", fs=CrashableFileSystem(), background=False, memrowset_bytes=20_000) as db:
@@ -171,6 +172,7 @@ def test_writers_and_readers_go_on_meanwhile(seed):
 # ---- crashes and failing disks -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
 def test_a_crash_at_any_sync_loses_nothing(keep):
     rng = random.Random(int(keep * 10))
@@ -205,6 +207,7 @@ def test_a_crash_at_any_sync_loses_nothing(keep):
             assert read(again, work.table) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["write", "sync", "create", "rename", "sync_directory", "remove"])
 def test_a_failing_disk_changes_nothing(operation):
     disk = CrashableFileSystem()

@@ -72,6 +72,7 @@ def write(db, table, model, ops, rows):
     model.commit(expected, result.timestamp)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_random_histories(seed):
     chance = random.Random(seed)

@@ -118,6 +118,7 @@ def rows_by_key(db: Database, table: Table, spec: ScanSpec) -> list[tuple[Any, .
     return sorted(rows, key=lambda row: row[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [PartitionSchema(), PartitionSchema((HashRule(("b",), 2),))])
 @pytest.mark.parametrize("kind", list(KEYS))
 @settings(max_examples=15, deadline=None)

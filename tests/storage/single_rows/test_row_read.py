@@ -105,6 +105,7 @@ def compare_look_ups_with_scans(steps: Sequence[Any]) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_key_among_a_hundred_overlapping_rowsets_reads_few_pages() -> None:
     schema = Schema((ColumnSchema("k", BIGINT, False), ColumnSchema("v", INT)), 1)
     with Database(background=False) as store:
@@ -127,6 +128,7 @@ def test_a_key_among_a_hundred_overlapping_rowsets_reads_few_pages() -> None:
         assert counters.pages_read == 0  # beyond all intervals
 
 
+@pytest.mark.slow
 def test_only_rowsets_that_may_hold_the_key_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of at most two of a hundred rowsets on average."""
     schema = Schema((ColumnSchema("k", BIGINT, False), ColumnSchema("v", INT)), 1)
