@@ -67,25 +67,25 @@ def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path |
 def run_phases(engine: Engine, source: Path, setting: Setting) -> EngineRun:
     """Runs all phases on an engine that was loaded with `source`."""
     streams = row_streams(source, setting.writers, setting.new_share, setting.seed)
-    asker = _Asker(engine, streams)
-    run = asker.run
+    runner = _QueryRunner(engine, streams)
+    run = runner.run
     with ExitStack() as stack:
         writers = [stack.enter_context(closing(engine.writer())) for _ in streams]
-        asker.warm_up()
-        asker.ask(ALONE, _until(setting.seconds))
+        runner.warm_up()
+        runner.run_queries(ALONE, _until(setting.seconds))
         alone = OpenLoop(setting, writers, streams)
         alone.start()
         run.upserts[ALONE] = alone.finish()
         together = OpenLoop(setting, writers, streams)
         together.start()
         try:
-            asker.ask(TOGETHER, lambda: together.is_running)
+            runner.run_queries(TOGETHER, lambda: together.is_running)
         except BaseException:
             together.halt()
             raise
         finally:
             run.upserts[TOGETHER] = together.finish()
-        asker.ask(AFTERWARDS, _until(setting.seconds / 3))
+        runner.run_queries(AFTERWARDS, _until(setting.seconds / 3))
     return run
 
 
@@ -94,7 +94,7 @@ def _until(seconds: float) -> Callable[[], bool]:
     return lambda: time.perf_counter() < end
 
 
-class _Asker:
+class _QueryRunner:
     """Runs the queries, measures their times, and checks the answers of Q1 as `rows` describes."""
 
     def __init__(self, engine: Engine, streams: Sequence[RowStream]) -> None:
@@ -110,7 +110,7 @@ class _Asker:
             if name == "q1":
                 self._quantity, self._count = _totals(answer)
 
-    def ask(self, phase: str, goes_on: Callable[[], bool]) -> None:
+    def run_queries(self, phase: str, goes_on: Callable[[], bool]) -> None:
         """Runs the queries in turn, each at least once, while `goes_on` returns True."""
         times = self.run.queries[phase] = {name: [] for name in QUERIES}
         while True:

@@ -86,7 +86,7 @@ class OpenLoop:
                     time.sleep(early)
                 if self._is_halted.is_set() or time.perf_counter() - self._begin > self._seconds:
                     break
-                writer.upsert(stream.take())
+                writer.upsert(stream.next_row())
                 taken.append(time.perf_counter() - due)
                 stream.acknowledge()
                 self._ended = time.perf_counter()

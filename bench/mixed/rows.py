@@ -74,7 +74,7 @@ class RowStream:
         self._more = 0
         self._is_new = False
 
-    def take(self) -> Row:
+    def next_row(self) -> Row:
         """The next row to upsert; call `acknowledge` when it is durable."""
         pair, is_second = divmod(self._number, 2)
         self._number += 1
@@ -91,7 +91,7 @@ class RowStream:
         return row
 
     def acknowledge(self) -> None:
-        """Records that the last row of `take` is durable."""
+        """Records that the last row of `next_row` is durable."""
         self.done += self._is_new
 
 

@@ -52,7 +52,7 @@ TASKS_PER_CORE: Final = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class QuerySource:
     """A relation of a query: its subplan, its filters, and the transfer of its rows to Spark."""
 
     name: str
@@ -76,13 +76,13 @@ class Query:
     ----------
     root : Node
         The plan with its partial aggregations.
-    sources : dict of int to Source
+    sources : dict of int to QuerySource
         The relations, by the number of the node of `root` that each represents.
     hints : Hints
     """
 
     root: Node
-    sources: dict[int, Source]
+    sources: dict[int, QuerySource]
     hints: Hints
 
     @property
@@ -149,13 +149,13 @@ class _Preparation:
         self._found = gather(self._chosen(self._plan.logical), CostModel(self._estimator), self._working())
         self._context.check()
         self._cutting = cut(self._plan.logical, self._estimator, self._numbers, self._tasks)
-        sources: dict[int, Source] = {}
+        sources: dict[int, QuerySource] = {}
         prefix = fresh_prefix()
         for place, (key, found) in enumerate(self._cutting.cuts.items()):
             self._context.check()
             filters = self._predicates(found)
             name = f"{prefix}_{place}_{_label(found)}"
-            sources[key] = Source(name, found, filters, self._relation(found, filters))
+            sources[key] = QuerySource(name, found, filters, self._relation(found, filters))
         hints = Hints(self._estimator, self._cutting, self._shares(sources), self._cores)
         return Query(self._cutting.root, sources, hints)
 
@@ -207,7 +207,7 @@ class _Preparation:
             batches.append(batch)
         return Rows(reading.columns, pa.Table.from_batches(batches, types.arrow_schema(reading.columns)))
 
-    def _shares(self, sources: Mapping[int, Source]) -> dict[int, float]:
+    def _shares(self, sources: Mapping[int, QuerySource]) -> dict[int, float]:
         """The fraction of rows that each relation is expected to return; exact for those already read."""
         shares: dict[int, float] = {}
         for key, source in sources.items():

@@ -125,7 +125,7 @@ def backup(
     url = reachable(target)
     with _locked(place), connect(url) as connection:
         store = connection.store
-        source = Source.of(target, store)
+        source = BackupSource.of(target, store)
         parent = None if full else _parent(place, source)
         chosen, all_tables = _chosen(store, parent, tables)
         number = _clear(place) + 1
@@ -140,14 +140,14 @@ def backup(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BackupSource:
     """The source of a backup: a backup continues only backups of the same store."""
 
     name: str
     store_id: str
 
     @classmethod
-    def of(cls, target: str | Path, store: Store) -> Source:
+    def of(cls, target: str | Path, store: Store) -> BackupSource:
         """The store behind a target."""
         if is_cluster(target):
             named = ",".join(f"{host}:{port}" for host, port in sorted(servers(str(target))))
@@ -175,7 +175,7 @@ def _locked(place: Path) -> Iterator[None]:
         lock.release()
 
 
-def _parent(place: Path, source: Source) -> Backup | None:
+def _parent(place: Path, source: BackupSource) -> Backup | None:
     """The backup to continue, which is the last one; None if there is none yet."""
     backups = manifest.read_all(place)
     if not backups:
@@ -225,7 +225,7 @@ def _write(
     spark: SparkSession,
     url: str,
     store: Store,
-    source: Source,
+    source: BackupSource,
     folder: Path,
     number: int,
     parent: Backup | None,

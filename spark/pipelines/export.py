@@ -35,7 +35,7 @@ from ...model.types import DataType, Kind
 from .. import workers
 from ..session import check_classic
 from ..source import partitions, relation, scanning
-from ..source.options import Given, Use
+from ..source.options import SourceOptions, Use
 from ..source.partitions import Part
 from .backups.manifest import sync_directory, write_durably
 from .backups.tasks import digest
@@ -152,11 +152,13 @@ def export(
     url = reachable(target)
     connection = workers.connection(url)
     options = {"dbtable": table, "columns": None if columns is None else tuple(columns), "where": where}
-    given = Given(Use.READ, {"url": url, **{name: value for name, value in options.items() if value is not None}})
-    found = relation.of(connection, given)
+    given = SourceOptions(
+        Use.READ, {"url": url, **{name: value for name, value in options.items() if value is not None}}
+    )
+    found = relation.plan_relation(connection, given)
     now = connection.store.now()
     snapshot = now if as_of is None else hybrid_time(as_of, now)
-    parts = partitions.made(connection, found, snapshot, size=FILE_BYTES)
+    parts = partitions.make_parts(connection, found, snapshot, size=FILE_BYTES)
     before = _make_room(place, overwrite)
     names, types = tuple(name for name, _, _ in found.columns), tuple(type_ for _, type_, _ in found.columns)
     folder = place / f"_writing-{uuid.uuid4().hex[:8]}"

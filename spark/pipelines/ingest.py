@@ -31,7 +31,7 @@ from ..session import check_classic
 from ..writing.jobs import JobRecord, Jobs, State, check_job
 from ..writing.operations import Operation
 from .backups.manifest import write_durably
-from .ingest_plan import DUPLICATE, NUMBER, REASON, NewTable, Plan, create_text, plan_of, quoted, tablet_of
+from .ingest_plan import DUPLICATE, NUMBER, REASON, IngestPlan, NewTable, create_text, plan_of, quoted, tablet_of
 from .jobs import Handler, own_errors, watched
 from .key_order import is_in_key_order
 from .reading.listing import path_of
@@ -244,7 +244,7 @@ def _strict(spark: SparkSession) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def in_tablet_order(rows: DataFrame, plan: Plan) -> DataFrame:
+def in_tablet_order(rows: DataFrame, plan: IngestPlan) -> DataFrame:
     """The same rows with one partition for each tablet, sorted by key."""
     from pyspark.sql import functions as F
 
@@ -263,7 +263,7 @@ def in_tablet_order(rows: DataFrame, plan: Plan) -> DataFrame:
 class _Ingest:
     """One ingest: its source, its plan, its Spark jobs."""
 
-    def __init__(self, spark: SparkSession, source: Source, plan: Plan, progress: Handler | None):
+    def __init__(self, spark: SparkSession, source: Source, plan: IngestPlan, progress: Handler | None):
         self._spark = spark
         self._source = source
         self._plan = plan

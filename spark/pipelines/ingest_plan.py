@@ -50,7 +50,7 @@ class NewTable:
 
 
 @dataclass(frozen=True)
-class Plan:
+class IngestPlan:
     """The mapping of rows to a table; `columns` are the table's columns that get values."""
 
     table: Table
@@ -128,7 +128,7 @@ def quoted(name: str) -> str:
 
 def plan_of(
     source: Source, table: Table, operation: Operation, mapping: Mapping[str, str], skip: Collection[str]
-) -> Plan:
+) -> IngestPlan:
     """The plan of an ingest.
 
     Raises
@@ -147,7 +147,7 @@ def plan_of(
     for column in columns:
         _check_kinds(column, *types[column.name])
     computed = {name: text for name, text in found.items() if text != quoted(text[1:-1].replace("``", "`"))}
-    return Plan(table, columns, values, types, computed)
+    return IngestPlan(table, columns, values, types, computed)
 
 
 def _check_kinds(column: ColumnSchema, kind: str, type_: Any) -> None:
@@ -200,7 +200,7 @@ def _check_missing(table: Table, operation: Operation, found: Mapping[str, str])
 # ---- tablets ---------------------------------------------------------------------------------------------------------
 
 
-def tablet_of(plan: Plan, key: Sequence[Column]) -> Column:
+def tablet_of(plan: IngestPlan, key: Sequence[Column]) -> Column:
     """The number of the tablet that a row belongs to, from its key columns.
 
     -1 if no partition covers it, NULL if a part of the key is NULL. An Arrow UDF: only the key is sent to Python.

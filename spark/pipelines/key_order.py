@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .ingest_plan import Plan
+from .ingest_plan import IngestPlan
 from .sources import format_of
 
 
-def is_in_key_order(source: str, format: str | None, plan: Plan) -> bool:
+def is_in_key_order(source: str, format: str | None, plan: IngestPlan) -> bool:
     """True if the row groups of Parquet files ascend by the key's first column, according to their footers.
 
     That is a guess, which only affects the cost of an ingest: rows within a row group may have any order. False for

@@ -19,7 +19,7 @@ from ...model.keys.key_encoding import END, key_width
 from ...model.schema import ColumnSchema, Table
 from ...model.types import DataType, Kind
 from ...storage.writing.incoming_rows import MAX_CELL_BYTES, MAX_KEY_BYTES
-from .ingest_plan import FRACTIONS, NESTED, REASON, TIMES, Plan, tablet_of
+from .ingest_plan import FRACTIONS, NESTED, REASON, TIMES, IngestPlan, tablet_of
 from .sources import RAW, Source
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _FOREIGN_NUMBER: Final = r"(?i)([0-9.][df]|0x.*)\s*$"
 """Texts that only Java accepts as numbers."""
 
 
-def cast_rows(source: Source, plan: Plan, extra: Sequence[str] = ()) -> DataFrame:
+def cast_rows(source: Source, plan: IngestPlan, extra: Sequence[str] = ()) -> DataFrame:
     """The rows in the table's columns and types, and `REASON`: NULL, or the reason why a row is bad.
 
     `extra` columns of the source are kept.
@@ -85,7 +85,7 @@ def cast_rows(source: Source, plan: Plan, extra: Sequence[str] = ()) -> DataFram
     )
 
 
-def _computable(plan: Plan, name: str) -> Column:
+def _computable(plan: IngestPlan, name: str) -> Column:
     """A column's value; NULL if its expression fails."""
     from pyspark.sql import functions as F
 
@@ -176,7 +176,7 @@ def _text_conditions(type_: DataType, where: str, value: Column, made: Column) -
         yield infinite & ~F.lower(value).contains("inf"), f"{where}: out of range of {type_}"
 
 
-def _key_condition(plan: Plan, made: Mapping[str, Column]) -> Iterator[tuple[Column, str]]:
+def _key_condition(plan: IngestPlan, made: Mapping[str, Column]) -> Iterator[tuple[Column, str]]:
     """Keys that are too long, which is possible only for keys with texts."""
     from pyspark.sql import functions as F
 

@@ -24,7 +24,7 @@ from ...model.store import Timestamp
 from .. import workers
 from ..types import arrow_of
 from . import changes, partitions, relation, scanning
-from .options import Given, Use, parse
+from .options import SourceOptions, Use, parse
 from .pushed_filters import pushed
 from .relation import Relation
 from .schemas import declared
@@ -43,7 +43,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
 class BatchReader(DataSourceReader):
     """Reads a relation; created in the planning process, and sent to the tasks."""
 
-    def __init__(self, given: Given, schema: StructType):
+    def __init__(self, given: SourceOptions, schema: StructType):
         self._given = given
         self._schema = arrow_of(schema)
         connection = workers.planning(given["url"], **given.client())
@@ -55,14 +55,14 @@ class BatchReader(DataSourceReader):
         now = connection.store.now()
         snapshot = now if given["asOf"] is None else hybrid_time(given["asOf"], now)
         found = self._narrowed(self._relation(connection, snapshot))
-        parts = partitions.made(connection, found, snapshot, given["numPartitions"], given["splitSize"])
+        parts = partitions.make_parts(connection, found, snapshot, given["numPartitions"], given["splitSize"])
         return [InputPartition(part) for part in parts]
 
     def _relation(self, connection: Connection, snapshot: Timestamp) -> Relation:
         if "startingTimestamp" not in self._given:
-            return relation.of(connection, self._given, self._columns)
+            return relation.plan_relation(connection, self._given, self._columns)
         since = changes.starting_time(connection, self._given)
-        return changes.of(connection, self._given, since, snapshot, self._columns)
+        return changes.plan_changes(connection, self._given, since, snapshot, self._columns)
 
     def _narrowed(self, found: Relation) -> Relation:
         return found
@@ -80,14 +80,14 @@ class BatchReader(DataSourceReader):
 class FilteringReader(BatchReader):
     """A reader that accepts Spark's filters; the module docstring explains why it is not the default."""
 
-    def __init__(self, given: Given, schema: StructType):
+    def __init__(self, given: SourceOptions, schema: StructType):
         super().__init__(given, schema)
         self._predicates: tuple[ColumnPredicate, ...] = ()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Records the filters that tablets can evaluate. Returns all filters, so that Spark evaluates them again."""
         connection = self._connection()
-        found = relation.of(connection, self._given, self._columns)
+        found = relation.plan_relation(connection, self._given, self._columns)
         if found.scan is None or "startingTimestamp" in self._given:
             raise InterfaceError(
                 "pushdown=true is for tables, and queries that filter and project one table; leave it out here"

@@ -22,7 +22,7 @@ from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 from ...sql.binding.tables.show_create import quoted_name
 from . import partitions, scanning
 from .naming import table_name
-from .options import Given
+from .options import SourceOptions
 from .relation import Relation, planned, select
 
 BEFORE_ALL: Final = Timestamp(-1)
@@ -30,8 +30,12 @@ BEFORE_ALL: Final = Timestamp(-1)
 CHANGE_COLUMNS: Final = (CHANGE_COLUMN, CHANGED_AT_COLUMN)
 
 
-def of(
-    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+def plan_changes(
+    connection: Connection,
+    given: SourceOptions,
+    since: Timestamp,
+    until: Timestamp,
+    columns: Sequence[str] | None = None,
 ) -> Relation:
     """The changes after `since` and up to `until`.
 
@@ -41,9 +45,13 @@ def of(
 
 
 def text(
-    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+    connection: Connection,
+    given: SourceOptions,
+    since: Timestamp,
+    until: Timestamp,
+    columns: Sequence[str] | None = None,
 ) -> str:
-    """The SELECT for `of`."""
+    """The SELECT for `plan_changes`."""
     if "dbtable" in given and connection.store.view(table_name(connection, given["dbtable"])) is not None:
         raise InterfaceError(f"{given['dbtable']} is a view; changes are read of tables")
     found = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
@@ -52,7 +60,7 @@ def text(
     return found if wanted is None else f"SELECT {wanted} FROM ({found}\n) AS changes"
 
 
-def _of_table(columns: Sequence[str] | None, given: Given) -> Sequence[str] | None:
+def _of_table(columns: Sequence[str] | None, given: SourceOptions) -> Sequence[str] | None:
     if columns is None:
         columns = given["columns"]
     return None if columns is None else [name for name in columns if name not in CHANGE_COLUMNS]
@@ -72,7 +80,7 @@ def _shown(since: Timestamp, until: Timestamp) -> list[str]:
     return [f"{value} AS {name}" for value, name in zip(values, names)]
 
 
-def starting_time(connection: Connection, given: Given) -> Timestamp:
+def starting_time(connection: Connection, given: SourceOptions) -> Timestamp:
     """The time for `startingTimestamp`; for 0, the earliest from which the store still has all changes."""
     now = connection.store.now()
     start = given["startingTimestamp"]
@@ -82,7 +90,7 @@ def starting_time(connection: Connection, given: Given) -> Timestamp:
     return _first_remembered(connection, given, now) if time == 0 else time
 
 
-def _first_remembered(connection: Connection, given: Given, now: Timestamp) -> Timestamp:
+def _first_remembered(connection: Connection, given: SourceOptions, now: Timestamp) -> Timestamp:
     """The earliest time since which a table's changes are kept, by bisection: at most 63 queries."""
     if _remembers(connection, given, Timestamp(0), now):
         return Timestamp(0)
@@ -96,7 +104,7 @@ def _first_remembered(connection: Connection, given: Given, now: Timestamp) -> T
     return Timestamp(known)
 
 
-def _remembers(connection: Connection, given: Given, since: Timestamp, until: Timestamp) -> bool:
+def _remembers(connection: Connection, given: SourceOptions, since: Timestamp, until: Timestamp) -> bool:
     try:
         # Every tablet is queried: each has its own ancient history mark.
         for part in _parts(connection, given, since, until):
@@ -107,16 +115,24 @@ def _remembers(connection: Connection, given: Given, since: Timestamp, until: Ti
 
 
 def has_changes(
-    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+    connection: Connection,
+    given: SourceOptions,
+    since: Timestamp,
+    until: Timestamp,
+    columns: Sequence[str] | None = None,
 ) -> bool:
     """True if a row has changed after `since` and up to `until`; stops reading at the first change."""
     return any(scanning.has_rows(connection, part) for part in _parts(connection, given, since, until, columns))
 
 
 def _parts(
-    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+    connection: Connection,
+    given: SourceOptions,
+    since: Timestamp,
+    until: Timestamp,
+    columns: Sequence[str] | None = None,
 ) -> Sequence[partitions.Part]:
-    found = of(connection, given, since, until, columns)
+    found = plan_changes(connection, given, since, until, columns)
     assert found.scan is not None
     bare = replace(found.scan, names=(CHANGE_COLUMNS[0],), predicates=(), fragment=b"")
-    return partitions.made(connection, replace(found, scan=bare), until)
+    return partitions.make_parts(connection, replace(found, scan=bare), until)

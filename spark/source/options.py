@@ -384,7 +384,7 @@ _CLIENT: Final = {
 }
 
 
-class Given:
+class SourceOptions:
     """The checked options of one data source: `given["numPartitions"]` is a value, the default if it was not given.
 
     Plain data that is sent to the tasks.
@@ -402,16 +402,16 @@ class Given:
         """True if the option was given."""
         return _BY_NAME[name.lower()].name in self._values
 
-    def replaced(self, **values: Any) -> Given:
+    def replaced(self, **values: Any) -> SourceOptions:
         """The same options with some of them replaced."""
-        return Given(self.use, {**self._values, **values})
+        return SourceOptions(self.use, {**self._values, **values})
 
     def client(self) -> dict[str, Any]:
         """The options of the client, for `workers.connection`."""
         return {theirs: self[ours] for ours, theirs in _CLIENT.items() if ours in self}
 
 
-def parse(given: Mapping[str, str], use: Use) -> Given:
+def parse(given: Mapping[str, str], use: Use) -> SourceOptions:
     """Checks and converts the options for one use; `InterfaceError` describes the first invalid one."""
     values: dict[str, Any] = {}
     for name, text in given.items():
@@ -429,7 +429,7 @@ def parse(given: Mapping[str, str], use: Use) -> Given:
             "option url is missing: give a cluster's URL, nyala://host:port, or the directory of a store"
             + ("" if values else _FORGOTTEN)
         )
-    return Given(use, values)
+    return SourceOptions(use, values)
 
 
 def _option(name: str, use: Use) -> Option | None:

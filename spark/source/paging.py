@@ -21,7 +21,7 @@ from ...planner.explaining.expression_text import literal_text
 from ...sql.binding.tables.show_create import quoted_name
 from . import changes
 from .naming import condition, table_name
-from .options import Given
+from .options import SourceOptions
 
 TIME: Final = "ts"
 SNAPSHOT: Final = "snapshot"
@@ -30,7 +30,7 @@ Offset = Mapping[str, Any]
 
 
 def end_of_changes(
-    connection: Connection, given: Given, since: Timestamp, until: Timestamp, most: int
+    connection: Connection, given: SourceOptions, since: Timestamp, until: Timestamp, most: int
 ) -> dict[str, Any]:
     """The offset with at most `most` changes after `since`, or with a single larger write."""
     text = changes.text(connection, given, since, until, [CHANGED_AT_COLUMN])
@@ -44,7 +44,9 @@ def end_of_changes(
     return {TIME: int(np.int64(last))}
 
 
-def end_of_page(connection: Connection, given: Given, start: Offset, until: Timestamp, most: int) -> dict[str, Any]:
+def end_of_page(
+    connection: Connection, given: SourceOptions, start: Offset, until: Timestamp, most: int
+) -> dict[str, Any]:
     """The offset after the next `most` rows of a snapshot; that of the whole snapshot, if fewer remain."""
     snapshot = Timestamp(start.get(SNAPSHOT, until))
     key = _key(connection, given)
@@ -67,7 +69,7 @@ def snapshot_of(start: Offset, end: Offset) -> Timestamp:
     return Timestamp(end[SNAPSHOT] if end[TIME] == changes.BEFORE_ALL else end[TIME])
 
 
-def narrowed(connection: Connection, given: Given, start: Offset, end: Offset) -> Given:
+def narrowed(connection: Connection, given: SourceOptions, start: Offset, end: Offset) -> SourceOptions:
     """The options restricted to the rows of a snapshot whose keys are after one offset and not after the other."""
     names = [column.name for column in _key(connection, given)]
     conditions = [condition(given["where"])] if "where" in given else []
@@ -90,7 +92,7 @@ def _behind(names: Sequence[str], literals: Sequence[str]) -> str:
     return f"{quoted[0]} >= {literals[0]} AND ({' OR '.join(f'({one})' for one in alternatives)})"
 
 
-def _key(connection: Connection, given: Given) -> tuple[ColumnSchema, ...]:
+def _key(connection: Connection, given: SourceOptions) -> tuple[ColumnSchema, ...]:
     """The key's columns; none if the store numbers the rows itself, as no condition can name that column."""
     table: Table = connection.store.table(table_name(connection, given["dbtable"]))
     visible = {column.name for column in table.schema.visible_columns}

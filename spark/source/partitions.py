@@ -46,7 +46,7 @@ class QueryPart:
 Part: TypeAlias = TokensPart | ChangesPart | QueryPart
 
 
-def made(
+def make_parts(
     connection: Connection, relation: Relation, snapshot: Timestamp, most: int | None = None, size: int | None = None
 ) -> list[Part]:
     """The parts of a relation, all as of one time; none if no tablet can have rows for it.

@@ -26,7 +26,7 @@ from ...sql.binding.tables.show_create import quoted_name
 from ...sql.expressions import Column
 from ..types import NamedType
 from .naming import condition, from_query, is_query, table_name
-from .options import Given
+from .options import SourceOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Relation:
         return replace(self, scan=replace(self.scan, predicates=(*self.scan.predicates, *predicates)))
 
 
-def of(connection: Connection, given: Given, columns: Sequence[str] | None = None) -> Relation:
+def plan_relation(connection: Connection, given: SourceOptions, columns: Sequence[str] | None = None) -> Relation:
     """The relation for the options; `columns` replaces theirs, if a user has declared a schema.
 
     Raises `UnknownTable`, `UnknownColumn`, `StatementError` for an invalid condition or query, `InterfaceError` if both
@@ -71,7 +71,11 @@ def of(connection: Connection, given: Given, columns: Sequence[str] | None = Non
 
 
 def select(
-    connection: Connection, given: Given, columns: Sequence[str] | None = None, time: str = "", more: Sequence[str] = ()
+    connection: Connection,
+    given: SourceOptions,
+    columns: Sequence[str] | None = None,
+    time: str = "",
+    more: Sequence[str] = (),
 ) -> str:
     """The text of the SELECT. `time` is a FOR SYSTEM_TIME of the table, `more` are expressions after the columns."""
     wanted = given["columns"] if columns is None else columns

@@ -10,7 +10,7 @@ from ...errors import TypeMismatch, UnknownColumn, did_you_mean
 from .. import workers
 from ..types import NamedType, fits, from_spark, spark_schema
 from . import changes, relation
-from .options import Given, Use, parse
+from .options import SourceOptions, Use, parse
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -23,7 +23,7 @@ def schema(options: Mapping[str, str]) -> StructType:
     return spark_schema(columns, zoned=not given["preferTimestampNTZ"])
 
 
-def own_columns(connection: Connection, given: Given) -> tuple[NamedType, ...]:
+def own_columns(connection: Connection, given: SourceOptions) -> tuple[NamedType, ...]:
     """The columns of the relation according to the options."""
     if "startingTimestamp" in given:
         now = connection.store.now()
@@ -33,7 +33,7 @@ def own_columns(connection: Connection, given: Given) -> tuple[NamedType, ...]:
     return relation.columns_of(relation.bound_query(connection, text))
 
 
-def declared(connection: Connection, given: Given, schema: StructType) -> list[str] | None:
+def declared(connection: Connection, given: SourceOptions, schema: StructType) -> list[str] | None:
     """The columns that Spark requests, which a user may have declared; None if they are the relation's own.
 
     Raises `UnknownColumn` for one that the relation does not have, `TypeMismatch` for one of another type.

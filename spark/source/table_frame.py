@@ -20,7 +20,7 @@ from ...errors import InterfaceError
 from .. import workers
 from ..types import NamedType, arrow_schema, spark_schema
 from . import partitions, relation, scanning
-from .options import OPTIONS, Given, Use
+from .options import OPTIONS, SourceOptions, Use
 from .partitions import Part
 
 if TYPE_CHECKING:
@@ -58,11 +58,13 @@ def table(
     future.
     """
     values = {"dbtable": name, "columns": columns if columns is None else tuple(columns), "where": where}
-    given = Given(Use.READ, {"url": store_of(spark, url)} | {k: v for k, v in values.items() if v is not None})
+    given = SourceOptions(Use.READ, {"url": store_of(spark, url)} | {k: v for k, v in values.items() if v is not None})
     connection = workers.planning(given["url"])
     now = connection.store.now()
-    found = relation.of(connection, given)
-    parts = partitions.made(connection, found, now if at is None else hybrid_time(at, now), size=given["splitSize"])
+    found = relation.plan_relation(connection, given)
+    parts = partitions.make_parts(
+        connection, found, now if at is None else hybrid_time(at, now), size=given["splitSize"]
+    )
     return frame(spark, given["url"], parts, found.columns)
 
 

@@ -18,7 +18,7 @@ from ...model.schema import Table
 from ...model.types import Kind
 from ...sql.binding.tables.show_create import quoted_name
 from ..source.naming import is_query, table_name
-from ..source.options import Given
+from ..source.options import SourceOptions
 from ..types import NamedType, from_spark
 from .fitting import Fitting
 from .jobs import check_job
@@ -37,7 +37,7 @@ REPEATABLE: Final = tuple(
 """Operations that tasks may apply to the table directly: repeating them has no further effect."""
 
 
-def plan_of(connection: Connection, given: Given, schema: StructType, overwrite: bool) -> JobPlan:
+def plan_of(connection: Connection, given: SourceOptions, schema: StructType, overwrite: bool) -> JobPlan:
     """The plan of a write, with an existing table that accepts such rows.
 
     Raises `InterfaceError` for invalid options, `UnknownTable`, and the errors of `Fitting` for the columns.
@@ -64,7 +64,7 @@ def plan_of(connection: Connection, given: Given, schema: StructType, overwrite:
     )
 
 
-def _operation(given: Given, overwrite: bool) -> Operation:
+def _operation(given: SourceOptions, overwrite: bool) -> Operation:
     named = Operation.named(given["operation"])
     if overwrite and "operation" in given:
         raise InterfaceError(f'mode overwrite replaces all rows of the table; operation={named.value} is for "append"')
@@ -88,7 +88,7 @@ STREAM_PREFIX: Final = "stream "
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-def _table(connection: Connection, given: Given, target: str, columns: Sequence[NamedType]) -> Table:
+def _table(connection: Connection, given: SourceOptions, target: str, columns: Sequence[NamedType]) -> Table:
     found = _existing(connection, target)
     if found is None and given["primaryKey"] is None:
         try:
@@ -124,7 +124,7 @@ def _existing(connection: Connection, target: str) -> Table | None:
     return None
 
 
-def _definition(given: Given, target: str, columns: Sequence[NamedType]) -> str:
+def _definition(given: SourceOptions, target: str, columns: Sequence[NamedType]) -> str:
     """CREATE TABLE for a DataFrame's columns, the key first."""
     named = {name.lower(): (type_, nullable) for name, type_, nullable in columns}
     if len(named) < len(columns):

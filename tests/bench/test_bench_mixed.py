@@ -15,7 +15,7 @@ import pytest
 from nyala.__main__ import main
 from nyala.bench.mixed import measure, section, show
 from nyala.bench.mixed.engines import ENGINES
-from nyala.bench.mixed.measuring import _Asker
+from nyala.bench.mixed.measuring import _QueryRunner
 from nyala.bench.mixed.model import ALONE, QUERIES, TOGETHER, Setting
 from nyala.bench.mixed.open_loop import OpenLoop
 from nyala.bench.mixed.rows import COLUMNS, row_streams
@@ -83,7 +83,7 @@ def test_every_prefix_of_a_writers_rows_keeps_the_sum(lineitem):
     [stream] = row_streams(lineitem, 1, 0.2, seed=3)
     before, rows = sum(state.values()), len(state)
     for number in range(2 * ROWS):
-        row = stream.take()
+        row = stream.next_row()
         state[row[KEY]] = row[QUANTITY]
         if number % 50 < 2:
             more = sum(state.values()) - before
@@ -96,19 +96,19 @@ def test_every_prefix_of_a_writers_rows_keeps_the_sum(lineitem):
 def test_the_first_of_a_pair_has_the_lower_key(lineitem):
     """So a scan in key order without a snapshot misses firsts of pairs whose seconds it sees."""
     [stream] = row_streams(lineitem, 1, 0.0, seed=3)
-    rows = [stream.take() for _ in range(200)]
+    rows = [stream.next_row() for _ in range(200)]
     assert max(row[KEY] for row in rows[::2]) < min(row[KEY] for row in rows[1::2])
 
 
 def test_no_row_and_no_new_key_belongs_to_two_writers(lineitem):
     streams = row_streams(lineitem, 3, 0.1, seed=3)
-    keys = [{stream.take()[KEY] for _ in range(ROWS)} for stream in streams]
+    keys = [{stream.next_row()[KEY] for _ in range(ROWS)} for stream in streams]
     assert not any(a & b for a, b in itertools.combinations(keys, 2))
 
 
 def test_rows_are_among_those_that_q1_asks_for(lineitem):
     [stream] = row_streams(lineitem, 1, 0.1, seed=3)
-    shipped = {stream.take()[COLUMNS.index("l_shipdate")] for _ in range(ROWS)}
+    shipped = {stream.next_row()[COLUMNS.index("l_shipdate")] for _ in range(ROWS)}
     assert max(shipped) <= datetime.date(1998, 9, 2)
 
 
@@ -204,11 +204,11 @@ class _Scripted:
 def test_answers_of_no_snapshot_are_found(lineitem, answer, wrong):
     """Two writers; of three new rows, two are acknowledged before the query begins."""
     streams = row_streams(lineitem, 2, 0.0, 1)
-    asker = _Asker(_Scripted([(100, 10), answer]), streams)
-    asker.warm_up()
+    runner = _QueryRunner(_Scripted([(100, 10), answer]), streams)
+    runner.warm_up()
     streams[0].begun, streams[0].done, streams[1].begun, streams[1].done = 2, 2, 1, 0
-    asker.ask(ALONE, lambda: False)
-    assert (asker.run.checked, len(asker.run.inconsistent)) == (1, wrong)
+    runner.run_queries(ALONE, lambda: False)
+    assert (runner.run.checked, len(runner.run.inconsistent)) == (1, wrong)
 
 
 # ---- whole runs ------------------------------------------------------------------------------------------------------

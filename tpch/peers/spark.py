@@ -33,14 +33,14 @@ class _OneSession:
         self._session: Any = None
         self._holders = 0
 
-    def take(self, threads: int) -> Any:
+    def acquire(self, threads: int) -> Any:
         with self._lock:
             if self._session is None:
                 self._session = session(threads)
             self._holders += 1
             return self._session
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         with self._lock:
             self._holders -= 1
             if not self._holders:
@@ -66,7 +66,7 @@ class _OnSpark:
     def close(self) -> None:
         if self._session is not None:
             self._session = None
-            _shared.give_back()
+            _shared.release()
 
 
 class Spark(_OnSpark):
@@ -79,7 +79,7 @@ class Spark(_OnSpark):
         return str(self._session.version)
 
     def prepare(self, data: Path, threads: int) -> None:
-        self._session = _shared.take(threads)
+        self._session = _shared.acquire(threads)
         for spec in TABLES:
             self._session.read.parquet(str(parquet_file(data, spec.name))).createOrReplaceTempView(spec.name)
 
@@ -111,7 +111,7 @@ class SparkOverStore(_OnSpark):
     def prepare(self, data: Path, threads: int) -> None:
         if self.database is None:
             raise InterfaceError("spark-nyala reads a loaded store, and none is named")
-        self._session = _shared.take(threads)
+        self._session = _shared.acquire(threads)
         self._connection = connect(self.database, threads=threads, engine="spark")
 
     def run(self, text: str) -> pa.Table:

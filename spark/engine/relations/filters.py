@@ -84,10 +84,10 @@ class _Recording(RuntimeFilters):
         return replace(self, by_column={**self.by_column, column: (*self.by_column.get(column, ()), factory)})
 
     def predicates(self, node: TableScan) -> tuple[ColumnPredicate, ...]:
-        self.note(node)
+        self.record(node)
         return RuntimeFilters.predicates(self, node)
 
-    def note(self, node: TableScan) -> None:
+    def record(self, node: TableScan) -> None:
         """Records the filters that reached a scan."""
         for column in node.fetched:
             known = self.found.by_column.setdefault(column.id, [])
@@ -107,7 +107,7 @@ class _Gatherer:
         """Gathers filters below a node; `filters` are for the scans below it."""
         if isinstance(node, TableScan):
             assert isinstance(filters, _Recording)
-            filters.note(node)
+            filters.record(node)
         elif isinstance(node, HashJoin):
             self._join(node, filters)
         elif isinstance(node, Shared):

@@ -90,7 +90,7 @@ def parts(expr: Expr, tree: Tree) -> tuple[Tree, Tree, Tree]:
 _FIELDS: Final = ("months", "days", "microseconds")
 
 
-def made(months: Tree, days: Tree, microseconds: Tree, inputs: list[Tree] | None = None) -> Tree:
+def interval_of(months: Tree, days: Tree, microseconds: Tree, inputs: list[Tree] | None = None) -> Tree:
     """An INTERVAL of three numbers; NULL if an input is NULL."""
     fields: list[Tree] = []
     for name, part in zip(_FIELDS, (months, days, microseconds)):
@@ -133,7 +133,7 @@ def _sum(sign: int) -> Writer:
     def write(expr: Call, args: list[Tree]) -> Tree:
         pairs = zip(parts(expr.args[0], args[0]), parts(expr.args[1], args[1]))
         added = [infix(exp.Add if sign > 0 else exp.Sub, a, b) for a, b in pairs]
-        return made(added[0], added[1], added[2], args)
+        return interval_of(added[0], added[1], added[2], args)
 
     return write
 
@@ -143,19 +143,19 @@ def _times(expr: Call, args: list[Tree]) -> Tree:
         raise not_supported("an INTERVAL times a number with a fraction")
     factor = cast(args[1], BIGINT)
     scaled = [times(cast(part, BIGINT), again(factor)) for part in parts(expr.args[0], args[0])]
-    return made(scaled[0], scaled[1], scaled[2], args)
+    return interval_of(scaled[0], scaled[1], scaled[2], args)
 
 
 def _negative(expr: Call, args: list[Tree]) -> Tree:
     turned = [exp.Neg(this=exp.Paren(this=part)) for part in parts(expr.args[0], args[0])]
-    return made(turned[0], turned[1], turned[2], args)
+    return interval_of(turned[0], turned[1], turned[2], args)
 
 
 def _between(expr: Call, args: list[Tree]) -> Tree:
     """TIMESTAMP - TIMESTAMP: whole days and the rest, both of one sign."""
     later, earlier = (micros(tree, arg.type) for arg, tree in zip(expr.args, args))
     distance = minus(later, earlier)
-    return made(number(0), whole(distance, number(DAY)), remainder(again(distance), number(DAY)), args)
+    return interval_of(number(0), whole(distance, number(DAY)), remainder(again(distance), number(DAY)), args)
 
 
 def length(expr: Expr, tree: Tree) -> Tree:
@@ -168,7 +168,7 @@ def _make_interval(expr: Call, args: list[Tree]) -> Tree:
     years, months, weeks, days, hours, minutes, seconds = args
     clock = plus(times(hours, number(_SIZES["hour"])), times(minutes, number(_SIZES["minute"])))
     rest = cast(call("rint", times(seconds, number(1_000_000))), BIGINT)
-    return made(
+    return interval_of(
         plus(times(years, number(12)), months), plus(times(weeks, number(7)), days), plus(clock, rest), args
     )  # fmt: skip
 
@@ -270,10 +270,10 @@ def _date_trunc(expr: Call, args: list[Tree]) -> Tree:
 def _truncated_interval(unit: str, expr: Expr, tree: Tree) -> Tree:
     months, days, rest = parts(expr, tree)
     if unit in _MONTHS:
-        return made(minus(months, remainder(again(months), number(_MONTHS[unit]))), number(0), number(0), [tree])
+        return interval_of(minus(months, remainder(again(months), number(_MONTHS[unit]))), number(0), number(0), [tree])
     if unit not in _SIZES:
-        return made(months, days, number(0), [tree])
-    return made(months, days, minus(rest, remainder(again(rest), number(_SIZES[unit]))), [tree])
+        return interval_of(months, days, number(0), [tree])
+    return interval_of(months, days, minus(rest, remainder(again(rest), number(_SIZES[unit]))), [tree])
 
 
 # ---- spans -----------------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def scan_csv(uri: str, dialect: Dialect) -> ScannedCsv:
     """
     scan = _Scan(uri, dialect)
     for block in csv_blocks(uri, dialect, scan.skip_mark(chunks(uri, dialect.encoding))):
-        scan.take(block)
+        scan.add_block(block)
     return scan.result()
 
 
@@ -117,7 +117,7 @@ class _Scan:
         yield begin.removeprefix(BOM)
         yield from pieces
 
-    def take(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         """Adds some whole records."""
         begin, line = 0, block.first_line
         if not self._columns:

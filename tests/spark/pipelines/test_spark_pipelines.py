@@ -59,14 +59,14 @@ def test_formats_are_told_by_names_and_key_order_by_footers(tmp_path, store):
         format_of("nothing")
     store.execute("CREATE TABLE IF NOT EXISTS ordered (k INT PRIMARY KEY)")
 
-    class Plan:
+    class IngestPlan:
         key = ("k",)
 
     for name, values, expected in (("up", range(100), True), ("down", range(100, 0, -1), False)):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"k": pa.array(values, pa.int32())}), tmp_path / name / "a.parquet", row_group_size=10)
-        assert is_in_key_order(str(tmp_path / name), None, Plan) is expected
-    assert not is_in_key_order(str(tmp_path / "*.csv"), None, Plan)
+        assert is_in_key_order(str(tmp_path / name), None, IngestPlan) is expected
+    assert not is_in_key_order(str(tmp_path / "*.csv"), None, IngestPlan)
 
 
 def test_the_tablet_of_a_key_is_the_partitioners(store):

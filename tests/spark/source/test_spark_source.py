@@ -73,9 +73,9 @@ def read(cluster, connection):
 
     def rows(**given):
         parsed = options.parse({"url": cluster.url, **given}, options.Use.READ)
-        found = relation.of(connection, parsed)
+        found = relation.plan_relation(connection, parsed)
         snapshot = connection.store.now()
-        parts = partitions.made(connection, found, snapshot, parsed["numPartitions"], parsed["splitSize"])
+        parts = partitions.make_parts(connection, found, snapshot, parsed["numPartitions"], parsed["splitSize"])
         schema = arrow_schema(found.columns)
         batches = [b for part in parts for b in scanning.read(connection, part, schema, parsed["fetchsize"])]
         assert all(batch.schema.equals(schema) for batch in batches)

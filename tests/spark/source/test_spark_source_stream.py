@@ -274,7 +274,7 @@ def test_a_stream_must_say_where_it_begins(cluster, connection):
 
 def _part_of_changes(connection, handle, since, now):
     parsed = parse({"url": "nyala://a", "dbtable": handle.name, "startingTimestamp": "0"}, Use.READ)
-    return partitions.made(connection, changes.of(connection, parsed, since, now), now)[0]
+    return partitions.make_parts(connection, changes.plan_changes(connection, parsed, since, now), now)[0]
 
 
 def test_what_the_store_has_forgotten_is_an_error(connection, monkeypatch):
