@@ -14,7 +14,7 @@ from nyala.planner.algebra.trees import Numbers
 from nyala.planner.context import Context
 from nyala.planner.estimates.cardinality import Estimator
 from nyala.planner.physical.physical_planner import PhysicalPlanner
-from nyala.spark.engine.query import Query, Source, prepare
+from nyala.spark.engine.query import Query, QuerySource, prepare
 from nyala.spark.engine.relations.views import Rows
 from nyala.sql import bind, parse
 
@@ -33,7 +33,7 @@ def prepared(store, text, cores=2, snapshot=None) -> Query:
     return prepare(planned(store, text), context, URL, cores)
 
 
-def task_rows(store, source: Source) -> list[pa.Table]:
+def task_rows(store, source: QuerySource) -> list[pa.Table]:
     """The rows of each task of a relation, or those that are here."""
     relation = source.relation
     if isinstance(relation, Rows):
