@@ -57,7 +57,7 @@ class ClusterResult:
 
 def measure(*, runs: int, durability: Durability, work: Path | None) -> ClusterResult:
     """Measures all steps on both sides, in turn, `runs` rounds each; the stores are created in `work` and removed."""
-    found = ClusterResult()
+    result = ClusterResult()
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         home = Path(directory)
         with (
@@ -68,16 +68,16 @@ def measure(*, runs: int, durability: Durability, work: Path | None) -> ClusterR
                 "cluster": partial(connect, cluster.url),
                 "embedded": partial(connect, home / "embedded", durability=durability),
             }
-            found.rates.update({name: {step: [] for step in TARGETS} for name in stores})
+            result.rates.update({name: {step: [] for step in TARGETS} for name in stores})
             for open_ in stores.values():
                 with open_() as connection:
                     connection.execute(_CREATE)
             for number in range(runs):
                 for name, open_ in stores.items():
                     for step, rate in _round(open_, number):
-                        found.rates[name][step].append(rate)
-            found.resumed.extend(_resume(cluster, runs))
-    return found
+                        result.rates[name][step].append(rate)
+            result.resumed.extend(_resume(cluster, runs))
+    return result
 
 
 def _round(open_: Open, number: int) -> Iterator[tuple[str, float]]:

@@ -33,11 +33,11 @@ def load_command(arguments: argparse.Namespace) -> int:
 def storage_command(arguments: argparse.Namespace) -> int:
     """Measure the storage engine on lineitem."""
     source, create_table = lineitem_source(arguments)
-    found = storage.measure(
+    measures = storage.measure(
         source, create_table, runs=arguments.runs, threads=arguments.threads, work=arguments.work_dir
     )
-    storage.show(found, Console(width=140))
-    data = [asdict(line) | {"ratio": line.ratio} for line in found]
+    storage.show(measures, Console(width=140))
+    data = [asdict(line) | {"ratio": line.ratio} for line in measures]
     save_json(data, arguments.json)
     return 0
 
@@ -54,10 +54,10 @@ def points_command(arguments: argparse.Namespace) -> int:
 
 def driver_command(arguments: argparse.Namespace) -> int:
     """Measure statements through PEP 249 against SQLite and DuckDB."""
-    found = driver.measure(runs=arguments.runs, work=arguments.work_dir)
-    driver.show(found, Console(width=140))
-    rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in found.rates.items()}
-    save_json({"rates": rates, "imports": found.imports}, arguments.json)
+    result = driver.measure(runs=arguments.runs, work=arguments.work_dir)
+    driver.show(result, Console(width=140))
+    rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in result.rates.items()}
+    save_json({"rates": rates, "imports": result.imports}, arguments.json)
     return 0
 
 
@@ -65,9 +65,9 @@ def cluster_command(arguments: argparse.Namespace) -> int:
     """Measure a cluster of three servers against the embedded store; with a store of TPC-H, by its queries."""
     if arguments.directory is not None:
         return _cluster_queries(arguments)
-    found = cluster.measure(runs=arguments.runs, durability=arguments.durability, work=arguments.work_dir)
-    cluster.show(found, Console(width=140))
-    save_json(asdict(found), arguments.json)
+    result = cluster.measure(runs=arguments.runs, durability=arguments.durability, work=arguments.work_dir)
+    cluster.show(result, Console(width=140))
+    save_json(asdict(result), arguments.json)
     return 0
 
 
@@ -98,7 +98,7 @@ def spark_command(arguments: argparse.Namespace) -> int:
     from . import spark
 
     loaded = manifest.read(arguments.directory)
-    found = spark.measure(
+    result = spark.measure(
         arguments.directory,
         parquet_file(Path(loaded.data), LINEITEM.name),
         LINEITEM.create_table(loaded.buckets),
@@ -106,8 +106,8 @@ def spark_command(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         work=arguments.work_dir,
     )
-    spark.show(found, Console(width=140))
-    save_json(asdict(found), arguments.json)
+    spark.show(result, Console(width=140))
+    save_json(asdict(result), arguments.json)
     return 0
 
 

@@ -127,10 +127,10 @@ def _account() -> _Account:
         return _Account(os.geteuid(), os.getegid())
     for name in ("postgres", "nobody"):
         try:
-            found = pwd.getpwnam(name)
+            account = pwd.getpwnam(name)
         except KeyError:
             continue
-        return _Account(found.pw_uid, found.pw_gid)
+        return _Account(account.pw_uid, account.pw_gid)
     raise OperationalError("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
 
 

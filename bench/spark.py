@@ -77,7 +77,7 @@ def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int,
         The CREATE TABLE of the target table of the ingest.
     """
     spark = session(threads)
-    found = SparkResult()
+    result = SparkResult()
     try:
         for name, (columns, condition, _) in READS.items():
             reads: dict[str, Callable[[], DataFrame]] = {
@@ -85,18 +85,18 @@ def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int,
                 "table()": lambda c=columns, w=condition: table(spark, TABLE, store, c, w),  # type: ignore[misc]
                 "format": lambda c=columns, w=condition: _source(spark, store, c, w),  # type: ignore[misc]
             }
-            found.reads[name] = {who: [] for who in reads}
+            result.reads[name] = {who: [] for who in reads}
             for turn in range(runs + 1):
                 for who, read in reads.items():
                     began = time.perf_counter()
                     _summed(read()).collect()
                     if turn:  # the first one warms up
-                        found.reads[name][who].append(time.perf_counter() - began)
+                        result.reads[name][who].append(time.perf_counter() - began)
         for _ in range(runs):
-            _ingest(spark, parquet, create, found, work)
+            _ingest(spark, parquet, create, result, work)
     finally:
         spark.stop()
-    return found
+    return result
 
 
 def _parquet(spark: Any, file: Path, columns: tuple[str, ...], condition: str | None) -> DataFrame:

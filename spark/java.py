@@ -94,8 +94,8 @@ def _cached_shim() -> Path:
 
 def _own() -> Path | None:
     """The machine's `java`, from JAVA_HOME or the PATH, if it is new enough."""
-    found = _program()
-    return found if found is not None and _version(found) >= OLDEST else None
+    program = _program()
+    return program if program is not None and _version(program) >= OLDEST else None
 
 
 def _program() -> Path | None:

@@ -47,10 +47,10 @@ def connection(url: str | Path, **options: Any) -> Connection:
     }
     key = (*named, *sorted(options.items()))
     with _lock:
-        found = _known.get(key)
-        if found is None:
-            found = _known[key] = _connected(named, options)
-        return found
+        known = _known.get(key)
+        if known is None:
+            known = _known[key] = _connected(named, options)
+        return known
 
 
 def planning(url: str | Path, **options: Any) -> Connection:
@@ -58,10 +58,10 @@ def planning(url: str | Path, **options: Any) -> Connection:
 
     For planning; tasks refer to tables by ids that do not change.
     """
-    found = connection(url, **options)
-    assert isinstance(found.store, Client)
-    found.store.refresh_catalog()
-    return found
+    planner = connection(url, **options)
+    assert isinstance(planner.store, Client)
+    planner.store.refresh_catalog()
+    return planner
 
 
 def _connected(named: tuple[tuple[str, int], ...], options: dict[str, Any]) -> Connection:

@@ -261,10 +261,10 @@ def _fits(expr: Literal | DeferredParameter, type_: DataType) -> bool:
 
 
 def _meet(left: DataType, right: DataType, what: str) -> DataType:
-    found = common_type(left, right)
-    if found is None:
+    common = common_type(left, right)
+    if common is None:
         raise TypeMismatch(f"{what} {left} and {right}; cast one side")
-    return found
+    return common
 
 
 def convert(expr: Expr, type_: DataType, settled: bool = False) -> Expr:

@@ -93,10 +93,10 @@ _COMPARED: dict[type, Callable[[Any], Any]] = {}
 
 def _compared(kind: type[Any]) -> Callable[[Any], Any]:
     """A function that returns the tuple of the fields by which nodes of a class are compared."""
-    found = _COMPARED.get(kind)
-    if found is None:
-        found = _COMPARED[kind] = attrgetter(*(spec.name for spec in fields(kind) if spec.compare))
-    return found
+    compared = _COMPARED.get(kind)
+    if compared is None:
+        compared = _COMPARED[kind] = attrgetter(*(spec.name for spec in fields(kind) if spec.compare))
+    return compared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,10 +145,10 @@ _PLAIN = ("DataType", "bool", "int", "str", "str | None", "WindowFrame | None", 
 
 def _parts(kind: type[Expr]) -> tuple[str, ...]:
     """The names of the fields that may hold expressions."""
-    found = _PARTS.get(kind)
-    if found is None:
-        found = _PARTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type not in _PLAIN)
-    return found
+    names = _PARTS.get(kind)
+    if names is None:
+        names = _PARTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type not in _PLAIN)
+    return names
 
 
 def _collect(value: Any, found: list[Expr]) -> None:

@@ -65,9 +65,9 @@ _ENCODINGS: Final = {"utf8": "utf-8", "unicode": "utf-8", "win1252": "cp1252", "
 
 def _encoding(name: str, value: Any) -> str:
     given = _text(name, value).lower()
-    found = re.sub(r"^win(\d{3,4})$", r"cp\1", _ENCODINGS.get(given, given))
+    encoding = re.sub(r"^win(\d{3,4})$", r"cp\1", _ENCODINGS.get(given, given))
     try:
-        codec = codecs.lookup(found)
+        codec = codecs.lookup(encoding)
         "".encode(codec.name)  # raises for codecs that do not encode texts, such as zlib
     except (LookupError, ValueError):
         raise StatementError(
@@ -154,8 +154,8 @@ def format_of(path: str) -> str | None:
     name = PurePath(path)
     if name.suffix in _COMPRESSED:
         name = name.with_suffix("")
-    found = name.suffix.removeprefix(".").lower()
-    return found if found in FORMATS else None
+    suffix = name.suffix.removeprefix(".").lower()
+    return suffix if suffix in FORMATS else None
 
 
 def compression_of(path: str) -> str:

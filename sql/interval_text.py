@@ -162,18 +162,18 @@ def _unit_of_bare(rest: str, end: int, words: list[str], text: str) -> str:
 
 def _iso(text: str) -> Interval:
     total = _Sum()
-    if found := _LONG_ISO.match(text):
-        for part, unit in zip(found.groups(), ("year", "month", "day")):
+    if match := _LONG_ISO.match(text):
+        for part, unit in zip(match.groups(), ("year", "month", "day")):
             total.add(Fraction(part), unit)
-        if found[4] is not None:
-            clock = _CLOCK.match(found[4])
+        if match[4] is not None:
+            clock = _CLOCK.match(match[4])
             assert clock is not None
             total.clock(clock)
         return total.value(text)
-    found = _ISO.match(text)
-    if found is None:
+    match = _ISO.match(text)
+    if match is None:
         raise _refusal(text)
-    for body, pattern, units in ((found["date"], _ISO_DATE, _ISO_UNITS), (found["time"], _ISO_TIME, _ISO_TIME_UNITS)):
+    for body, pattern, units in ((match["date"], _ISO_DATE, _ISO_UNITS), (match["time"], _ISO_TIME, _ISO_TIME_UNITS)):
         if pattern.sub("", body or ""):
             raise _refusal(text, "in ISO 8601 it would be for instance 'P1Y2M3DT4H5M6S'")
         for amount, letter in pattern.findall(body or ""):

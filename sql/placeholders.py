@@ -33,26 +33,28 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
     """
     if not parameters and not any(mark in parsed.text for mark in "?$:"):
         return Given({}, {})  # avoids a walk through the whole tree
-    found = sorted(parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
-    _refuse_names(found, parsed)
-    styles = {_style(node) for node in found}
+    placeholders = sorted(
+        parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0)
+    )
+    _refuse_names(placeholders, parsed)
+    styles = {_style(node) for node in placeholders}
     if len(styles) > 1:
         raise InterfaceError("a statement uses one style of placeholders: ?, $1 or :name")
     if styles == {":name"}:
-        return _by_name(found, parameters)
+        return _by_name(placeholders, parameters)
     if isinstance(parameters, Mapping):
-        if parameters or found:
+        if parameters or placeholders:
             raise InterfaceError("the statement has no :name placeholders; give its parameters as a sequence")
         parameters = ()
     if isinstance(parameters, str | bytes):
         raise InterfaceError("give the parameters as a sequence of values, not as one string")
     values = tuple(parameters or ())
-    positions = [_number(node) for node in found] if styles == {"$1"} else list(range(len(found)))
+    positions = [_number(node) for node in placeholders] if styles == {"$1"} else list(range(len(placeholders)))
     wanted = max(positions, default=-1) + 1
     if wanted != len(values):
         raise InterfaceError(f"the statement has {_count(wanted)}, {len(values)} given")
     literals: dict[Key, Literal] = {place: from_python(value) for place, value in enumerate(values)}
-    return Given(literals, {id(node): position for node, position in zip(found, positions)})
+    return Given(literals, {id(node): position for node, position in zip(placeholders, positions)})
 
 
 def _style(node: Any) -> str:

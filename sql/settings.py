@@ -174,7 +174,7 @@ def read_option(name: str, value: Any) -> Any:
 
 def find_setting(name: str) -> Setting:
     """One setting; raises `StatementError` with similar names if there is none."""
-    found = SETTINGS.get(name.lower())
-    if found is None:
+    setting = SETTINGS.get(name.lower())
+    if setting is None:
         raise StatementError(f"there is no setting {name}{did_you_mean(name.lower(), list(SETTINGS), 'there are')}")
-    return found
+    return setting

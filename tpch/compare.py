@@ -216,7 +216,7 @@ def _first_line(error: Exception) -> str:
 
 def _differences(query: Query, answers: dict[str, pa.Table], official: bool) -> dict[str, check.Difference]:
     """The wrong answers by engine: according to the TPC's answer, or for the peers according to nyala's."""
-    found = {}
+    differences = {}
     for name, answer in answers.items():
         if official:
             difference = check.official(query, answer)
@@ -225,5 +225,5 @@ def _differences(query: Query, answers: dict[str, pa.Table], official: bool) -> 
         else:
             continue
         if difference is not None:
-            found[name] = difference
-    return found
+            differences[name] = difference
+    return differences

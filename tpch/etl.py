@@ -155,10 +155,10 @@ def _named(target: str | Path) -> manifest.Target:
 
 def raw_files(raw: Path, table: str) -> list[Path]:
     """A table's files; raises `OperationalError` if there are none."""
-    found = sorted(raw.glob(f"{table}.tbl*"))
-    if not found:
+    files = sorted(raw.glob(f"{table}.tbl*"))
+    if not files:
         raise OperationalError(f"there is no {table}.tbl in {raw}; dbgen creates it")
-    return found
+    return files
 
 
 def raw_columns(spec: TableSpec) -> list[str]:

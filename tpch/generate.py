@@ -33,13 +33,13 @@ def find_generator() -> Path:
     beside = Path(sys.executable).parent / GENERATOR
     if beside.exists():
         return beside
-    found = shutil.which(GENERATOR)
-    if found is None:
+    program = shutil.which(GENERATOR)
+    if program is None:
         raise OperationalError(
             f"{GENERATOR}, which writes the TPC-H data, is not installed; "
             f"try: {sys.executable} -m pip install 'nyala[tpch]'"
         )
-    return Path(found)
+    return Path(program)
 
 
 def parquet_file(directory: Path, table: str) -> Path:

@@ -74,7 +74,7 @@ def _read_file(path: Path) -> str | None:
 def _read_table(url: str) -> str | None:
     with connect(url) as connection:
         try:
-            found = connection.execute(f"SELECT content FROM {TABLE} WHERE name = ?", (NAME,)).fetchone()
+            row = connection.execute(f"SELECT content FROM {TABLE} WHERE name = ?", (NAME,)).fetchone()
         except UnknownTable:
             return None
-    return None if found is None else str(found[0])
+    return None if row is None else str(row[0])

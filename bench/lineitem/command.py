@@ -25,7 +25,7 @@ def compare_on(arguments: argparse.Namespace, source: Path, create_table: str) -
     Returns 1 if an answer is wrong or missing, or if no engine took part.
     """
     console = Console(width=140)
-    found = measure(
+    result = measure(
         source,
         create_table,
         engines=[name.strip() for name in arguments.engines.split(",")],
@@ -34,6 +34,6 @@ def compare_on(arguments: argparse.Namespace, source: Path, create_table: str) -
         work=arguments.work_dir,
         say=lambda text: console.print(text, style="dim", highlight=False),
     )
-    show(found, console)
-    save_json(asdict(found), arguments.json)
-    return 1 if found.troubles or not found.engines else 0
+    show(result, console)
+    save_json(asdict(result), arguments.json)
+    return 1 if result.troubles or not result.engines else 0

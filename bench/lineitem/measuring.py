@@ -63,7 +63,7 @@ def measure(
         engine_class(name)
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
-    found = LineitemResult(pq.read_metadata(source).num_rows, threads, runs)
+    result = LineitemResult(pq.read_metadata(source).num_rows, threads, runs)
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory, ExitStack() as stack:
         workers: dict[str, Worker] = {}
         for name in dict.fromkeys(engines):
@@ -76,13 +76,13 @@ def measure(
                     worker, outcome = _loaded(name, job, started)
                     stack.push(started.pop_all())
             except (Error, OSError) as error:
-                found.left_out[name] = str(error)
+                result.left_out[name] = str(error)
             else:
-                workers[name], found.engines[name] = worker, outcome
+                workers[name], result.engines[name] = worker, outcome
         for query in QUERIES:
             say(f"{query.name}, {runs} times")
-            _measure_query(query, workers, found)
-    return found
+            _measure_query(query, workers, result)
+    return result
 
 
 @contextmanager

@@ -44,15 +44,15 @@ def show(found: LineitemResult, console: Console) -> None:
 
 def section(data: dict[str, Any]) -> Section:
     """The section of the report, from the data saved by `--json`: `LineitemResult` as a dictionary."""
-    found = LineitemResult.of(data)
-    text = _TEXT.format(rows=found.rows, runs=found.runs, threads=found.threads)
+    result = LineitemResult.of(data)
+    text = _TEXT.format(rows=result.rows, runs=result.runs, threads=result.threads)
     queries = "; ".join(f"{query.name}: {query.what}" for query in QUERIES)
     return Section(
         name="lineitem",
         title="Lineitem: load, scans and look-ups",
-        text=" ".join((text, f"{queries}.", *_notes(found))),
-        grids=(*_times(found), _first_and_fastest(found), _engines(found), _paper()),
-        charts=_charts(found) if found.engines else (),
+        text=" ".join((text, f"{queries}.", *_notes(result))),
+        grids=(*_times(result), _first_and_fastest(result), _engines(result), _paper()),
+        charts=_charts(result) if result.engines else (),
     )
 
 

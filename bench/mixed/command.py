@@ -30,7 +30,7 @@ def mixed_command(arguments: argparse.Namespace) -> int:
         buckets=arguments.buckets,
         durability=arguments.durability,
     )
-    found = measure(source, setting, names_among(arguments.engines, ENGINES, "engine"), arguments.work_dir)
-    show(found, Console(width=140))
-    save_json(asdict(found), arguments.json)
-    return 1 if any(run.inconsistent for run in found.runs.values()) else 0
+    result = measure(source, setting, names_among(arguments.engines, ENGINES, "engine"), arguments.work_dir)
+    show(result, Console(width=140))
+    save_json(asdict(result), arguments.json)
+    return 1 if any(run.inconsistent for run in result.runs.values()) else 0

@@ -50,18 +50,18 @@ def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path |
     """
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
-    found = MixedResult(setting, pq.ParquetFile(source).metadata.num_rows)
+    result = MixedResult(setting, pq.ParquetFile(source).metadata.num_rows)
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         for name in engines:
             if (missing := ENGINES[name].missing()) is not None:
-                found.left_out[name] = missing
+                result.left_out[name] = missing
                 continue
             home = Path(directory) / name
             home.mkdir()
             with closing(ENGINES[name](home, setting)) as engine:
                 engine.load(source)
-                found.runs[name] = run_phases(engine, source, setting)
-    return found
+                result.runs[name] = run_phases(engine, source, setting)
+    return result
 
 
 def run_phases(engine: Engine, source: Path, setting: Setting) -> EngineRun:

@@ -42,10 +42,10 @@ def show(found: MixedResult, console: Console) -> None:
 
 def section(data: Mapping[str, Any]) -> Section:
     """The section of the report, from the data saved by `--json`: `MixedResult` as a dictionary."""
-    found = _found(data)
-    setting = found.setting
+    result = _found(data)
+    setting = result.setting
     text = (
-        f"Upserts of single rows into TPC-H's lineitem ({found.rows:,} rows), {setting.rate:g} per second from "
+        f"Upserts of single rows into TPC-H's lineitem ({result.rows:,} rows), {setting.rate:g} per second from "
         f"{setting.writers} threads, each a transaction of its own with durability {setting.durability}, while one "
         f"connection runs Q1 and Q6 in turn, each with {setting.threads} threads: {setting.seconds:g} seconds of "
         "queries alone, of upserts alone, and of both together; afterwards queries alone once more, on what the "
@@ -54,14 +54,14 @@ def section(data: Mapping[str, Any]) -> Section:
         "were due in it; an engine that does not hold the rate shows latencies of seconds and the rate that it "
         "reached. Times of queries are medians. "
     )
-    left_out = [f"{name} is left out: {why}." for name, why in found.left_out.items()]
+    left_out = [f"{name} is left out: {why}." for name, why in result.left_out.items()]
     return Section(
         name="mixed",
         title="Mixed load: upserts while queries run",
-        text=text + " ".join([*_consistency(found), *left_out]),
-        grids=_grids(found),
-        charts=_charts(found),
-        targets=_targets(found),
+        text=text + " ".join([*_consistency(result), *left_out]),
+        grids=_grids(result),
+        charts=_charts(result),
+        targets=_targets(result),
     )
 
 

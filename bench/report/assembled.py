@@ -84,8 +84,8 @@ def is_trial(report: Report) -> bool:
 
 def counted(report: Report) -> tuple[int, int]:
     """The number of targets that were met, and of those that were measured."""
-    found = [target.is_met for _, target in report.targets() if target.is_measured]
-    return sum(found), len(found)
+    outcomes = [target.is_met for _, target in report.targets() if target.is_measured]
+    return sum(outcomes), len(outcomes)
 
 
 def verdict(target: Target) -> str:

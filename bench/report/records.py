@@ -88,16 +88,16 @@ def begin(name: str, command: str, versions: dict[str, str], *, status: Status =
 
 def versions(postgresql: str | None) -> dict[str, str]:
     """The versions of nyala and of all installed peers; `postgresql` is the server's version."""
-    found = {"nyala": __version__}
+    versions_by_name = {"nyala": __version__}
     for distribution, name in PACKAGES.items():
         try:
-            found[name] = metadata.version(distribution)
+            versions_by_name[name] = metadata.version(distribution)
         except metadata.PackageNotFoundError:
             continue
-    found["SQLite"] = sqlite3.sqlite_version
+    versions_by_name["SQLite"] = sqlite3.sqlite_version
     if postgresql is not None:
-        found["PostgreSQL"] = postgresql
-    return found
+        versions_by_name["PostgreSQL"] = postgresql
+    return versions_by_name
 
 
 def duration(seconds: float) -> str:

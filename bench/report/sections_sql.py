@@ -169,8 +169,8 @@ def _mean(data: Mapping[str, Any], peer: str) -> float | None:
 
 
 def _worst(data: Mapping[str, Any], peer: str) -> float | None:
-    found = [query["ratios"].get(peer) for query in data["queries"].values()]
-    return max((one for one in found if one is not None), default=None)
+    ratios = [query["ratios"].get(peer) for query in data["queries"].values()]
+    return max((one for one in ratios if one is not None), default=None)
 
 
 def _equal(data: Mapping[str, Any]) -> Target:

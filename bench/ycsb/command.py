@@ -43,19 +43,19 @@ def ycsb_command(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         is_bound=not arguments.unbound and can_bind(),
     )
-    found = runner.measure(
+    result = runner.measure(
         bindings,
         workloads,
         setting,
         arguments.work_dir,
         distributions=DISTRIBUTIONS[arguments.distribution],
         say=lambda line: print(line, file=sys.stderr, flush=True),
-        keep=lambda found: save_json(asdict(found), arguments.json),
+        keep=lambda result: save_json(asdict(result), arguments.json),
     )
-    if arguments.png is not None and found.outcomes:
-        report.draw(found, arguments.png)
-    report.show(found, Console(width=140))
-    return 0 if found.outcomes else 1
+    if arguments.png is not None and result.outcomes:
+        report.draw(result, arguments.png)
+    report.show(result, Console(width=140))
+    return 0 if result.outcomes else 1
 
 
 def _check_places(arguments: argparse.Namespace) -> None:

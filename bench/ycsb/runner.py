@@ -87,7 +87,7 @@ def measure(
     *,
     distributions: Sequence[Distribution] = ("zipfian",),
     say: Say = lambda line: None,
-    keep: Callable[[YcsbResult], None] = lambda found: None,
+    keep: Callable[[YcsbResult], None] = lambda result: None,
 ) -> YcsbResult:
     """Loads each binding, and runs the workloads on it.
 
@@ -108,21 +108,21 @@ def measure(
     keep : callable
         Called after each binding with all results so far, so that those of an interrupted long run are not lost.
     """
-    found = YcsbResult(setting, machine=machine.describe(), began=_now())
+    result = YcsbResult(setting, machine=machine.describe(), began=_now())
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         home = Path(directory)
         # A server may run as another user: PostgreSQL does not run as root.
         home.chmod(0o711)
-        found.sync_milliseconds = _sync_milliseconds(home / "sync")
+        result.sync_milliseconds = _sync_milliseconds(home / "sync")
         for name, make in bindings.items():
             try:
                 for following in _runs(workloads, distributions):
-                    _run(found, make(), following, home / name, say)
+                    _run(result, make(), following, home / name, say)
             except Exception as error:
-                found.left_out[name] = described(error)
-                say(f"{name}: left out: {found.left_out[name]}")
-            keep(found)
-    return found
+                result.left_out[name] = described(error)
+                say(f"{name}: left out: {result.left_out[name]}")
+            keep(result)
+    return result
 
 
 def _run(found: YcsbResult, kind: type[Binding], workloads: Sequence[Workload], home: Path, say: Say) -> None:

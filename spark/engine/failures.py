@@ -34,10 +34,10 @@ def as_ours() -> Iterator[None]:
     except errors.Error:
         raise
     except Exception as error:
-        found = translated(error)
-        if found is None:
+        ours = translated(error)
+        if ours is None:
             raise
-        raise found from error
+        raise ours from error
 
 
 def translated(error: Exception) -> errors.Error | None:
@@ -67,10 +67,10 @@ def _state(error: Exception) -> str:
     """The SQLSTATE of a PySpark error, or of one of its causes."""
     getter: Any = getattr(error, "getSqlState", None)
     try:
-        found = None if getter is None else getter()
+        state = None if getter is None else getter()
     except Exception:  # the JVM may have terminated
-        found = None
-    if not found:
+        state = None
+    if not state:
         match = re.search(r"SQLSTATE: (\w{5})", str(error))
-        found = match[1] if match else ""
-    return str(found)
+        state = match[1] if match else ""
+    return str(state)

@@ -340,5 +340,5 @@ def verify(
         if backup.id not in whole
     ]
     files = [(str(backup.folder(place) / file.path), file) for backup in backups for file in backup.files]
-    found = run_tasks(spark, "reading files", files, damage, progress)
-    return backups, wrong + [each for each in found if each is not None]
+    faults = run_tasks(spark, "reading files", files, damage, progress)
+    return backups, wrong + [each for each in faults if each is not None]

@@ -155,12 +155,12 @@ def export(
     given = SourceOptions(
         Use.READ, {"url": url, **{name: value for name, value in options.items() if value is not None}}
     )
-    found = relation.plan_relation(connection, given)
+    planned = relation.plan_relation(connection, given)
     now = connection.store.now()
     snapshot = now if as_of is None else hybrid_time(as_of, now)
-    parts = partitions.make_parts(connection, found, snapshot, size=FILE_BYTES)
+    parts = partitions.make_parts(connection, planned, snapshot, size=FILE_BYTES)
     before = _make_room(place, overwrite)
-    names, types = tuple(name for name, _, _ in found.columns), tuple(type_ for _, type_, _ in found.columns)
+    names, types = tuple(name for name, _, _ in planned.columns), tuple(type_ for _, type_, _ in planned.columns)
     folder = place / f"_writing-{uuid.uuid4().hex[:8]}"
     folder.mkdir()
     try:
@@ -185,9 +185,9 @@ def tasks_of_nothing(
 
 
 def _format(place: Path, given: str | None) -> str:
-    found = given or place.suffix.removeprefix(".").lower() or FORMATS[0]
-    if found in FORMATS:
-        return found
+    name = given or place.suffix.removeprefix(".").lower() or FORMATS[0]
+    if name in FORMATS:
+        return name
     if given is not None:
         raise InterfaceError(f"there is no format {given}{did_you_mean(given, FORMATS)}")
     return FORMATS[0]

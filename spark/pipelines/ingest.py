@@ -337,8 +337,8 @@ class _Ingest:
         from pyspark.sql import functions as F
 
         with watched(self._spark, "checking rows", self._progress):
-            found = rows.where(F.col(REASON).isNotNull()).groupBy(REASON).count().collect()
-        return {row[REASON]: row["count"] for row in sorted(found, key=lambda row: (-row["count"], row[REASON]))}
+            counted = rows.where(F.col(REASON).isNotNull()).groupBy(REASON).count().collect()
+        return {row[REASON]: row["count"] for row in sorted(counted, key=lambda row: (-row["count"], row[REASON]))}
 
     def _too_bad(self, rows: DataFrame, counts: Mapping[str, int], what: str) -> DataError:
         reasons = [f"{count:,}: {why}" for why, count in list(counts.items())[:_EXAMPLES]]
@@ -351,13 +351,13 @@ class _Ingest:
 
     def _example(self, rows: DataFrame) -> str:
         """The part of the message about one of the bad rows."""
-        found = self._bad(rows).limit(1).collect()
-        if not found:
+        example = self._bad(rows).limit(1).collect()
+        if not example:
             return ""
-        file = f"{path_of(found[0]['file'])}, " if found[0]["file"] else ""
-        row = found[0]["row"]
+        file = f"{path_of(example[0]['file'])}, " if example[0]["file"] else ""
+        row = example[0]["row"]
         shown = row if len(row) <= _EXAMPLE_CHARACTERS else f"{row[:_EXAMPLE_CHARACTERS]}..."
-        return f"; one of them: {file}{found[0]['reason']}, {shown}"
+        return f"; one of them: {file}{example[0]['reason']}, {shown}"
 
     def _bad(self, rows: DataFrame) -> DataFrame:
         """The bad rows among some rows: their file, the reason, the row as text."""
@@ -373,8 +373,8 @@ class _Ingest:
 
     def _write_rejects(self, rows: DataFrame, place: Path, limit: int) -> None:
         with watched(self._spark, "writing bad rows", self._progress):
-            found = self._bad(rows).limit(max(limit, 1)).toArrow()
-        write_rejects(found, place)
+            bad_rows = self._bad(rows).limit(max(limit, 1)).toArrow()
+        write_rejects(bad_rows, place)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ def matched(
         if name not in source:
             raise UnknownColumn(f"column {name} to skip does not exist{did_you_mean(name, source, 'the source has')}")
     words = {word.lower() for text in mapping.values() for word in re.findall(r"\w+", text)}
-    found = {name: quoted(text) if text in source else text for name, text in mapping.items()}
+    expressions_by_name = {name: quoted(text) if text in source else text for name, text in mapping.items()}
     lower = {name.lower(): name for name in table}
     for name in source:
         if name in skip:
@@ -115,10 +115,10 @@ def matched(
                     f"column {name} of the source is not mapped; leave it out with --skip {name}, or map it{hint}"
                 )
         elif target not in mapping:
-            if target in found:
+            if target in expressions_by_name:
                 raise InterfaceError(f"two columns of the source would become column {target}; --skip one of them")
-            found[target] = quoted(name)
-    return {name: found[name] for name in table if name in found}
+            expressions_by_name[target] = quoted(name)
+    return {name: expressions_by_name[name] for name in table if name in expressions_by_name}
 
 
 def quoted(name: str) -> str:
@@ -139,14 +139,16 @@ def plan_of(
         If a column would get a nested value.
     """
     wanted = list(table.schema.visible_columns)
-    found = matched(source.columns, [column.name for column in wanted], mapping, skip)
-    _check_missing(table, operation, found)
-    columns = tuple(column for column in wanted if column.name in found)
-    values, schema = expressions(source.frame, found)
+    expressions_by_name = matched(source.columns, [column.name for column in wanted], mapping, skip)
+    _check_missing(table, operation, expressions_by_name)
+    columns = tuple(column for column in wanted if column.name in expressions_by_name)
+    values, schema = expressions(source.frame, expressions_by_name)
     types = {field.name: (field.dataType.typeName().partition("(")[0], field.dataType) for field in schema.fields}
     for column in columns:
         _check_kinds(column, *types[column.name])
-    computed = {name: text for name, text in found.items() if text != quoted(text[1:-1].replace("``", "`"))}
+    computed = {
+        name: text for name, text in expressions_by_name.items() if text != quoted(text[1:-1].replace("``", "`"))
+    }
     return IngestPlan(table, columns, values, types, computed)
 
 

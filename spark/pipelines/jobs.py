@@ -114,8 +114,8 @@ class _Watch:
         done = tasks = 0
         with suppress(Exception):  # Spark may discard a finished job between two polls
             for job in self._tracker.getJobIdsForGroup(self._group):
-                found = self._tracker.getJobInfo(job)
-                for stage in [] if found is None else found.stageIds:
+                info = self._tracker.getJobInfo(job)
+                for stage in [] if info is None else info.stageIds:
                     told = self._tracker.getStageInfo(stage)
                     if told is not None:
                         done += told.numCompletedTasks
@@ -168,15 +168,15 @@ def run_tasks(
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, "number long, outcome binary")
     try:
         with watched(spark, step, handler, None if rows_of is None else counter):
-            found = {row["number"]: pickle.loads(row["outcome"]) for row in frame.collect()}
+            outcomes = {row["number"]: pickle.loads(row["outcome"]) for row in frame.collect()}
     except Exception as error:
         if not is_of_spark(error):
             raise
         raise OperationalError(f"{step}: {reason(error)}") from error
-    for number in sorted(found):
-        if isinstance(found[number], Error):
-            raise found[number]
-    return [found[number] for number in range(len(tasks))]
+    for number in sorted(outcomes):
+        if isinstance(outcomes[number], Error):
+            raise outcomes[number]
+    return [outcomes[number] for number in range(len(tasks))]
 
 
 def _outcome(work: Callable[[T], R], task: T) -> R | Error:

@@ -88,5 +88,5 @@ def _hexadecimal(array: pa.BinaryArray) -> pa.StringArray:
     ends = np.frombuffer(offsets, np.int32)[: len(array) + 1].astype(np.int64)
     digits = (b"" if data is None else data[int(ends[0]) : int(ends[-1])].to_pybytes()).hex().encode()
     placed = pa.py_buffer(((ends - ends[0]) * 2).astype(np.int64))
-    found = pa.Array.from_buffers(pa.large_string(), len(array), [validity, placed, pa.py_buffer(digits)])
-    return found.cast(pa.string())
+    texts = pa.Array.from_buffers(pa.large_string(), len(array), [validity, placed, pa.py_buffer(digits)])
+    return texts.cast(pa.string())

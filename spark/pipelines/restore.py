@@ -109,17 +109,17 @@ def restore(
     started = time.monotonic()
     place = Path(source).expanduser().absolute()
     chain, moment = chain_at(manifest.read_all(place), at)
-    found = table_chains(chain, moment, place, tables)
-    names = _names(found, renamed or {})
+    table_files = table_chains(chain, moment, place, tables)
+    names = _names(table_files, renamed or {})
     views = chain.backups[-1].views if tables is None else ()
-    _check_files(spark, place, found, progress)
+    _check_files(spark, place, table_files, progress)
     url = reachable(target, create=True)
     with connect(url) as connection:
         work = _Work(connection.store, names, f"{chain.backups[-1].id} {moment} {sorted(names.items())}")
         if not work.is_ready():
             work.check_names(views)
-            made = work.make_tables(found, keep_replicas=is_cluster(target))
-            rows = _fill(spark, url, found, made, moment, progress)
+            made = work.make_tables(table_files, keep_replicas=is_cluster(target))
+            rows = _fill(spark, url, table_files, made, moment, progress)
             work.mark_ready()
         else:
             rows = {}

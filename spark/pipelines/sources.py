@@ -80,9 +80,9 @@ def format_of(source: str, given: str | None = None) -> str:
     if place.is_dir():
         names = sorted(path for path in place.rglob("*") if not _is_hidden(path.relative_to(place)))
     for name in names:
-        found = format_of_name(name)
-        if found is not None:
-            return found
+        format_ = format_of_name(name)
+        if format_ is not None:
+            return format_
     raise InterfaceError(f"{source}: the format is not clear from its name; give it: --format {', '.join(FORMATS)}")
 
 
@@ -115,11 +115,11 @@ def open_source(
     from pyspark.errors import PySparkException
 
     try:
-        found = list_files(spark, source, format, options)
+        listing = list_files(spark, source, format, options)
         if format == "parquet":
-            return _parquet(spark, source, found, options, progress)
+            return _parquet(spark, source, listing, options, progress)
         read = _csv if format == "csv" else _json
-        return read(spark, source, found, options, needs_types, progress)
+        return read(spark, source, listing, options, needs_types, progress)
     except PySparkException as error:
         raise OperationalError(f"cannot read {source}: {reason(error)}") from error
 

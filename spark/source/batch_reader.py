@@ -54,8 +54,8 @@ class BatchReader(DataSourceReader):
         connection, given = self._connection(), self._given
         now = connection.store.now()
         snapshot = now if given["asOf"] is None else hybrid_time(given["asOf"], now)
-        found = self._narrowed(self._relation(connection, snapshot))
-        parts = partitions.make_parts(connection, found, snapshot, given["numPartitions"], given["splitSize"])
+        planned = self._narrowed(self._relation(connection, snapshot))
+        parts = partitions.make_parts(connection, planned, snapshot, given["numPartitions"], given["splitSize"])
         return [InputPartition(part) for part in parts]
 
     def _relation(self, connection: Connection, snapshot: Timestamp) -> Relation:
@@ -87,12 +87,12 @@ class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Records the filters that tablets can evaluate. Returns all filters, so that Spark evaluates them again."""
         connection = self._connection()
-        found = relation.plan_relation(connection, self._given, self._columns)
-        if found.scan is None or "startingTimestamp" in self._given:
+        planned = relation.plan_relation(connection, self._given, self._columns)
+        if planned.scan is None or "startingTimestamp" in self._given:
             raise InterfaceError(
                 "pushdown=true is for tables, and queries that filter and project one table; leave it out here"
             )
-        self._predicates = pushed(found.scan, filters)
+        self._predicates = pushed(planned.scan, filters)
         return filters
 
     def _narrowed(self, found: Relation) -> Relation:

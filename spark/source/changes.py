@@ -54,10 +54,10 @@ def text(
     """The SELECT for `plan_changes`."""
     if "dbtable" in given and connection.store.view(table_name(connection, given["dbtable"])) is not None:
         raise InterfaceError(f"{given['dbtable']} is a view; changes are read of tables")
-    found = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
+    statement = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
     # In an outer SELECT, so that the columns may be in any order.
     wanted = None if columns is None else ", ".join(map(quoted_name, columns))
-    return found if wanted is None else f"SELECT {wanted} FROM ({found}\n) AS changes"
+    return statement if wanted is None else f"SELECT {wanted} FROM ({statement}\n) AS changes"
 
 
 def _of_table(columns: Sequence[str] | None, given: SourceOptions) -> Sequence[str] | None:

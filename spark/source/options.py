@@ -97,10 +97,10 @@ def seconds(text: str) -> float:
 
 def size(text: str) -> int:
     """Bytes, or a text such as 64MB."""
-    found = parse_bytes(text, "")
-    if not isinstance(found, int) or found < 1:
+    size_bytes = parse_bytes(text, "")
+    if not isinstance(size_bytes, int) or size_bytes < 1:
         raise ValueError("a size is needed, such as 64MB")
-    return found
+    return size_bytes
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -114,8 +114,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             until = snapshot_of(start, end)
             if AFTER in start or AFTER in end:
                 given = narrowed(connection, given, start, end)
-        found = changes.plan_changes(connection, given, since, until, self._columns)
-        return [InputPartition(part) for part in partitions.make_parts(connection, found, until)]
+        planned = changes.plan_changes(connection, given, since, until, self._columns)
+        return [InputPartition(part) for part in partitions.make_parts(connection, planned, until)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of one tablet, by key and then by time."""

@@ -61,23 +61,23 @@ def table(
     given = SourceOptions(Use.READ, {"url": store_of(spark, url)} | {k: v for k, v in values.items() if v is not None})
     connection = workers.planning(given["url"])
     now = connection.store.now()
-    found = relation.plan_relation(connection, given)
+    planned = relation.plan_relation(connection, given)
     parts = partitions.make_parts(
-        connection, found, now if at is None else hybrid_time(at, now), size=given["splitSize"]
+        connection, planned, now if at is None else hybrid_time(at, now), size=given["splitSize"]
     )
-    return frame(spark, given["url"], parts, found.columns)
+    return frame(spark, given["url"], parts, planned.columns)
 
 
 def store_of(spark: SparkSession, url: str | Path | None) -> str:
     """The URL or directory for a call; raises `InterfaceError` if neither the call nor the session has one."""
     if url is not None:
         return str(url)
-    found = spark.conf.get(URL_SETTING, None)
-    if not found:
+    configured = spark.conf.get(URL_SETTING, None)
+    if not configured:
         raise InterfaceError(
             f"no store is named: give url, or set it: spark.conf.set({URL_SETTING!r}, 'nyala://host:port')"
         )
-    return str(found)
+    return str(configured)
 
 
 def frame(

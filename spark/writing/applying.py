@@ -206,10 +206,10 @@ class _Publication:
     def _check_found(self, query: str, kind: type[IntegrityError], why: str) -> None:
         names = [f"k{place}" for place in range(len(self._key))]
         limited = f"SELECT * FROM ({query}) AS refused ({', '.join(names)}) LIMIT {SHOWN_KEYS + 1}"
-        found = self._connection.execute(limited).fetchall()
-        if found:
-            shown = [dict(zip(self._key, row)) for row in found[:SHOWN_KEYS]]
-            raise self._refused(kind, shown, None if len(found) > SHOWN_KEYS else len(found), why)
+        rejected = self._connection.execute(limited).fetchall()
+        if rejected:
+            shown = [dict(zip(self._key, row)) for row in rejected[:SHOWN_KEYS]]
+            raise self._refused(kind, shown, None if len(rejected) > SHOWN_KEYS else len(rejected), why)
 
     def _target_then(self) -> str:
         return f"{quoted_name(self._table.name)} FOR SYSTEM_TIME AS OF {self._record.moment}"

@@ -137,8 +137,8 @@ class Jobs:
             table = self._connection.store.table(JOBS_TABLE)
         except UnknownTable:
             return None
-        found = self._connection.store.read_row(table, (job, 0), _COLUMNS)
-        return None if found is None else _record(dict(zip(_COLUMNS, found)))
+        row = self._connection.store.read_row(table, (job, 0), _COLUMNS)
+        return None if row is None else _record(dict(zip(_COLUMNS, row)))
 
     def all(self, prefix: str = "") -> list[JobRecord]:
         """All records whose keys have a prefix, by job, without their rows (`few`)."""
@@ -172,8 +172,8 @@ class Jobs:
             result = self._connection.store.write(table, WriteBatch(rows, ops, all_or_none=True))
         except OperationalError:
             # The outcome may be unknown, but the record names its owner.
-            found = self.find(after.job)
-            if found is not None and (found.step, found.owner, found.state) == (step, after.owner, after.state):
+            current = self.find(after.job)
+            if current is not None and (current.step, current.owner, current.state) == (step, after.owner, after.state):
                 return after
             raise
         for refusal in result.errors:

@@ -142,12 +142,12 @@ class Lease:
                 self._record, self._renewed = changed, at
                 return changed
             # An earlier change of this process may have been applied although its outcome was unknown.
-            found = self._jobs.find(self._record.job)
-            if found is None or (found.owner, found.state) != (self._record.owner, State.PUBLISHING):
+            current = self._jobs.find(self._record.job)
+            if current is None or (current.owner, current.state) != (self._record.owner, State.PUBLISHING):
                 self._lost = True
                 self.check()
             else:
-                self._record = found
+                self._record = current
 
     def _renew_often(self) -> None:
         while not self._over.wait(RENEW_SECONDS):

@@ -45,13 +45,13 @@ class Operation(enum.StrEnum):
 
         OVERWRITE is selected by Spark's save mode.
         """
-        found = name.strip().lower().replace("-", "_")
+        normalized = name.strip().lower().replace("-", "_")
         names = [operation.value for operation in cls if operation is not cls.OVERWRITE]
-        if found == cls.OVERWRITE:
+        if normalized == cls.OVERWRITE:
             raise InterfaceError('operation=overwrite: use the save mode of Spark, .mode("overwrite")')
-        if found not in names:
-            raise InterfaceError(f"operation={name}: there is no such operation{did_you_mean(found, names)}")
-        return cls(found)
+        if normalized not in names:
+            raise InterfaceError(f"operation={name}: there is no such operation{did_you_mean(normalized, names)}")
+        return cls(normalized)
 
     @property
     def repeated(self) -> Op:

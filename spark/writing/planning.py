@@ -89,19 +89,19 @@ STREAM_PREFIX: Final = "stream "
 
 
 def _table(connection: Connection, given: SourceOptions, target: str, columns: Sequence[NamedType]) -> Table:
-    found = _existing(connection, target)
-    if found is None and given["primaryKey"] is None:
+    table = _existing(connection, target)
+    if table is None and given["primaryKey"] is None:
         try:
             return connection.store.table(target)
         except UnknownTable as error:
             error.add_note("option primaryKey makes the table from the DataFrame's columns")
             raise
-    if found is None:
+    if table is None:
         connection.execute(_definition(given, target.lower(), columns))
-        found = _existing(connection, target)
-    assert found is not None
-    _check_key(found, given["primaryKey"])
-    return found
+        table = _existing(connection, target)
+    assert table is not None
+    _check_key(table, given["primaryKey"])
+    return table
 
 
 def _check_key(table: Table, wanted: Sequence[str] | None) -> None:

@@ -105,13 +105,13 @@ def resume(connection: Connection, job: str, batch_rows: int = 65_536) -> Publis
     Raises as `publish` does, and `OperationalError` if its owner is still publishing it.
     """
     jobs = Jobs(connection)
-    found = jobs.find(job)
-    if found is None or found.state is not State.PUBLISHING:
+    record = jobs.find(job)
+    if record is None or record.state is not State.PUBLISHING:
         return None
-    if not is_abandoned(found, jobs.now()):
-        raise OperationalError(f"job {job} is being published by {found.owner}, last seen at {found.updated}")
-    plan = JobPlan(job, found.target, found.operation, found.staging, batch_rows)
-    mine = jobs.change(found, replace(found, owner=owner_name()))
+    if not is_abandoned(record, jobs.now()):
+        raise OperationalError(f"job {job} is being published by {record.owner}, last seen at {record.updated}")
+    plan = JobPlan(job, record.target, record.operation, record.staging, batch_rows)
+    mine = jobs.change(record, replace(record, owner=owner_name()))
     if mine is None:
         return resume(connection, job, batch_rows)
     return Published(_finish(connection, jobs, mine, plan, resumed=True), is_repeated=True)

@@ -165,10 +165,10 @@ class StagingTable:
     def _read(self, table: Table, piece: _Piece) -> list[pa.RecordBatch]:
         cells = []
         for part in range(piece.parts):
-            found = self._connection.store.read_row(table, (piece.partition, piece.attempt, piece.row, part), (DATA,))
-            if found is None:
+            row = self._connection.store.read_row(table, (piece.partition, piece.attempt, piece.row, part), (DATA,))
+            if row is None:
                 raise InternalError(f"staging table {self.name} lacks part {part} of {piece.parts} of {piece}")
-            cells.append(found[0])
+            cells.append(row[0])
         return batches_of(b"".join(cells) if piece.parts > 1 else cells[0])
 
     def drop(self) -> None:
@@ -225,8 +225,8 @@ def drop_leftovers(connection: Connection, age: timedelta = LEFTOVER_AGE, keep: 
     These are the tables of jobs that have ended, and of jobs that were started more than `age` ago without an update
     since. Tables that an interrupted publication needs are kept. `keep` is a table that the caller uses.
     """
-    found = [_NAME.fullmatch(table.name) for table in connection.store.tables()]
-    names = sorted({match["staging"] for match in found if match is not None})
+    matches = [_NAME.fullmatch(table.name) for table in connection.store.tables()]
+    names = sorted({match["staging"] for match in matches if match is not None})
     if not names:
         return []
     jobs = Jobs(connection)

@@ -130,9 +130,9 @@ def bind_deferred(parsed: ParsedStatement, catalog: Catalog, given: Given, now: 
 
 def _bind(parsed: ParsedStatement, context: Context) -> Statement:
     with context.at(parsed.tree):
-        found = _statement(parsed.tree, context)
+        statement = _statement(parsed.tree, context)
     refuse_unreadable(context)
-    return found
+    return statement
 
 
 def _statement(tree: Any, context: Context) -> Statement:

@@ -82,28 +82,28 @@ class Scope:
         """
         scope: Scope | None = self
         while scope is not None:
-            found = scope._own(name, qualifier)
-            if found is not None:
-                return found
+            fields = scope._own(name, qualifier)
+            if fields is not None:
+                return fields
             scope = scope.parent
         raise self._unknown(name, qualifier)
 
     def _own(self, name: str, qualifier: str | None) -> Expr | None:
         if qualifier is None:
-            found = [f for f in self.fields if f.name == name and not f.merged]
+            fields = [f for f in self.fields if f.name == name and not f.merged]
         elif qualifier in self.relations:
-            found = [f for f in self.fields if f.name == name and f.relation == qualifier]
-            if not found:
+            fields = [f for f in self.fields if f.name == name and f.relation == qualifier]
+            if not fields:
                 names = [f.name for f in self.fields if f.relation == qualifier]
                 hint = did_you_mean(name, names, f"{qualifier} has")
                 raise UnknownColumn(f"{qualifier} has no column {name}{hint}")
         else:
             return None
-        if len(found) > 1:
-            owners = sorted({f.relation for f in found if f.relation})
+        if len(fields) > 1:
+            owners = sorted({f.relation for f in fields if f.relation})
             where = f"{' and '.join(owners)} have it" if len(owners) > 1 else "it is there more than once"
             raise AmbiguousColumn(f"column {name} is ambiguous: {where}")
-        return found[0].expr if found else None
+        return fields[0].expr if fields else None
 
     def _unknown(self, name: str, qualifier: str | None) -> Exception:
         scopes = []

@@ -33,15 +33,15 @@ def tokenize(text: str) -> list[Token]:
     if not text.isascii() and (half := _SURROGATE.search(text)):
         raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
     try:
-        found: list[Token] = list(_DIALECT.tokenize(text))
-        if _MARK in text and (marks := _marks(found, text)):
+        tokens: list[Token] = list(_DIALECT.tokenize(text))
+        if _MARK in text and (marks := _marks(tokens, text)):
             for mark in marks:
                 text = f"{text[:mark]} {text[mark + 1 :]}"
-            found = list(_DIALECT.tokenize(text))
-        for token in found:
+            tokens = list(_DIALECT.tokenize(text))
+        for token in tokens:
             if token.token_type == TokenType.IDENTIFIER and not token.text:
                 raise SqlSyntaxError("a quoted name is empty", text, token.start, 2)
-        return _with_joined_texts(found, text)
+        return _with_joined_texts(tokens, text)
     except SqlglotError as error:
         quote, position = _unclosed(text)
         if quote is None:
@@ -71,8 +71,8 @@ def _unclosed(text: str) -> tuple[str | None, int]:
 
 
 def _after(text: str, mark: str, position: int) -> int:
-    found = text.find(mark, position)
-    return len(text) if found < 0 else found + len(mark)
+    end = text.find(mark, position)
+    return len(text) if end < 0 else end + len(mark)
 
 
 def _marks(tokens: list[Token], text: str) -> list[int]:

@@ -62,9 +62,9 @@ def cut(root: Node, estimator: Estimator, numbers: Numbers, tasks: int) -> Cutti
     """Cuts a plan, for relations that are read by about `tasks` tasks."""
     estimator.rows(root)
     cutter = _Cutter(estimator, numbers, tasks)
-    found = Cutting(cutter.visit(root))
-    cutter.collect(found.root, found.cuts)
-    return found
+    cutting = Cutting(cutter.visit(root))
+    cutter.collect(cutting.root, cutting.cuts)
+    return cutting
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,9 +102,9 @@ def as_spark(columns: Sequence[types.NamedType], batches: Iterable[Batch]) -> It
     """Batches in Spark's types, with at most `BATCH_ROWS` rows each."""
     schema = types.arrow_schema(columns)
     for batch in batches:
-        found = types.to_spark(batch.to_arrow(schema.names), schema)
-        for start in range(0, found.num_rows, BATCH_ROWS):
-            yield found.slice(start, BATCH_ROWS)
+        converted = types.to_spark(batch.to_arrow(schema.names), schema)
+        for start in range(0, converted.num_rows, BATCH_ROWS):
+            yield converted.slice(start, BATCH_ROWS)
 
 
 class PartOfStore:

@@ -67,16 +67,16 @@ class Block:
     def selecting(self, items: Sequence[Tree]) -> exp.Select:
         """A SELECT of other items of this FROM and WHERE."""
         shown = list(items) or [exp.alias_(number(0), NO_COLUMNS)]
-        found = exp.Select(expressions=shown)
+        statement = exp.Select(expressions=shown)
         if self.hints:
-            found.set("hint", exp.Hint(expressions=list(self.hints)))
+            statement.set("hint", exp.Hint(expressions=list(self.hints)))
         if self.source is not None:
-            found = found.from_(self.source)
+            statement = statement.from_(self.source)
         for join in self.joins:
-            found.append("joins", join)
+            statement.append("joins", join)
         if self.where:
-            found.set("where", exp.Where(this=both(*self.where)))
-        return found
+            statement.set("where", exp.Where(this=both(*self.where)))
+        return statement
 
 
 def subquery(query: exp.Query, alias: str) -> exp.Subquery:

@@ -83,8 +83,8 @@ def parts(expr: Expr, tree: Tree) -> tuple[Tree, Tree, Tree]:
     """Months, days and microseconds of an INTERVAL."""
     if isinstance(expr, Literal) and expr.value is not None:
         return number(expr.value.months), number(expr.value.days), number(expr.value.microseconds)
-    found = [exp.Dot(this=closed(again(tree)), expression=exp.to_identifier(name)) for name in _FIELDS]
-    return found[0], found[1], found[2]
+    fields = [exp.Dot(this=closed(again(tree)), expression=exp.to_identifier(name)) for name in _FIELDS]
+    return fields[0], fields[1], fields[2]
 
 
 _FIELDS: Final = ("months", "days", "microseconds")
@@ -95,10 +95,10 @@ def interval_of(months: Tree, days: Tree, microseconds: Tree, inputs: list[Tree]
     fields: list[Tree] = []
     for name, part in zip(_FIELDS, (months, days, microseconds)):
         fields += [string(name), cast(part, "BIGINT" if name == "microseconds" else "INT")]
-    found = call("named_struct", *fields)
+    struct = call("named_struct", *fields)
     if not inputs:
-        return found
-    return call("if", either(*(is_null(again(tree)) for tree in inputs)), null(INTERVAL), found)
+        return struct
+    return call("if", either(*(is_null(again(tree)) for tree in inputs)), null(INTERVAL), struct)
 
 
 def spark_interval(expr: Expr, tree: Tree, sign: int = 1) -> Tree:

@@ -130,8 +130,8 @@ def _single(node: Join, left: Block, right: Block, hint: str | None, aliases: Al
         grouped = grouped.group_by(*(expressions.write(key) for key in keys), copy=False)
     counted = aliases.nested(Block(right.columns, finished=grouped))
     on = None if node.condition is None else expressions.write(node.condition)
-    found = _joined("left", left.columns + right.columns, left, counted, on, hint, aliases)
-    return found.filtered(_at_most_one(exp.column(partners)))
+    joined_rows = _joined("left", left.columns + right.columns, left, counted, on, hint, aliases)
+    return joined_rows.filtered(_at_most_one(exp.column(partners)))
 
 
 def _right_keys(node: Join) -> list[Expr] | None:
@@ -159,10 +159,10 @@ def _counted_behind(node: Join, left: Block, right: Block, hint: str | None, ali
     )
     left = aliases.nested(Block(left.columns, finished=numbered))
     on = None if node.condition is None else expressions.write(node.condition)
-    found = _joined("left", left.columns + right.columns, left, right, on, hint, aliases)
+    joined_rows = _joined("left", left.columns + right.columns, left, right, on, hint, aliases)
     over = exp.Window(this=call("count", exp.Star()), partition_by=[exp.column(row)])
-    counted = found.selecting([*(column(of) for of in found.columns), exp.alias_(over, partners)])
-    whole = aliases.nested(Block(found.columns, finished=counted))
+    counted = joined_rows.selecting([*(column(of) for of in joined_rows.columns), exp.alias_(over, partners)])
+    whole = aliases.nested(Block(joined_rows.columns, finished=counted))
     return whole.filtered(_at_most_one(exp.column(partners)))
 
 

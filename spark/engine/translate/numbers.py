@@ -86,10 +86,12 @@ def _arithmetic(expr: Call, args: list[Tree]) -> Tree:
 def quotient(left: Tree, left_type: DataType, right: Tree, right_type: DataType, result: DataType) -> Tree:
     """left / right with nyala's rounding: once, at the result's scale."""
     assert result.scale is not None
-    found = operand_types(left_type, right_type, result.scale)
-    if found is None:
+    operands = operand_types(left_type, right_type, result.scale)
+    if operands is None:
         raise not_supported(f"{left_type} / {right_type}")
-    divided = infix(exp.Div, _operand(left, found.left, found.shift), _operand(right, found.right, found.shift))
+    divided = infix(
+        exp.Div, _operand(left, operands.left, operands.shift), _operand(right, operands.right, operands.shift)
+    )
     return cast(divided, result)
 
 
@@ -278,12 +280,12 @@ def _double(
     """A function of a DOUBLE, with an error if it is undefined or overflows."""
 
     def write(expr: Call, args: list[Tree]) -> Tree:
-        found = call(name, again(args[0]))
+        result = call(name, again(args[0]))
         if overflows:
-            found = checked(found, [args[0]], expr.type)
+            result = checked(result, [args[0]], expr.type)
         if refused is None:
-            return found
-        return call("if", refused(args[0]), error(f"{what} is not defined", expr.type), found)
+            return result
+        return call("if", refused(args[0]), error(f"{what} is not defined", expr.type), result)
 
     return write
 
@@ -324,8 +326,8 @@ def _power(expr: Call, args: list[Tree]) -> Tree:
         both(infix(exp.EQ, again(base), number(0)), less(again(exponent), number(0))),
         both(less(again(base), number(0)), infix(exp.NEQ, again(exponent), call("rint", again(exponent)))),
     )
-    found = checked(call("power", again(base), again(exponent)), [base, exponent], expr.type)
-    return call("if", bad, error("such a power is not defined", expr.type), found)
+    power = checked(call("power", again(base), again(exponent)), [base, exponent], expr.type)
+    return call("if", bad, error("such a power is not defined", expr.type), power)
 
 
 def _width_bucket(expr: Call, args: list[Tree]) -> Tree:

@@ -45,8 +45,8 @@ def infer(frame: DataFrame, kinds: Mapping[str, Collection[str]]) -> StructType:
 
     names = list(kinds)
     measures = [F.struct(*_measures(_column(name))).alias(f"_{place}") for place, name in enumerate(names)]
-    found = frame.agg(*measures).collect()[0] if names else ()
-    return StructType([StructField(n, _type(m.asDict(), kinds[n])) for n, m in zip(names, found, strict=True)])
+    measured = frame.agg(*measures).collect()[0] if names else ()
+    return StructType([StructField(n, _type(m.asDict(), kinds[n])) for n, m in zip(names, measured, strict=True)])
 
 
 def _column(name: str) -> Column:

@@ -180,12 +180,12 @@ def object_of(text: bytes) -> Object | None:
     """
     try:
         text.decode()
-        found = _OBJECT.decode(text)
-        if _colons(text) != len(found):
+        values = _OBJECT.decode(text)
+        if _colons(text) != len(values):
             json.loads(text, object_pairs_hook=_unique)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return _with_constants(text)
-    return found
+    return values
 
 
 def _with_constants(text: bytes) -> Object | None:
@@ -212,10 +212,10 @@ def _encoded(value: Any) -> bytes:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise ValueError("repeated key")
-    return found
+    return values
 
 
 # ---- second pass -----------------------------------------------------------------------------------------------------

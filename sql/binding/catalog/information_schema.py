@@ -50,9 +50,9 @@ def _schemata(context: Context) -> Iterator[Row]:
 
 
 def _tables(context: Context) -> Iterator[Row]:
-    found = [(table.name, "BASE TABLE", table.comment or None) for table in context.catalog.tables()]
-    found += [(view.name, "VIEW", None) for view in context.catalog.views()]
-    for name, kind, comment in sorted(found):
+    listed = [(table.name, "BASE TABLE", table.comment or None) for table in context.catalog.tables()]
+    listed += [(view.name, "VIEW", None) for view in context.catalog.views()]
+    for name, kind, comment in sorted(listed):
         yield CATALOG, SCHEMA, name, kind, _yes(kind != "VIEW"), comment
 
 

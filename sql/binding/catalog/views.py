@@ -50,12 +50,12 @@ def view_source(view: View, node: Any, context: Context) -> CommonTable:
         raise StatementError(f"view {view.name} needs itself: {path}")
     if not context.view_uses:
         _count_uses(node.root(), context)
-    found = context.views.get(view.name)
-    if found is None:
+    source = context.views.get(view.name)
+    if source is None:
         query = _bind_text(view, context)
-        found = CommonTable(query, view.columns, context.view_uses[view.name] > 1)
-        context.views[view.name] = found
-    return found
+        source = CommonTable(query, view.columns, context.view_uses[view.name] > 1)
+        context.views[view.name] = source
+    return source
 
 
 def _bind_text(view: View, context: Context) -> Query:
@@ -254,11 +254,13 @@ def _needs(view: View, context: Context) -> set[str]:
 
 def dependents(what: str, name: str, cascade: bool, context: Context) -> tuple[str, ...]:
     """The views that depend on a table or view; raises `StatementError` if there are some and `cascade` is False."""
-    found = [v.name for v in context.catalog.views() if v.name != name and name in _needs(v, context)]
-    if found and not cascade:
-        kind, them = ("view", "it") if len(found) == 1 else ("views", "them")
-        raise StatementError(f"{what} is needed by {kind} {', '.join(found)}; DROP ... CASCADE drops {them} too")
-    return tuple(found)
+    dependent_views = [v.name for v in context.catalog.views() if v.name != name and name in _needs(v, context)]
+    if dependent_views and not cascade:
+        kind, them = ("view", "it") if len(dependent_views) == 1 else ("views", "them")
+        raise StatementError(
+            f"{what} is needed by {kind} {', '.join(dependent_views)}; DROP ... CASCADE drops {them} too"
+        )
+    return tuple(dependent_views)
 
 
 def check_views(catalog: ChangedCatalog, names: Collection[str], context: Context) -> None:

@@ -183,14 +183,14 @@ def _assigned(query: Query, columns: list[ColumnSchema], node: Any, context: Con
             exprs = [expr for _, expr in query.body.projection]  # type: ignore[union-attr]
         else:
             exprs = list(query.columns)
-        found = [assign(expr, column.type, column.name) for expr, column in zip(exprs, columns)]
-    if all(expr is column for expr, column in zip(found, query.columns)):
+        assigned = [assign(expr, column.type, column.name) for expr, column in zip(exprs, columns)]
+    if all(expr is column for expr, column in zip(assigned, query.columns)):
         return query
     body = select_from(query, context)
     assert isinstance(body.relation, SubqueryRef)
     inner = dict(zip(query.columns, body.relation.columns))
     projection = []
-    for expr, column in zip(found, columns):
+    for expr, column in zip(assigned, columns):
         moved = expr.map_children(lambda child: inner.get(child, child))  # type: ignore[call-overload]
         moved = inner.get(moved, moved) if isinstance(moved, Column) else moved
         projection.append((context.column(column.name, moved.type, moved.nullable), moved))

@@ -41,12 +41,12 @@ def bind_file(node: Any, frame: Frame) -> FileRef:
         if context.files is None:
             raise NotSupportedError("files cannot be read here")
         try:
-            found = context.files.describe(source)
+            description = context.files.describe(source)
         except OperationalError as error:
             raise context.drawn(error, node.this) from error
-    names = _folded(found)
+    names = _folded(description)
     columns = []
-    for name, column in zip(names, found.columns):
+    for name, column in zip(names, description.columns):
         fresh = context.column(name, column.type or STRING, True)
         if column.type is None:
             context.unreadable[fresh.id] = (
@@ -55,7 +55,7 @@ def bind_file(node: Any, frame: Frame) -> FileRef:
             )
         columns.append(fresh)
     alias = PurePath(source.paths[0]).name.partition(".")[0].lower()
-    return FileRef(source, alias, tuple(columns), tuple(c.name for c in found.columns), found)
+    return FileRef(source, alias, tuple(columns), tuple(c.name for c in description.columns), description)
 
 
 def _folded(found: FileDescription) -> list[str]:

@@ -348,13 +348,13 @@ def _join_using(
 
 
 def _shared_field(source: Source, name: str, side: str) -> Field:
-    found = [f for f in source.fields if f.name == name and not f.merged]
-    if not found:
+    matches = [f for f in source.fields if f.name == name and not f.merged]
+    if not matches:
         names = [f.name for f in source.fields if not f.merged]
         raise UnknownColumn(f"the {side} side of the join has no column {name}{did_you_mean(name, names, 'it has')}")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise AmbiguousColumn(f"the {side} side of the join has more than one column {name}")
-    return found[0]
+    return matches[0]
 
 
 def _merge(kind: str, left: Expr, right: Expr) -> Expr:

@@ -80,8 +80,8 @@ def index_sets(sets: Sequence[ExprSet], distinct: bool) -> tuple[tuple[Expr, ...
     """All expressions, and the sets as positions among them; with `distinct`, each set once."""
     groups = _union(sets)
     place = {expr: i for i, expr in enumerate(groups)}
-    found = [tuple(sorted(place[expr] for expr in chosen)) for chosen in sets]
-    return groups, list(dict.fromkeys(found)) if distinct else found
+    indexed = [tuple(sorted(place[expr] for expr in chosen)) for chosen in sets]
+    return groups, list(dict.fromkeys(indexed)) if distinct else indexed
 
 
 def grouping_value(places: Sequence[int], sets: Sequence[IndexSet], number: Column) -> Expr:

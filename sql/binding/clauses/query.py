@@ -142,15 +142,15 @@ def _output_order(node: Any, columns: tuple[Column, ...], context: Context) -> t
         return ()
     only(clause, "expressions")
     names = [column.name for column in columns]
-    found = []
+    order = []
     for key in clause.expressions:
         only(key, "this", "desc", "nulls_first")
         with context.at(key.this):
             position = output_position(key.this, names, ())
             if position is None:
                 raise UnknownColumn(_order_hint(key.this, names))
-        found.append(OrderItem(columns[position], bool(key.args.get("desc")), bool(key.args.get("nulls_first"))))
-    return tuple(found)
+        order.append(OrderItem(columns[position], bool(key.args.get("desc")), bool(key.args.get("nulls_first"))))
+    return tuple(order)
 
 
 def _order_hint(node: Any, names: list[str]) -> str:

@@ -284,9 +284,9 @@ def output_position(node: Any, names: Sequence[str], items: Sequence[Any], claus
             raise SqlSyntaxError(f"{clause} position {text} is not in the select list of {len(names)}")
         return int(text) - 1
     if isinstance(node, exp.Column) and not node.args.get("table") and isinstance(node.this, exp.Identifier):
-        found = [i for i, name in enumerate(names) if name == name_of(node.this)]
+        positions = [i for i, name in enumerate(names) if name == name_of(node.this)]
         # A repeated name is resolved in FROM, which finds out whether the columns are the same.
-        return found[0] if len(found) == 1 else None
+        return positions[0] if len(positions) == 1 else None
     return None
 
 

@@ -51,21 +51,21 @@ def bind_time(node: exp.Version, table: Table, context: Context) -> tuple[Table,
 
 def _moment(node: Any, context: Context) -> Timestamp:
     with context.at(node):
-        found = Frame(context, Scope(), _CLAUSE).bind(node)
-        if isinstance(found, Literal) and found.type in (STRING, DATE):
-            found = convert(found, TIMESTAMP)
-        if isinstance(found, Literal) and found.value is None:
+        time = Frame(context, Scope(), _CLAUSE).bind(node)
+        if isinstance(time, Literal) and time.type in (STRING, DATE):
+            time = convert(time, TIMESTAMP)
+        if isinstance(time, Literal) and time.value is None:
             raise TypeMismatch(
                 f"{_CLAUSE} needs a point in time, and this is NULL; the last_timestamp of a connection is None until "
                 "it writes: connection.now() is the store's time now"
             )
-        if not isinstance(found, Literal):
+        if not isinstance(time, Literal):
             raise TypeMismatch(f"{_CLAUSE} needs a constant: a TIMESTAMP, or a BIGINT of hybrid time")
-        if found.type == TIMESTAMP:
-            return _end_of_microsecond(found.value, context)
-        if not found.type.is_integer and not (found.type.is_decimal and not found.type.scale):
-            raise TypeMismatch(f"{_CLAUSE} needs a TIMESTAMP, or a BIGINT of hybrid time, not {found.type}")
-        return _passed(Timestamp(found.value), context)
+        if time.type == TIMESTAMP:
+            return _end_of_microsecond(time.value, context)
+        if not time.type.is_integer and not (time.type.is_decimal and not time.type.scale):
+            raise TypeMismatch(f"{_CLAUSE} needs a TIMESTAMP, or a BIGINT of hybrid time, not {time.type}")
+        return _passed(Timestamp(time.value), context)
 
 
 def _end_of_microsecond(microseconds: int, context: Context) -> Timestamp:

@@ -79,19 +79,19 @@ def _column(node: Any, frame: Frame) -> Expr:
     if not function.aggregate:
         word = "FILTER" if call.filter is not None else "WITHIN GROUP"
         raise TypeMismatch(f"only aggregate functions take {word}, and {call.name} is not one")
-    found = _bound(call, function, frame.inside(call.name))
-    owner = _owner(found, frame)
+    aggregate = _bound(call, function, frame.inside(call.name))
+    owner = _owner(aggregate, frame)
     if owner is None:
         raise GroupingError(f"aggregate function {call.name} cannot stand in FROM, over columns of the same FROM")
     if owner.within is not None:
         raise GroupingError(f"aggregate calls cannot be nested: {call.name} stands inside {owner.within}")
     if owner.aggregates is None:
         raise GroupingError(f"aggregate function {call.name} cannot stand in {owner.clause}{_instead(owner.clause)}")
-    inputs = (*found.args, *(item.expr for item in found.order))
-    solid = owner.aggregates.grouped and found.filter is None and not any(arg.nullable for arg in inputs)
-    solid = solid and functions.AGGREGATES[found.function].always_defined
-    found = replace(found, nullable=found.nullable and not solid)
-    return owner.aggregates.column(found, frame.context)
+    inputs = (*aggregate.args, *(item.expr for item in aggregate.order))
+    solid = owner.aggregates.grouped and aggregate.filter is None and not any(arg.nullable for arg in inputs)
+    solid = solid and functions.AGGREGATES[aggregate.function].always_defined
+    aggregate = replace(aggregate, nullable=aggregate.nullable and not solid)
+    return owner.aggregates.column(aggregate, frame.context)
 
 
 def _owner(call: Aggregate, frame: Frame) -> Frame | None:
@@ -115,11 +115,11 @@ def _owner(call: Aggregate, frame: Frame) -> Frame | None:
 
 def _columns_read(expr: Expr) -> frozenset[int]:
     """The columns that an expression reads, its subqueries included."""
-    found = columns_of(expr)
+    numbers = columns_of(expr)
     for node in walk(expr):
         if isinstance(node, SUBQUERIES) and node.query is not None:
-            found |= columns_read(node.query)
-    return found
+            numbers |= columns_read(node.query)
+    return numbers
 
 
 def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
@@ -127,21 +127,21 @@ def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
     args = _arguments(call, function, frame)
     if call.order and args is not None and len(args) < function.least:
         raise UnknownFunction(f"ORDER BY stands behind the last argument of {call.name}: {function.signature}")
-    found = function.build(function, ()) if args is None else functions.build(call.name, args)
-    assert isinstance(found, Aggregate)
-    if call.distinct and found.function == "count" and not found.args:
+    built = function.build(function, ()) if args is None else functions.build(call.name, args)
+    assert isinstance(built, Aggregate)
+    if call.distinct and built.function == "count" and not built.args:
         raise TypeMismatch(f"{call.name} takes no DISTINCT")
-    order = found.order
+    order = built.order
     if call.within is not None:
         _, descending, nulls_first = _key(call.within[0])
-        order = (OrderItem(found.order[0].expr, descending, nulls_first),)
+        order = (OrderItem(built.order[0].expr, descending, nulls_first),)
     elif call.order:
-        order = _order(call, found, frame)
-    test = found.filter
+        order = _order(call, built, frame)
+    test = built.filter
     if call.filter is not None:
         given = condition(call.filter, replace(frame, clause="FILTER"))
         test = given if test is None else connect("and", (test, given))
-    return replace(found, distinct=call.distinct, filter=test, order=order)
+    return replace(built, distinct=call.distinct, filter=test, order=order)
 
 
 def _arguments(call: Call, function: functions.Function, frame: Frame) -> tuple[Expr, ...] | None:
@@ -186,8 +186,8 @@ def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
 
 
 def _instead(clause: str) -> str:
-    found = {"WHERE": "use HAVING for conditions on groups", "SET": "put it into a subquery"}.get(clause)
-    return f"; {found}" if found else ""
+    hint = {"WHERE": "use HAVING for conditions on groups", "SET": "put it into a subquery"}.get(clause)
+    return f"; {hint}" if hint else ""
 
 
 # ---- GROUPING --------------------------------------------------------------------------------------------------------

@@ -230,8 +230,8 @@ def in_list(left: Any, items: Sequence[Any], frame: Frame) -> Expr:
         # Saturated numbers equal each other, so each pair is compared at its own common type.
         pairs = tuple(compare("eq", bound[0], item) for item in bound[1:])
         return pairs[0] if len(pairs) == 1 else connect("or", pairs)
-    found = tuple(functions.comparable(convert(each, target, settled)) for each in bound)
-    return InValues(BOOLEAN, any(e.nullable for e in found), found[0], found[1:])
+    converted = tuple(functions.comparable(convert(each, target, settled)) for each in bound)
+    return InValues(BOOLEAN, any(e.nullable for e in converted), converted[0], converted[1:])
 
 
 def _is(node: exp.Is, frame: Frame) -> Expr:

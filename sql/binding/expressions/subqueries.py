@@ -188,8 +188,8 @@ def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
         if len(args) != len(query.columns):
             raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
         args, query = _aligned(args, query, "there is no comparison = between", frame)
-        found = InSubquery(BOOLEAN, True, args, query)
-        return found if word == "ANY" else expressions.negation(found)
+        membership = InSubquery(BOOLEAN, True, args, query)
+        return membership if word == "ANY" else expressions.negation(membership)
     if len(query.columns) != 1:
         raise TypeMismatch(f"the query of {word} must have one column, not {len(query.columns)}")
     args, query = _aligned((frame.bind(left),), query, f"there is no comparison {SYMBOLS[comparison]} between", frame)

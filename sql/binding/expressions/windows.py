@@ -148,9 +148,9 @@ def bind_definitions(frame: Frame) -> None:
     """Binds the WINDOW clause to report its errors, also those of unused windows."""
     assert frame.windows is not None
     for name, node in frame.windows.definitions.items():
-        found = _named(name, node.this, frame, frame.windows)
+        definition = _named(name, node.this, frame, frame.windows)
         with frame.context.at(node):
-            _framed(Window(BIGINT, True, "sum"), found, frame)
+            _framed(Window(BIGINT, True, "sum"), definition, frame)
 
 
 def definitions_of(nodes: Sequence[Any], frame: Frame) -> dict[str, Any]:
@@ -216,8 +216,8 @@ def _own(node: exp.Window, frame: Frame, windows: Windows) -> _Definition:
 
 
 def _key(node: Any, frame: Frame) -> Expr:
-    found = frame.bind(node)
-    return convert(found, STRING) if found.type.kind is Kind.NULL else found
+    key = frame.bind(node)
+    return convert(key, STRING) if key.type.kind is Kind.NULL else key
 
 
 def _order(clause: Any, frame: Frame) -> tuple[OrderItem, ...]:
@@ -261,12 +261,12 @@ def _with_frame(call: Window, spec: exp.WindowSpec, frame: Frame) -> Window:
     exclude = spec.args.get("exclude")
     words = exclude.name.lower() if exclude is not None else ""
     shape = WindowFrame(unit, start, end, "" if words == "no others" else words)
-    found = replace(call, frame=shape)
+    framed = replace(call, frame=shape)
     offsets = [_offset(spec, side, unit, frame) for side in ("start", "end")]
-    found = replace(found, start=offsets[0], end=offsets[1])
+    framed = replace(framed, start=offsets[0], end=offsets[1])
     if unit == "range" and any(offset is not None for offset in offsets):
-        return _with_range(found)
-    return found
+        return _with_range(framed)
+    return framed
 
 
 def _bound(spec: exp.WindowSpec, side: str) -> str:
@@ -299,14 +299,14 @@ def _offset(spec: exp.WindowSpec, side: str, unit: str, frame: Frame) -> Expr | 
         return None
     clause = f"the offset of {unit.upper()}"
     with frame.context.at(node):
-        found = replace(frame, windows=None, aggregates=None, clause=clause).bind(node)
-        if columns_of(found) or any(isinstance(part, SUBQUERIES) for part in walk(found)):
+        offset = replace(frame, windows=None, aggregates=None, clause=clause).bind(node)
+        if columns_of(offset) or any(isinstance(part, SUBQUERIES) for part in walk(offset)):
             raise WindowError(f"{clause} must be constant: it cannot depend on a row or on a query")
         if unit != "range":
-            found = _whole(found, unit)
-        if isinstance(found, Literal):
-            check_offset(found.value)
-        return found
+            offset = _whole(offset, unit)
+        if isinstance(offset, Literal):
+            check_offset(offset.value)
+        return offset
 
 
 def _whole(offset: Expr, unit: str) -> Expr:
@@ -388,12 +388,12 @@ def bind_qualify(node: Any, items: Sequence[Any], frame: Frame) -> Expr | None:
     if clause is None:
         return None
     scope = with_outputs(frame.scope, items, clause)
-    found = condition(clause.this, replace(frame, scope=scope, clause="QUALIFY"))
+    test = condition(clause.this, replace(frame, scope=scope, clause="QUALIFY"))
     assert frame.windows is not None
     if not frame.windows.found:
         with frame.context.at(clause):
             raise WindowError("QUALIFY needs a window call; conditions on rows stand in WHERE, on groups in HAVING")
-    return found
+    return test
 
 
 def check_distinct_on(distinct: Sequence[Column], order: Sequence[tuple[Column, Any]], context: Context) -> None:

@@ -286,12 +286,12 @@ def _default(node: Any, name: str, type_: Any, context: Context) -> Any:
     with context.at(node):
         if node.find(exp.Column) is not None:
             raise InvalidTableDefinition(f"DEFAULT of column {name} must be a constant; it cannot read columns")
-        found = assign(Frame(context, Scope(), "DEFAULT").bind(node), type_, name)
-        if not isinstance(found, Literal):
+        value = assign(Frame(context, Scope(), "DEFAULT").bind(node), type_, name)
+        if not isinstance(value, Literal):
             raise NotSupportedError(
                 f"DEFAULT of column {name} must be a constant; give the column its value in INSERT, such as now()"
             )
-        return found.value
+        return value.value
 
 
 # ---- clauses ---------------------------------------------------------------------------------------------------------

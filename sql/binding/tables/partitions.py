@@ -79,16 +79,16 @@ def _range_rule(node: Any, schema: Schema, hashes: tuple[HashRule, ...], context
     names = _key_columns(node.expressions, schema, "RANGE", context)
     columns = [schema.column(name) for name in names]
     if node.args.get("splits") or node.args.get("bounds"):
-        found = _split_partitions(node, columns, context)
+        partitions = _split_partitions(node, columns, context)
     else:
-        found = [_range_partition(part, columns, context) for part in node.args.get("partitions") or []]
-        found = [
+        partitions = [_range_partition(part, columns, context) for part in node.args.get("partitions") or []]
+        partitions = [
             replace(r, hash_rules=_own_rules(p, schema, hashes, context))
-            for p, r in zip(node.args["partitions"], found)
+            for p, r in zip(node.args["partitions"], partitions)
         ]
         # Sorted, since the text may have any order; None, the open lower bound, comes first.
-        found.sort(key=lambda part: (part.lower is not None, part.lower or ()))
-    rule = RangeRule(names, tuple(found))
+        partitions.sort(key=lambda part: (part.lower is not None, part.lower or ()))
+    rule = RangeRule(names, tuple(partitions))
     with context.at(node):
         check_partitions(schema, PartitionSchema(hashes, rule))
     return rule
@@ -120,15 +120,15 @@ def _split_partitions(node: Any, columns: Sequence[ColumnSchema], context: Conte
     if not bounds:
         edges = [None, *(value for _, value in splits), None]
         return [RangePartition(lower, upper) for lower, upper in itertools.pairwise(edges)]
-    found = []
+    pieces = []
     for lower, upper in sorted(bounds):
         inside = sorted(value for _, value in splits if lower < value < upper)
-        found += [RangePartition(a, b) for a, b in itertools.pairwise([lower, *inside, upper])]
+        pieces += [RangePartition(a, b) for a, b in itertools.pairwise([lower, *inside, upper])]
     for row, value in splits:
         with context.at(row):
             if not any(lower < value < upper for lower, upper in bounds):
                 raise InvalidTableDefinition("a split row lies within a RANGE BOUND, above its lower end")
-    return found
+    return pieces
 
 
 def _range_partition(node: Any, columns: Sequence[ColumnSchema], context: Context) -> RangePartition:
@@ -146,8 +146,8 @@ def bind_range_bounds(node: Any, schema: Schema, partitions: PartitionSchema, co
     """One range partition: `PARTITION lower <= VALUES < upper` or `PARTITION VALUE = value`, optionally with its own
     hash rules."""
     assert partitions.range_rule is not None
-    found = _range_partition(node, [schema.column(name) for name in partitions.range_rule.columns], context)
-    return replace(found, hash_rules=_own_rules(node, schema, partitions.hash_rules, context))
+    partition = _range_partition(node, [schema.column(name) for name in partitions.range_rule.columns], context)
+    return replace(partition, hash_rules=_own_rules(node, schema, partitions.hash_rules, context))
 
 
 def value_after(bound: Sequence[Any], types: Sequence[DataType]) -> tuple[Any, ...] | None:
@@ -200,10 +200,10 @@ def _bound(node: Any, columns: Sequence[ColumnSchema], context: Context) -> tupl
 
 def _bound_value(node: Any, column: ColumnSchema, context: Context) -> Any:
     with context.at(node):
-        found = assign(Frame(context, Scope(), "RANGE").bind(node), column.type, column.name)
-        if not isinstance(found, Literal) or found.value is None:
+        value = assign(Frame(context, Scope(), "RANGE").bind(node), column.type, column.name)
+        if not isinstance(value, Literal) or value.value is None:
             raise InvalidTableDefinition(f"a RANGE bound of {column.name} must be a constant and not NULL")
-        return found.value
+        return value.value
 
 
 def whole_number(node: Any, context: Context) -> int:
