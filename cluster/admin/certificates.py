@@ -80,10 +80,10 @@ def make_certificates(
         for host in named:
             check_host(host)
     authority = authority_of(directory)
-    wanted: list[tuple[str, Role, Sequence[str]]] = [(named[0], Role.SERVER, named) for named in hosts]
-    wanted += [(role_name(role), role, ()) for role in (Role.ADMIN, Role.CLIENT)]
+    requested: list[tuple[str, Role, Sequence[str]]] = [(named[0], Role.SERVER, named) for named in hosts]
+    requested += [(role_name(role), role, ()) for role in (Role.ADMIN, Role.CLIENT)]
     made = []
-    for name, role, named in wanted:
+    for name, role, named in requested:
         files = files_of(directory, name)
         is_new = renew or not Path(files.certificate).exists()
         if is_new:

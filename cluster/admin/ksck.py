@@ -196,11 +196,11 @@ def _with_checksums(
     sums: dict[str, int] = dict.fromkeys(view.tables, 0)
     # Followers wait for a safe time from their leader: many wait at once.
     with ThreadPoolExecutor(_CHECKSUMS_AT_ONCE, "nyala-ksck") as pool:
-        asked = [
+        pending = [
             {p: pool.submit(_checksum, channels, p.address, tablet.id, view.clock) for p in _running(tablet)}
             for tablet in view.tablets
         ]
-        for tablet, finding, answers in zip(view.tablets, findings, asked, strict=True):
+        for tablet, finding, answers in zip(view.tablets, findings, pending, strict=True):
             peers, results = list(answers), [answer.result() for answer in answers.values()]
             failures = [f"the replica at {p.address}: {t}" for p, t in zip(peers, results) if isinstance(t, str)]
             distinct = {(t.rows, t.checksum) for t in results if not isinstance(t, str)}

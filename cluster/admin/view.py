@@ -77,7 +77,7 @@ class ClusterView:
 def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float = 30.0) -> ClusterView:
     """Calls all servers. Raises if no master responds; an unresponsive tablet server is part of the view."""
     with ThreadPoolExecutor(16, "nyala-look") as pool:
-        asked = list(pool.map(lambda address: _status(channels, address), masters))
+        statuses = list(pool.map(lambda address: _status(channels, address), masters))
         known = ask_master(channels, masters, ListServers(), seconds)
         catalog = ask_master(channels, masters, GetCatalog(), seconds)
         answers = dict(pool.map(lambda server: (server.id, _status_of(channels, server)), known.tservers))
@@ -98,7 +98,7 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
                 )
             )
     tables = tuple(sorted(table["name"] for table in catalog.tables or ()))
-    return ClusterView(tuple(asked), known.tservers, answers, tuple(views), tables, clock)
+    return ClusterView(tuple(statuses), known.tservers, answers, tuple(views), tables, clock)
 
 
 def call(channels: Channels, address: str, request: Request, seconds: float = _CALL_SECONDS) -> Any:

@@ -250,10 +250,10 @@ class Consensus:
             peers = _changed(driver.node.configuration, kind, peer)
             if peers is not None:
                 driver.step_locked(ChangePeers(peers, expected_index))
-            wanted, term = driver.node.configuration, driver.node.term
-            while driver.node.committed_configuration.index < wanted.index:
+            pending, term = driver.node.configuration, driver.node.term
+            while driver.node.committed_configuration.index < pending.index:
                 self.log.check_serving()
-                if driver.node.term != term or driver.node.configuration.index < wanted.index:
+                if driver.node.term != term or driver.node.configuration.index < pending.index:
                     raise NotTheLeader(
                         f"another leader of tablet {self.tablet_id} was elected before the change was committed; "
                         "check the configuration",
@@ -262,7 +262,7 @@ class Consensus:
                     )
                 if not driver.wait(deadline):
                     raise DeadlineExceeded(
-                        f"the peers of tablet {self.tablet_id} have not committed entry {wanted.index} in time"
+                        f"the peers of tablet {self.tablet_id} have not committed entry {pending.index} in time"
                     )
             return driver.node.committed_configuration
 

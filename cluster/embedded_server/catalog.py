@@ -105,11 +105,11 @@ class OwnerCatalog:
 
     def report(self, request: methods.ReportTablets, context: CallContext) -> methods.TabletReports:
         """Returns the tablets as replicas that lead."""
-        wanted = request.tablet_ids
+        tablet_ids = request.tablet_ids
         reports = []
         for table in self._store.tables():
             for tablet in self._store.open_table(table).tablets:
-                if wanted is None or tablet.id in wanted:
+                if tablet_ids is None or tablet.id in tablet_ids:
                     size = sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
                     reports.append(self._report(table, tablet.id, tablet.row_count, size))
         return methods.TabletReports(tablets=tuple(sorted(reports, key=lambda report: report.tablet_id)))

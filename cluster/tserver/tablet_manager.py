@@ -431,14 +431,14 @@ class TabletManager:
 
     def hand_over(self, deadline: float) -> None:
         """Transfers leadership to other replicas that can lead; returns when they do, or at `deadline` (monotonic)."""
-        asked: dict[str, float] = {}
+        requested_at: dict[str, float] = {}
         while (now := time.monotonic()) < deadline:
             leading = [replica for replica in self.replicas() if _leads_others(replica)]
             if not leading:
                 return
             for replica in leading:
-                if now - asked.get(replica.tablet_id, 0.0) > TRANSFER_SECONDS:
-                    asked[replica.tablet_id] = now
+                if now - requested_at.get(replica.tablet_id, 0.0) > TRANSFER_SECONDS:
+                    requested_at[replica.tablet_id] = now
                     with contextlib.suppress(Error):
                         replica.consensus.transfer(None)
             time.sleep(0.05)

@@ -144,19 +144,19 @@ class CatalogCache:
         self, seconds: float | None = None, what: str = "a refresh of the catalog", patience: float | None = None
     ) -> None:
         """Refreshes the catalog, unless another thread has done so since this call began."""
-        wanted = time.monotonic()
+        since = time.monotonic()
         attempts = self._masters.attempts(what, seconds, patience=patience)
         with attempts.holding(self._lock):
-            if self._asked >= wanted:
+            if self._asked >= since:
                 return
-            asked = time.monotonic()
+            called_at = time.monotonic()
             while True:
                 request = GetCatalog(known_version=self._masters_version)
                 reply = self._masters.answer(request, CatalogReply, attempts)
                 self._take(reply)
                 if self._masters_version == reply.version:
                     break  # otherwise another cluster took the version for one of its own
-            self._asked = asked
+            self._asked = called_at
 
     def _take(self, reply: CatalogReply) -> None:
         """Makes a reply the current catalog. Needs the lock."""

@@ -142,7 +142,7 @@ class TableStatisticsCache:
 
     def _get(self, table: Table, anew: bool = False) -> CachedStatistics:
         known = self._catalog.known(table)
-        asked = time.monotonic()
+        called_at = time.monotonic()
         cached = self._found.get(known.table.id)
         if cached is not None and not anew and cached.is_fresh(known, self._written[known.table.id]):
             return cached
@@ -150,7 +150,7 @@ class TableStatisticsCache:
         attempts = self._shared.attempts("statistics of tablets", patience)
         with suppress(DeadlineExceeded), attempts.holding(self._locks[known.table.id]):
             cached = self._found.get(known.table.id)
-            if cached is not None and cached.at >= asked and cached.known is known:
+            if cached is not None and cached.at >= called_at and cached.known is known:
                 return cached
             cached = self._found[known.table.id] = self._ask(known, cached, attempts)
             return cached

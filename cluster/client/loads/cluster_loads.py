@@ -115,8 +115,8 @@ class ClusterLoader(Loading):
         if self._table.schema.auto_increment is not None:
             return
         rows = self._rows_of(self._known)
-        asked = [piece for piece in self._runs.in_turn() if rows.get(piece.tablet_id, 1)]
-        for _, failed in self._each(asked, self._check_piece):
+        pieces = [piece for piece in self._runs.in_turn() if rows.get(piece.tablet_id, 1)]
+        for _, failed in self._each(pieces, self._check_piece):
             if failed is not None:
                 raise failed
 

@@ -114,9 +114,9 @@ class Surplus:
         """Returns the tablets that may lose a replica, from (id, its configuration, desired number of replicas)
         each."""
         larger = [
-            (id_, len(configuration.voters) > wanted)
-            for id_, configuration, wanted in tablets
-            if len(configuration.peers) > wanted
+            (id_, len(configuration.voters) > desired)
+            for id_, configuration, desired in tablets
+            if len(configuration.peers) > desired
         ]
         self.own &= {id_ for id_, _ in larger}
         # From when the replica has a vote: no choice is made while it copies.
@@ -144,14 +144,14 @@ def view_cluster(
 
 
 def _tablets(state: CatalogState, directory: TabletDirectory, surplus: Surplus, now: float) -> Mapping[str, TabletView]:
-    wanted = {tablet.id: state.tables[tablet.table_id].replicas for tablet in state.tablets.values()}
-    sizes = [(id_, directory.tablets[id_].configuration, count) for id_, count in wanted.items()]
+    desired = {tablet.id: state.tables[tablet.table_id].replicas for tablet in state.tablets.values()}
+    sizes = [(id_, directory.tablets[id_].configuration, count) for id_, count in desired.items()]
     may_shrink = surplus.shrinkable(sizes, now)
     return {
         tablet.id: TabletView(
             tablet.id,
             tablet.table_id,
-            wanted[tablet.id],
+            desired[tablet.id],
             state.tables[tablet.table_id].table.version,
             tablet.is_created or directory.tablets[tablet.id].is_serving,
             directory.tablets[tablet.id],

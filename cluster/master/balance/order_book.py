@@ -39,12 +39,12 @@ class OrderBook:
     def take_due(self, orders: Iterable[Order], now: float) -> list[Order]:
         """Returns, of all orders that are needed now, those to send now, and marks them as sent. Other orders are
         dropped."""
-        wanted: dict[OrderKey, Order] = {}
+        needed: dict[OrderKey, Order] = {}
         for order in orders:
-            wanted.setdefault(order.key, order)
-        for key in [k for k, given in self._given.items() if k not in wanted and not given.is_on_its_way]:
+            needed.setdefault(order.key, order)
+        for key in [k for k, given in self._given.items() if k not in needed and not given.is_on_its_way]:
             del self._given[key]
-        return [order for key, order in wanted.items() if self._is_due(key, order, now)]
+        return [order for key, order in needed.items() if self._is_due(key, order, now)]
 
     def _is_due(self, key: OrderKey, order: Order, now: float) -> bool:
         given = self._given.get(key)

@@ -192,7 +192,7 @@ class SystemTablet:
         columns = ([kind for kind, _ in keys], [id_ for _, id_ in keys], bodies)
         arrow = SYSTEM_TABLE.schema.arrow
         rows = pa.RecordBatch.from_arrays(
-            [pa.array(values, wanted.type) for values, wanted in zip(columns, arrow)], schema=arrow
+            [pa.array(values, field.type) for values, field in zip(columns, arrow)], schema=arrow
         )
         result = self._there().write(WriteBatch(rows, ops, all_or_none=True), None, deadline=deadline)
         if result.errors:
