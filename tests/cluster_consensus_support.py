@@ -37,7 +37,7 @@ def eventually(condition: Callable[[], bool], what: str = "") -> None:
 
 
 class Network:
-    """Carries messages between hosts, each host's by a thread of its own; `cut` holds servers that nobody reaches."""
+    """Carries messages between hosts, each host's by a thread of its own; `cut` holds unreachable servers."""
 
     def __init__(self) -> None:
         self.cut: set[str] = set()
@@ -101,7 +101,7 @@ class ToyReplica:
         self.broken: Exception | None = None
         self.consensus: Consensus | None = None
         self._is_open = threading.Event()
-        """The consensus may tell what happens before `ConsensusHost.open` has returned it."""
+        """The consensus may call before `ConsensusHost.open` has returned it."""
         self._calls = 0
         self._writing: int | None = None
 

@@ -14,7 +14,7 @@ from nyala.errors import ClusterError, DuplicateTable, InvalidTableDefinition, O
 from nyala.testing import MiniCluster
 
 KEPT = 2
-"""So many tables of a maker are there at a time, beside the one it makes."""
+"""Tables of a maker that exist at a time, besides the one it is creating."""
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class TableMaker:
         assert not self.wrong, "\n".join(self.wrong)
 
     def wait_done(self, cluster: MiniCluster, count: int) -> None:
-        """Return when so many more statements are done."""
+        """Returns when this number of further statements is done."""
         before = self.done
         cluster.wait_until(lambda: self.done >= before + count or bool(self.wrong), f"{count} statements are done", 90)
         assert not self.wrong, "\n".join(self.wrong)

@@ -1,8 +1,8 @@
 """A pytest plugin (`-p cluster_store`): stores ":memory:" are tables of a cluster with three replicas on three servers.
 
 So tests that were written for an embedded store show that SQL does the same on a cluster. A test that has a second
-store open at the same time, or asks for options that only an embedded store takes, gets an embedded one for it. At the
-end, modules are told whose tests had none but those.
+store open at the same time, or needs options that only an embedded store takes, gets an embedded one for it. At the
+end, modules are reported whose tests had none but those.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClusterStore(Client):
     """All tables of the cluster; none when it is opened."""
 
     def close(self) -> None:
-        """Drop everything and let go."""
+        """Drops everything and closes."""
         global _is_used
         if _is_used:
             with contextlib.suppress(Error):

@@ -1,4 +1,4 @@
-"""A cluster in one process for tests of the client: servers that can be told to fail, over one embedded store.
+"""A cluster in one process for tests of the client: servers that can be made to fail, over one embedded store.
 
 All servers look at the same `Database`, as if replication took no time; each tablet has a leader, and only that one
 takes writes. Requests and replies go through msgpack.
@@ -73,7 +73,7 @@ class FakeCluster:
         """(client, sequence) of each call that was carried out."""
         self.batch_rows = batch_rows
         self.first_batches = 0
-        """So many the call gives that begins a scan."""
+        """Number of batches in the reply of the call that begins a scan."""
         self.scanners: dict[tuple[str, str], list[Any]] = {}
         self.streams: list[FakeStream] = []
         self.analyses: dict[str, Analysis] = {}
@@ -83,7 +83,7 @@ class FakeCluster:
         """A client of this cluster."""
         masters = [(master.split(":")[0], 1) for master in self.masters]
         client = Client(masters, client_options(**options), channels=lambda clock: FakeChannels(self, clock))
-        client.runs_fragments = False  # nobody evaluates them here
+        client.runs_fragments = False  # no server evaluates them here
         return client
 
     def close(self) -> None:
@@ -408,7 +408,7 @@ class FakeChannel:
             self._clock.update(self._cluster.database.now())
 
     def begin(self, request: Any, timeout: float) -> Callable[[], Any]:
-        """What gives the answer; it is made now."""
+        """Returns a call whose reply is made now."""
         try:
             reply = self.call(request, timeout)
         except errors.Error as error:

@@ -109,7 +109,7 @@ class Workload:
         check_replicas(cluster)
 
     def wait_writes(self, count: int, seconds: float = 60.0) -> None:
-        """Return when so many more rows have been acknowledged."""
+        """Returns when this number of further rows has been acknowledged."""
         before, began = len(self.acknowledged), time.monotonic()
         while len(self.acknowledged) < before + count:
             assert time.monotonic() < began + seconds, f"no {count} writes in {seconds:g} s: {self.wrong}"
@@ -188,7 +188,7 @@ class Workload:
     # ---- afterwards --------------------------------------------------------------------------------------------------
 
     def check(self, connection: nyala.Connection | None = None) -> None:
-        """Every acknowledged row is there, once, and no row that nobody wrote."""
+        """Checks that every acknowledged row exists, once, and no row that was never written."""
         with nyala.connect(self.url) as own:
             rows = (connection or own).execute("SELECT id, before FROM chain ORDER BY id").fetchall()
         keys = [key for key, _ in rows]
@@ -208,8 +208,8 @@ def check_chain(rows: list[tuple[int, int | None]]) -> None:
 
 
 def make_whole(cluster: MiniCluster) -> None:
-    """Whatever a test has left, the next one finds servers that run and hear each other, and no table. Fails where a
-    server has ended that the test did not end."""
+    """Restores the cluster for the next test: ensures that servers run and reach each other, and no table exists. Fails
+    if a server has ended that the test did not end."""
     for process in cluster.local.processes():
         process.check()
     for name in cluster.local.addresses:
@@ -249,8 +249,8 @@ def damage_files(cluster: MiniCluster, name: str, table: str, place: int = 0) ->
     """Kill a server and turn over bits in the column files of its replica of a tablet, as a bad disk does; it runs
     again then. What the replica has in memory is flushed first, so that all its rows are in these files."""
     tablet_id = cluster.locations(table)[place].tablet_id
-    # The sum waits until the replica has all that was written before: otherwise it comes from the log once more.
-    # A leader's timestamps may be ahead of this machine's clock: the servers' own tell.
+    # The sum waits until the replica has all that was written before: otherwise it comes from the log once more. A
+    # leader's timestamps may be ahead of this machine's clock: the servers' own clocks count.
     now = max(cluster.call(server, GetStatus()).clock for server in cluster.tservers)
     cluster.call(name, ChecksumTablet(tablet_id=tablet_id, snapshot=now), 60.0)
     cluster.call(name, WorkOnTablet(tablet_id=tablet_id, work="flush"), 60.0)

@@ -33,7 +33,7 @@ from nyala.errors import ConfigurationRefused, Error, NotTheLeader, ReplicaUnava
 
 @dataclass
 class FakeTablet:
-    """What the replicas of a tablet agree on."""
+    """The common state of the replicas of a tablet."""
 
     configuration: Configuration
     table_id: str

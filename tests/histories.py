@@ -7,8 +7,8 @@ An operation takes effect at one moment between its start and its end. One that 
 at any moment after its start, or not at all. `is_linearizable` looks for an order of moments that explains what all
 reads saw (Wing and Gong's search, with the states that were tried remembered, as Lowe does).
 
-A read of which only its session's guarantees are asked may show the past, but none from before the session's own last
-operation: it stands at `behind`, and its start says nothing.
+A read with only its session's guarantees may show the past, but none from before the session's own last operation: it
+stands at `behind`, and its start says nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class History:
 
     @contextmanager
     def write(self, key: Any, value: Any) -> Iterator[Operation]:
-        """A write; where the body raises, nobody knows whether it took effect."""
+        """A write; if the body raises, its outcome is unknown."""
         operation = self._begin(Operation(key, True, value, time.monotonic()))
         yield operation
         operation.end, operation.is_known = time.monotonic(), True
@@ -79,7 +79,7 @@ class History:
 
 
 def is_linearizable(operations: Sequence[Operation], first: Any = None) -> bool:
-    """Is there an order of moments that explains all reads of one register, which holds `first` at the start?"""
+    """True if some order of moments explains all reads of one register, which holds `first` at the start."""
     waiting = sorted(operations, key=lambda operation: operation.start)
     ends = [operation.end for operation in waiting]
     places = {id(operation): place for place, operation in enumerate(waiting)}

@@ -112,7 +112,7 @@ class ModelCluster:
     # ---- looking ---------------------------------------------------------------------------------------------------
 
     def view(self) -> ClusterView:
-        """What a master sees that has heard of everything."""
+        """Returns the view of a master that has all reports."""
         servers = {s.id: ServerView(s.id, f"{s.id}:1", s.is_alive, s.is_leaving) for s in self.servers.values()}
         kept = {t.id: self._view(t) for t in self.tablets.values() if not t.is_dropped}
         dropped = tuple(
@@ -144,21 +144,21 @@ class ModelCluster:
         return TabletView(tablet.id, tablet.table_id, tablet.wanted, tablet.version, tablet.is_created, observed)
 
     def works(self, tablet: ModelTablet, server: str) -> bool:
-        """Does a server's replica work?"""
+        """True if a server's replica works."""
         replica = tablet.replicas.get(server)
         return self.servers[server].is_alive and replica is not None and replica.state == "RUNNING"
 
     def healthy(self, tablet: ModelTablet) -> int:
-        """How many voters work."""
+        """Returns the number of working voters."""
         return sum(self.works(tablet, peer.id) for peer in tablet.configuration.voters)
 
     def voting(self, tablet: ModelTablet) -> int:
-        """How many voters take part in the consensus, damaged ones included."""
+        """Returns the number of voters that take part in the consensus, including damaged ones."""
         alive = [peer.id for peer in tablet.configuration.voters if self.servers[peer.id].is_alive]
         return sum(self.works(tablet, id_) or (id_ in tablet.replicas and tablet.replicas[id_].votes) for id_ in alive)
 
     def has_majority(self, tablet: ModelTablet) -> bool:
-        """Can the tablet be written?"""
+        """True if the tablet can be written."""
         return self.voting(tablet) >= tablet.configuration.majority and self.healthy(tablet) > 0
 
     # ---- what goes on by itself ------------------------------------------------------------------------------------

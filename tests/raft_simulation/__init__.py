@@ -2,11 +2,11 @@
 
     profile.draw(random) ─► Simulation ──┬─ Server a: RaftNode, SimulatedLog, Disk, clocks
                              heap of     ├─ Server b: ...
-                             events      └─ Invariants: looked at after every step
+                             events      └─ Invariants: checked after every step
 
-All that happens is an event in one heap, ordered by virtual time; all that is left to chance comes from one
-`random.Random(seed)`. So a seed that fails fails again, to the byte. See `simulation` for what can go wrong in a
-schedule, `invariants` for what must hold all the same, and `python tests/raft_simulation --help` for running more.
+Every event is in one heap, ordered by virtual time; every random choice comes from one `random.Random(seed)`. So a
+failing seed fails again, to the byte. See `simulation` for the faults of a schedule, `invariants` for the properties
+that hold all the same, and `python tests/raft_simulation --help` for running more.
 """
 
 from .invariants import Invariant, InvariantViolation

@@ -1,7 +1,7 @@
 """Run schedules: `python tests/raft_simulation --seeds 0 100000`, or replay one: `python tests/raft_simulation 4711`.
 
-A replay prints the trace; a run prints each seed that fails with what it broke, shortest schedules last, and how often
-what has happened.
+A replay prints the trace; a run prints each failing seed with its violation, shortest schedules last, and the number of
+events of each kind.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a simulated server keeps: a log whose end is not on disk yet, and all that a crash leaves behind.
+"""State of a simulated server's disk: a log whose end is not durable yet, and the state that survives a crash.
 
     SimulatedLog   memory:  base ├──────────────────────────────┤ last
                    durable: base ├────────────┤          pending: append 8, cut to 6, append 7', ...
 
-A crash keeps the durable entries and a prefix, drawn by chance, of the pending changes: as a file system does that
-writes pages when it likes, but a log in order.
+A crash keeps the durable entries and a random prefix of the pending changes, like a file system that writes pages at
+any time, but a log in order.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Disk:
     snapshot_digest: int = 0
 
     def term(self, index: int) -> int | None:
-        """The term of the durable entry at an index."""
+        """Returns the term of the durable entry at an index."""
         offset = index - self.base_index
         if offset <= 0:
             return self.base_term if offset == 0 else None
         return self.entries[offset - 1].term if offset <= len(self.entries) else None
 
     def configurations(self) -> list[Configuration]:
-        """Those that may be in force: the one that was committed last, and those of the log behind it."""
+        """Returns the configurations that may be in force: the last committed one, and those of the log after it."""
         return [
             self.configuration,
             *(
@@ -54,11 +54,11 @@ class Disk:
         ]
 
     def holds(self, index: int, term: int) -> bool:
-        """Whether an entry would survive a crash; what is trimmed was flushed."""
+        """True if an entry would survive a crash; trimmed entries were flushed."""
         return index < self.base_index or self.term(index) == term
 
     def apply(self, change: Entry | int) -> None:
-        """An entry is appended; a number cuts off what lies behind it."""
+        """Appends an entry; a number truncates the log after that index."""
         if isinstance(change, int):
             del self.entries[max(change - self.base_index, 0) :]
         else:
@@ -127,7 +127,7 @@ class SimulatedLog:
         self.truncations += 1
 
     def flush(self, count: int) -> tuple[int, int]:
-        """Make the oldest pending changes durable; returns index and term of the last durable entry."""
+        """Makes the oldest pending changes durable; returns index and term of the last durable entry."""
         for change in self.pending[:count]:
             self.disk.apply(change)
         del self.pending[:count]
@@ -135,13 +135,14 @@ class SimulatedLog:
         return last, self.disk.entries[-1].term if self.disk.entries else self.disk.base_term
 
     def crash(self, kept: int) -> list[Entry | int]:
-        """The first `kept` of the pending changes reach the disk, the others, which are returned, never do."""
+        """Lets the first `kept` pending changes reach the disk; drops and returns the others."""
         self.flush(kept)
         lost, self.pending = self.pending, []
         return lost
 
     def remove_through(self, index: int) -> None:
-        """Trim: entries up to `index`, durable and flushed by the state machine, are gone from memory and disk."""
+        """Trims the log: removes entries up to `index`, durable and flushed by the state machine, from memory and
+        disk."""
         count = index - self.base_index
         self.base_term = self.disk.base_term = self._entries[count - 1].term
         self.base_index = self.disk.base_index = index

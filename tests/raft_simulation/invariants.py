@@ -1,6 +1,6 @@
-"""What holds in every schedule, whatever is lost, late, cut off or broken.
+"""Invariants of every schedule, whatever messages are lost, late or partitioned, and whatever disks fail.
 
-The checks are incremental: each looks only at what a step has changed, against what is known of the whole group.
+The checks are incremental: each examines only the changes of a step, against the known state of the whole group.
 `committed` is the one true history: the entry that was committed first at each index.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 LEAD_MARGIN = 50_000 << LOGICAL_BITS
-"""By so much the lead that a server's disk keeps is greater than was needed."""
+"""The lead that a server's disk keeps exceeds the required one by this much."""
 _CLOCK_SLACK = 100_000 << LOGICAL_BITS
 """For the steps of many leaders."""
 
@@ -52,7 +52,7 @@ class InvariantViolation(AssertionError):
 
 
 class Invariants:
-    """Told of everything that matters, by the servers; raises `InvariantViolation`."""
+    """Called by the servers with every relevant event; raises `InvariantViolation`."""
 
     def __init__(self) -> None:
         self.committed: list[Entry] = []
@@ -69,9 +69,9 @@ class Invariants:
             raise InvariantViolation(Invariant.CONTRACT, message.format(*values))
 
     def clock_moved(self, server: Server, floor: int) -> None:
-        """A new leader's hybrid clock is moved to a limit of a leader before it.
+        """Checks a new leader's hybrid clock after it was moved to a limit of a previous leader.
 
-        No leader asks for more than its lead above the wall clock of the greatest skew; a limit that is kept as its
+        No leader requests more than its lead above the wall clock of the greatest skew; a limit that is kept as its
         distance from the wall clock grows by a margin with each restart.
         """
         simulation = server.simulation
@@ -84,7 +84,7 @@ class Invariants:
     # ---- logs -----------------------------------------------------------------------------------------------
 
     def appended(self, server: Server, entry: Entry, index: int, previous_term: int, previous_timestamp: int) -> None:
-        """An entry goes into somebody's log, behind one of `previous_term`. By induction over the index, equal
+        """Checks an entry that was appended to a log, after one of `previous_term`. By induction over the index, equal
         predecessors' terms are enough for equal prefixes."""
         self.require_contract(entry.index == index, "entry {} appended at index {}", entry, index)
         if entry.term < previous_term:
@@ -103,14 +103,14 @@ class Invariants:
             )
 
     def lost(self, changes: Sequence[Entry | int], term: int) -> None:
-        """A crash took changes of a log, and left a server in `term`. The only voter, crashing between its election and
-        the hard state's write, has told nobody, and begins the same term again."""
+        """Records changes of a log that a crash dropped, and the server's `term`. The only voter, if it crashes between
+        its election and the hard state's write, has sent no message in that term, and begins it again."""
         for change in changes:
             if not isinstance(change, int) and change.term > term:
                 self._entries.pop((change.index, change.term), None)
 
     def committed_at(self, entry: Entry, term: int, id: str) -> None:
-        """A peer in `term` has learnt that the entry is committed."""
+        """Records that a peer in `term` has learnt that the entry is committed."""
         committed = self.committed
         index = entry.index
         if index <= len(committed):
@@ -130,15 +130,15 @@ class Invariants:
         self.digests.append(zlib.crc32(entry.body, self.digests[-1] ^ index))
 
     def truncated(self, server: Server, last_index: int) -> None:
-        """A log was cut."""
+        """Checks a truncation of a log."""
         if last_index < server.applied:
             raise InvariantViolation(
                 Invariant.STATE_MACHINE_SAFETY, f"{server.id} has applied {server.applied} and cuts to {last_index}"
             )
 
     def majority_holds(self, leader: Server, index: int) -> None:
-        """The leader has committed `index`: a majority of its voters has it on disk (of the voters before or after a
-        change in the same step)."""
+        """Checks that a majority of the leader's voters has the committed `index` on disk (of the voters before or
+        after a change in the same step)."""
         term = leader.log.term(index)
         assert term is not None
         configurations = (leader.node.configuration, leader.configuration_before)
@@ -158,14 +158,14 @@ class Invariants:
     # ---- leaders --------------------------------------------------------------------------------------------
 
     def elected(self, leader: Server) -> None:
-        """A peer has become leader of its term."""
+        """Checks a peer that has become leader of its term."""
         term, log = leader.node.term, leader.log
         who = (leader.id, leader.incarnation)
         known = self._leaders.setdefault(term, who)
         if known != who:
             raise InvariantViolation(Invariant.ELECTION_SAFETY, f"term {term} has leaders {known} and {who}")
         index = len(self.committed)
-        while index and self._commit_terms[index - 1] >= term:  # a late winner need not know what came after its term
+        while index and self._commit_terms[index - 1] >= term:  # a late winner need not have entries of later terms
             index -= 1
         if not index or index < log.base_index:
             return
@@ -177,7 +177,7 @@ class Invariants:
             )
 
     def leases_are_exclusive(self, leaders: Mapping[str, Server]) -> None:
-        """Of several that believe they lead, an older one with a lease must be the only one that can do anything."""
+        """Checks that, of several presumed leaders, an older one with a lease is the only one that can serve."""
         by_term = sorted(leaders.values(), key=lambda server: server.node.term)
         for position, older in enumerate(by_term[:-1]):
             if not older.node.has_lease(older.now()):
@@ -193,7 +193,7 @@ class Invariants:
     # ---- reads ----------------------------------------------------------------------------------------------
 
     def read_latest(self, leader: Server) -> None:
-        """The leader answers a read that began now: all that was acknowledged must be in it."""
+        """Checks a leader's read of the latest state that began now: it must include every acknowledged entry."""
         if leader.applied < self.acknowledged_index:
             raise InvariantViolation(
                 Invariant.LEASE_SAFETY,
@@ -202,7 +202,7 @@ class Invariants:
             )
 
     def read_at(self, server: Server, timestamp: int) -> None:
-        """A server answers a read at a time from what it has applied: nothing else may ever lie at or below it."""
+        """Checks a server's read as of a timestamp: no later write may be at or below it."""
         behind = server.applied
         if behind < len(self.committed) and self.committed[behind].timestamp <= timestamp:
             raise InvariantViolation(

@@ -1,4 +1,4 @@
-"""How rough a schedule is: every seed draws its own profile, so that calm and stormy ones are both among them."""
+"""Random profiles of schedules, one per seed: calm and stormy ones."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ FAULTS = (
 class Profile:
     """Times in seconds of virtual time, probabilities per message or per event.
 
-    `drift`: monotonic clocks run up to this much too fast or slow. `skew`: hybrid clocks are off by up to so many
-    seconds, in both directions. `exchanges_clocks`: servers take note of each other's
-    hybrid clocks with every message. `writes`: how often a client writes, too, when it comes to read.
+    `drift`: monotonic clocks run up to this much too fast or slow. `skew`: hybrid clocks are off by up to this number
+    of seconds, in both directions. `exchanges_clocks`: servers follow each other's hybrid clocks with every message.
+    `writes`: how often a client that reads also writes.
 
-    `short_reigns`: how often a new leader crashes, or is cut off, soon after its election. `fragile`: how often a
-    server crashes on the way through a `Ready` with a new term, vote or leadership. `faint`: how often a leader is not
-    heard by some peer in all its term.
+    `short_reigns`: how often a new leader crashes, or is partitioned, soon after its election. `fragile`: how often a
+    server crashes while processing a `Ready` with a new term, vote or leadership. `faint`: how often a leader's
+    messages do not reach some peer in all its term.
 
-    Drivers may differ. `holds_messages`: while hard state is written, the node goes on, and what it says is held;
+    Drivers may differ. `holds_messages`: while hard state is written, the node continues, and its messages are held;
     otherwise it waits. `keeps_lead`: the clock limit is kept as its distance from the wall clock, which does not jump
     here; otherwise as itself.
     """
@@ -57,7 +57,7 @@ class Profile:
 
     @classmethod
     def draw(cls, chance: random.Random) -> Profile:
-        """One of the many: three in five have some of everything, the others look for trouble of one kind."""
+        """Draws a profile: three in five have some of every fault, the others concentrate on one kind of trouble."""
         kind = chance.random()
         if kind < 0.2:
             return cls.restless(chance)
@@ -65,7 +65,7 @@ class Profile:
 
     @classmethod
     def mixed(cls, chance: random.Random) -> Profile:
-        """Some of everything, each fault in about half of the schedules; every sixth network is nearly perfect."""
+        """Some of every fault, each in about half of the schedules; every sixth network is nearly perfect."""
         roughness = chance.choice((0.02, 0.3, 0.5, 0.7, 0.9, 1.2))
         weights = {fault: chance.choice((0.0, 0.0, 1.0, 3.0)) for fault in FAULTS}
         return cls(
@@ -99,7 +99,7 @@ class Profile:
 
     @classmethod
     def restless(cls, chance: random.Random) -> Profile:
-        """Leaders that hardly get a word out: logs that differ, terms that are begun more than once."""
+        """Leaders that can hardly send a message: logs that differ, terms that are begun more than once."""
         return cls(
             duration=chance.uniform(8.0, 25.0),
             election_timeout=0.8,
@@ -124,7 +124,8 @@ class Profile:
 
     @classmethod
     def wary(cls, chance: random.Random) -> Profile:
-        """Leaders that live long, but are not heard by all: a forgotten promise or too long a lease shows here."""
+        """Leaders that live long, but are not heard by all peers: a forgotten promise or too long a lease shows
+        here."""
         return cls(
             duration=chance.uniform(8.0, 20.0),
             election_timeout=chance.choice((0.8, 1.5)),

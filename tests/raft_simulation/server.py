@@ -1,12 +1,12 @@
 """One simulated server: the driver of a `RaftNode`, its disk, its clocks, and a state machine.
 
-It deals with a `Ready` in the order that `raft.events` states, and may crash between any two steps of it:
+It processes a `Ready` in the order that `raft.events` states, and may crash between any two steps of it:
 
-    0 ─ hard state, the log's sync begins ─ 1, 2 ─ half the messages ─ 3 ─ the others ─ 4 ─ apply ─ 5
+0 ─ hard state, the log's sync begins ─ 1, 2 ─ half the messages ─ 3 ─ the others ─ 4 ─ apply ─ 5
 
-At 6 all has been done, but the messages go down with the process, in the buffers of its sockets.
+At 6 all has been done, but the messages are lost with the process, in the buffers of its sockets.
 
-The state machine is the sequence that it has applied, as a digest; it is flushed, and the log trimmed, now and then.
+The state machine is the sequence of applied entries, as a digest; it is flushed, and the log trimmed, now and then.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 CRASH_POINTS = 7
 LOGICAL_BITS = 12
 LATE_TICK = 0.01
-"""A tick comes up to so many seconds after it is due."""
+"""Greatest delay of a tick, in seconds."""
 
 
 class Server:
-    """Is up or down; where it is up, it may be busy (paused, or waiting for its disk) and what comes then waits."""
+    """A server that is up or down. While it is up, it may be busy (paused, or waiting for its disk), and events
+    wait."""
 
     def __init__(self, simulation: Simulation, id: str, chance: random.Random):
         profile = simulation.profile
@@ -51,7 +52,7 @@ class Server:
         self._reset()
 
     def _reset(self) -> None:
-        """What a crash takes away."""
+        """Drops the state that a crash loses."""
         self.has_node = False
         self.busy_until = 0.0
         self.waiting: list[Event] = []
@@ -87,12 +88,12 @@ class Server:
     # ---- life -----------------------------------------------------------------------------------------------
 
     def create(self, disk: Disk) -> None:
-        """Give it data of the tablet, and run that."""
+        """Creates data of the tablet here, and starts it."""
         self.disk = disk
         self.start(is_new=disk.base_index == 0)
 
     def start(self, *, is_new: bool = False) -> None:
-        """The process begins, with what is on its disk."""
+        """Starts the process with the state of its disk."""
         self.is_up = True
         if self.disk is None:
             return
@@ -115,7 +116,7 @@ class Server:
         self.schedule_tick()
 
     def crash(self, *, stays_down: bool = False) -> None:
-        """The process is gone at once; of what was not synced, some part may have reached the disk."""
+        """Ends the process at once; a random part of the unsynced changes has reached the disk."""
         if self.disk is not None and self.has_node:
             if self.saving is not None and self.chance.random() < 0.5:
                 self.save(*self.saving)
@@ -136,7 +137,7 @@ class Server:
             self.start()
 
     def hold(self, seconds: float) -> None:
-        """Virtual SIGSTOP, or a thread that waits for its disk: the clocks go on."""
+        """Virtual SIGSTOP, or a thread that waits for its disk: the clocks continue."""
         self.busy_until = max(self.busy_until, self.simulation.time + seconds)
         self.simulation.after(seconds, self.wake, self.incarnation)
 
@@ -163,7 +164,7 @@ class Server:
     # ---- events ---------------------------------------------------------------------------------------------
 
     def receive(self, message: Message, sender_clock: int) -> None:
-        """A message has come over the network."""
+        """Receives a message from the network."""
         if not self.is_up:
             return
         if self.has_node:
@@ -175,13 +176,13 @@ class Server:
             self.simulation.send(self, message.sender, answer)
 
     def send_held(self, incarnation: int) -> None:
-        """What the leader has held back goes."""
+        """Sends the entries that the leader has held back."""
         if incarnation == self.incarnation:
             self.is_sending = False
             self.submit(Send())
 
     def tick(self, incarnation: int, at: float) -> None:
-        """A tick was due at true time `at`."""
+        """Processes a tick that was due at true time `at`."""
         if incarnation != self.incarnation or at != self.tick_at:
             return
         self.tick_at = float("inf")
@@ -197,14 +198,14 @@ class Server:
             self.simulation.at(at, self.tick, self.incarnation, at)
 
     def submit(self, event: Event) -> None:
-        """An event for the node, now or once the server is no longer busy."""
+        """Passes an event to the node, now or once the server is no longer busy."""
         if self.simulation.time < self.busy_until or self.unfinished is not None:
             self.waiting.append(event)
         else:
             self.step(event)
 
     def step(self, event: Event) -> bool:
-        """Whether the node took the event; it refuses some of a client's."""
+        """Steps the node; False if it refuses a client's event."""
         simulation, node = self.simulation, self.node
         if simulation.trace is not None:
             simulation.note(self, event)
@@ -251,7 +252,8 @@ class Server:
         self._tell(ready)
 
     def _delicate_points(self, ready: Ready) -> Sequence[int]:
-        """Where a crash hurts: anywhere in a new term, vote or leadership; after the first commit of a leader."""
+        """Returns the steps at which a crash is dangerous: any with a new term, vote or leadership; after the first
+        commit of a leader."""
         is_leader = self.node.role is RaftRole.LEADER
         if ready.hard_state is not None or (is_leader and self.leading != self.node.term):
             return range(CRASH_POINTS)
@@ -267,7 +269,7 @@ class Server:
         self.crash()
 
     def _send(self, ready: Ready, count: int) -> None:
-        """The messages, behind everything that they rest on."""
+        """Sends the messages, after everything that they depend on."""
         if not self.saving and self.needs_saving():
             self.save(self.hard_state, self.node.clock_limit)
         self.start_sync()
@@ -278,7 +280,7 @@ class Server:
             self.simulation.send(self, peer.id, message)
 
     def needs_saving(self) -> bool:
-        """Whether the disk would tell, after a crash, another term or vote, or a lower clock limit."""
+        """True if the disk, after a crash, would give another term or vote, or a lower clock limit."""
         if self.hard_state is not self.disk.hard_state:
             return True
         limit = self.node.clock_limit
@@ -287,13 +289,14 @@ class Server:
         return limit != self.disk.clock_limit
 
     def save(self, hard_state: HardState, clock_limit: int) -> None:
-        """As one file. A limit that keeps its distance from the wall clock need not be written each time it rises."""
+        """Saves one file. A limit that keeps its distance from the wall clock need not be written each time it
+        rises."""
         self.disk.hard_state = hard_state
         self.disk.clock_limit = clock_limit
         self.disk.clock_lead = max(clock_limit - self.physical(), 0) + LEAD_MARGIN
 
     def _begin_saving(self) -> None:
-        """The file is written while the node goes on; what it says meanwhile is held."""
+        """Writes the file while the node continues; its messages are held meanwhile."""
         if not self.saving:
             self.saving = (self.hard_state, self.node.clock_limit)
             self.simulation.after(self.simulation.disk_delay(self), self._saved, self.incarnation)
@@ -313,7 +316,7 @@ class Server:
         self._note_leadership()
 
     def start_sync(self) -> None:
-        """Begin to write what is pending; one sync at a time, as a group commit, and behind the hard state."""
+        """Begins to write pending changes; one sync at a time, as a group commit, and after the hard state."""
         pending = self.log.pending
         if pending and not self.is_syncing and not self.saving:
             self.is_syncing = True
@@ -330,7 +333,7 @@ class Server:
         self.is_syncing = False
         if truncations == self.log.truncations and not any(isinstance(change, int) for change in self.log.pending):
             self.submit(Persisted(index, term))
-        else:  # `Persisted` is told only of syncs that were begun after the last truncation, and have done that
+        else:  # `Persisted` reports only syncs that were begun after the last truncation, and have done that
             self.start_sync()
 
     def _apply(self, ready: Ready) -> None:
@@ -348,7 +351,7 @@ class Server:
                 simulation.count["acknowledged"] += 1
 
     def _tell(self, ready: Ready) -> None:
-        """The news, and what only holds after the whole Ready."""
+        """Reports the notifications, and everything that holds only after the whole Ready."""
         simulation, node = self.simulation, self.node
         self._note_leadership()
         if ready.clock_floor is not None:
@@ -367,7 +370,7 @@ class Server:
     def _note_leadership(self) -> None:
         simulation, node = self.simulation, self.node
         if node.role is RaftRole.LEADER:
-            if self.leading != node.term and not self.saving:  # before that, nobody has heard of this leader
+            if self.leading != node.term and not self.saving:  # before that, no peer has heard of this leader
                 self.leading = node.term
                 self.first_index = self.log.last_index
                 simulation.leaders[self.id] = self
@@ -381,7 +384,7 @@ class Server:
             simulation.leaders.pop(self.id, None)
 
     def keep_configuration(self, configuration: Configuration) -> None:
-        """The configuration that was committed last is durable before the log could be trimmed behind it."""
+        """The last committed configuration is durable before the log could be trimmed after it."""
         if configuration.index > self.disk.configuration.index:
             self.disk.configuration = configuration
             self.simulation.count["configuration"] += 1
@@ -389,38 +392,39 @@ class Server:
     # ---- reads, flushes, copies -------------------------------------------------------------------------------
 
     def _serve_follower_read(self) -> None:
-        """A follower answers a read at the greatest time that it may, whenever that has grown."""
+        """Serves a follower's read at its greatest readable timestamp, whenever that has grown."""
         node = self.node
         if self.saving:
-            return  # where it has led as the only voter, the clock limit behind its safe time may not be durable yet
+            return  # if it has led as the only voter, the clock limit behind its safe time may not be durable yet
         if node.safe_time > self.served and self.applied >= node.safe_index and node.role is not RaftRole.LEADER:
             self.served = node.safe_time
             self.simulation.count["follower read"] += 1
             self.simulation.invariants.read_at(self, node.safe_time)
 
     def serve_leader_read(self, *, at_limit: bool) -> None:
-        """A leader answers a read of the latest, and one at a time: its clock's, or the greatest it may serve."""
+        """Serves a leader's read of the latest state, and one as of a timestamp: its clock's, or the greatest it may
+        serve."""
         node = self.node
         if not node.is_serving or not node.has_lease(self.now()):
             return
         if self.saving and len(node.configuration.voters) == 1:
-            return  # nobody else knows of the clock limit, so it holds only once it is durable here
+            return  # no other peer has the clock limit, so it holds only once it is durable here
         self.simulation.count["leader read"] += 1
         self.simulation.invariants.read_latest(self)
         timestamp = node.timestamp_limit if at_limit else min(self.hybrid(), node.timestamp_limit)
-        if self.log.last_index > self.applied:  # snapshots that need what is in flight would wait; this one need not
+        if self.log.last_index > self.applied:  # snapshots that need entries in flight would wait; this one need not
             timestamp = min(timestamp, self.log.entry(self.applied + 1).timestamp - 1)
         self.latest = max(self.latest, timestamp)
         self.simulation.invariants.read_at(self, timestamp)
 
     def announce_safe_time(self) -> None:
-        """No write is between its timestamp and its proposal here, so every later one lies above the clock's now."""
+        """No write is between its timestamp and its proposal here, so every later one is above the clock's now."""
         node = self.node
         if node.is_serving:
             node.announce_safe_time(min(self.hybrid(), node.timestamp_limit), self.log.last_index)
 
     def flush_and_trim(self) -> None:
-        """The state machine is flushed; the log goes as far as its flushed and durable entries, or less far."""
+        """Flushes the state machine, and trims the log up to its flushed and durable entries, or less far."""
         if not self.has_node:
             return
         disk = self.disk
@@ -433,8 +437,8 @@ class Server:
         self.simulation.count["trim"] += 1
 
     def copy_for(self, target: Server) -> Disk:
-        """What the target's disk becomes: the state machine as applied here, the log from there on, and of its own
-        past its term and vote, which nobody may forget."""
+        """Returns the target's disk after a copy: the state machine as applied here, the log from there on, and the
+        target's own term and vote, which must never be lost."""
         own = target.disk
         hard_state = HardState(self.node.term)
         if own is not None and own.hard_state.term >= hard_state.term:

@@ -1,8 +1,8 @@
-"""The loop: virtual time, the network between the servers, clients, and what goes wrong.
+"""The loop: virtual time, the network between the servers, clients, and faults.
 
-A schedule has two parts. While it is rough (`Profile.duration`), faults come and go at random. Then all heals: what
-is down starts, what is cut off is joined, disks and messages are quick; clocks stay as wrong as they are. Within
-`LIVENESS_BOUND` a leader with a lease must commit a new entry, and every peer of its configuration apply it and vote.
+A schedule has two parts. While it is rough (`Profile.duration`), faults come and go at random. Then all faults end:
+stopped servers start, partitions heal, disks and messages are quick; clocks stay wrong. Within `LIVENESS_BOUND` a
+leader with a lease must commit a new entry, and every peer of its configuration apply it and vote.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .server import CRASH_POINTS, Server, make_peer
 NAMES = "abcdefgh"
 HEALING_STEP = 0.25
 LIVENESS_BOUND = 60.0
-"""Seconds of virtual time after all has healed; most schedules need 2 to 5."""
+"""Seconds of virtual time after all faults have ended; most schedules need 2 to 5."""
 MAX_EVENTS = 30_000
-"""A schedule has some hundreds; one that has so many goes round in circles."""
+"""A schedule has some hundreds of events; one with this number loops for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A schedule that went well: how many events it had, what happened how often, and the digest of its trace (""
-    where none was kept)."""
+    """A successful schedule: its number of events, how often each kind of event happened, and the digest of its trace
+    ("" if none was kept)."""
 
     seed: int
     events: int
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class Simulation:
-    """One schedule: that of a seed, with the profile that belongs to it or another."""
+    """The schedule of a seed, with its profile or another one."""
 
     def __init__(self, seed: int, *, profile: Profile | None = None, keeps_trace: bool = False):
         self.seed = seed
@@ -108,7 +108,7 @@ class Simulation:
 
     @property
     def trace_hash(self) -> str:
-        """The digest of the trace so far; "" where none is kept."""
+        """Returns the digest of the trace so far; "" if none is kept."""
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest() if self.trace is not None else ""
 
     def _run(self) -> None:
@@ -132,7 +132,7 @@ class Simulation:
     # ---- the network and the disks ------------------------------------------------------------------------------
 
     def send(self, sender: Server, receiver: str, message: Message) -> None:
-        """Lose it, or let it come after a while, perhaps twice."""
+        """Loses a message, or delivers it after a while, perhaps twice."""
         if (sender.id, receiver) in self._cut:
             return
         profile, chance = self.profile, self.chance.random
@@ -152,7 +152,7 @@ class Simulation:
         self.after(delay, self.servers[receiver].receive, message, sender.latest)
 
     def _is_faint(self, message: AppendRequest, receiver: str) -> bool:
-        """Whether nothing of this leader, in this term, gets through to a peer."""
+        """True if no message of this leader, in this term, reaches a peer."""
         key = (message.term, message.sender, receiver)
         if (is_faint := self._faint.get(key)) is None:
             is_faint = self._faint[key] = self.chance.random() < self.profile.faint
@@ -166,7 +166,7 @@ class Simulation:
         return delay
 
     def bootstrap_wanted(self, source: Server, target: Peer) -> None:
-        """The target copies the data of the leader, which takes a while; one copy at a time."""
+        """Copies the leader's data to the target, which takes a while; one copy at a time."""
         if target.id not in self._copies:
             self._copies.add(target.id)
             self.after(self.chance.uniform(0.02, 0.5), self._copy, source, source.incarnation, self.servers[target.id])
@@ -176,9 +176,9 @@ class Simulation:
         if source.incarnation != incarnation or source.is_busy or not target.is_up or target.is_busy:
             return
         if target.has_node:
-            # What the target has acknowledged may be part of a majority, so what its log has in common with that of the
-            # source must be in the copy. It is if the logs part before the source's begins; otherwise the target can
-            # go on from its own.
+            # The target's acknowledged entries may be part of a majority, so the common part of its log and the
+            # source's must be in the copy. It is if the logs part before the source's begins; otherwise the target can
+            # continue from its own.
             base = source.log.base_index
             if target.applied >= base or target.log.term(base) == source.log.base_term:
                 return
@@ -204,7 +204,7 @@ class Simulation:
                     leader.announce_safe_time()
 
     def _propose(self, leader: Server, count: int) -> bool:
-        """Entries with timestamps of the leader's clock; one that may not be given out yet is none."""
+        """Returns entries with timestamps of the leader's clock, without those that may not be assigned yet."""
         entries = [(leader.hybrid(), int(EntryKind.WRITE), b"%d:%d" % (self.events, number)) for number in range(count)]
         node = leader.node
         if not node.is_serving or entries[-1][0] > node.timestamp_limit:
@@ -238,7 +238,7 @@ class Simulation:
         _FAULTS[kind](self, self._victim(), chance.uniform(0.2, 1.0) * profile.fault_length)
 
     def _victim(self) -> Server:
-        """A leader as often as not, as that is where it hurts."""
+        """Returns a victim: half of the time a leader, where a fault does most harm."""
         leaders = list(self.leaders.values())
         if leaders and self.chance.random() < 0.5:
             return self.chance.choice(leaders)
@@ -249,7 +249,7 @@ class Simulation:
         return self.chance.choice(leaders) if leaders else None
 
     def elected(self, leader: Server) -> None:
-        """Some leaders do not last: they go while their first entries are on their way."""
+        """Lets some leaders fail soon: while their first entries are in transit."""
         profile, chance = self.profile, self.chance
         if self._is_healed or chance.random() >= profile.short_reigns:
             return
@@ -269,19 +269,19 @@ class Simulation:
             server.hold(seconds * 2)
 
     def _partition(self, server: Server, seconds: float) -> None:
-        """The victim alone, or with some others, on one side."""
+        """Partitions the victim alone, or with some others."""
         names = list(self.servers)
         side = {server.id} | {id for id in names if self.chance.random() < 0.3}
         self._cut_off([(x, y) for x in names for y in names if (x in side) != (y in side)], seconds * 2)
 
     def _cut_one_way(self, server: Server, seconds: float) -> None:
-        """The victim is not heard by some, or does not hear them."""
+        """Drops messages from the victim to some peers, or to it."""
         others = [id for id in self.servers if id != server.id and self.chance.random() < 0.7]
         speaks = self.chance.random() < 0.5
         self._cut_off([(server.id, id) if speaks else (id, server.id) for id in others], seconds * 2)
 
     def _cut_link(self, server: Server, seconds: float) -> None:
-        """The victim and one other do not hear each other."""
+        """Drops messages between the victim and one other, in both directions."""
         other = self.chance.choice([other for other in self.servers.values() if other.disk is not None])
         self._cut_off([(server.id, other.id), (other.id, server.id)], seconds * 3)
 
@@ -330,7 +330,7 @@ class Simulation:
             self._change(leader, (*peers, added))
 
     def _remove(self, server: Server, seconds: float) -> None:
-        """A peer other than the leader goes; sometimes the leader is asked to remove itself, which it refuses."""
+        """Removes a peer other than the leader; sometimes requests that the leader removes itself, which it refuses."""
         leader = self._leader()
         if leader is None:
             return
@@ -341,7 +341,7 @@ class Simulation:
             self.after(seconds, self._forget, self.servers[removed.id])
 
     def _readdress(self, server: Server, seconds: float) -> None:
-        """A server listens elsewhere from now on."""
+        """Moves a server to another address."""
         leader = self._leader()
         if leader is not None:
             peers = list(leader.node.configuration.peers)
@@ -351,7 +351,7 @@ class Simulation:
             self._change(leader, tuple(peers))
 
     def _campaign(self, server: Server, seconds: float) -> None:
-        """Somebody thinks that there should be an election."""
+        """Starts an election at a random peer."""
         if server.has_node:
             server.submit(Campaign())
 
@@ -361,7 +361,7 @@ class Simulation:
             self.count["change"] += 1
 
     def _forget(self, server: Server) -> None:
-        """The data of a peer that is none any more is deleted, if nobody counts on it."""
+        """Deletes the data of a removed peer, if no other peer counts on it."""
         configurations = [self.invariants.configuration]
         for other in self.servers.values():
             if other.disk is not None:
@@ -396,7 +396,8 @@ class Simulation:
         self.after(HEALING_STEP, self._check_recovery, self.time + LIVENESS_BOUND, None)
 
     def _check_recovery(self, deadline: float, goal: int | None) -> None:
-        """The newest leader commits a new entry, which gets everywhere; no PRE_VOTER is left, and it has the lease."""
+        """Checks that the newest leader commits a new entry, which reaches all peers; no PRE_VOTER is left, and it has
+        the lease."""
         leader = max(self.leaders.values(), key=lambda server: server.node.term, default=None)
         if goal is not None and len(self.invariants.committed) >= goal and leader is not None:
             peers = leader.node.configuration.peers
@@ -435,14 +436,14 @@ _FAULTS: dict[str, Callable[[Simulation, Server, float], None]] = {
 
 
 def simulate(seed: int, *, keeps_trace: bool = False) -> Outcome:
-    """Run the schedule of a seed."""
+    """Runs the schedule of a seed."""
     return Simulation(seed, keeps_trace=keeps_trace).run()
 
 
 def find_violation(
     seeds: Iterable[int], invariants: Container[Invariant], draw: Callable[[random.Random], Profile] = Profile.draw
 ) -> InvariantViolation | None:
-    """The first violation of one of the invariants that a seed meets, in profiles of a kind."""
+    """Returns the first violation of one of the invariants by a seed, in profiles of a kind."""
     for seed in seeds:
         try:
             Simulation(seed, profile=draw(random.Random(seed))).run()
