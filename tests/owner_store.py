@@ -1,7 +1,7 @@
 """A pytest plugin (`-p owner_store`): stores ":memory:" are reached through an owner, by the cluster's protocol.
 
 So tests that were written for an embedded store show that SQL does the same for the clients of one that is served. A
-test that has a second store open at the same time, or asks for options that only an embedded store takes, gets an
+test that has a second store open at the same time, or needs options that only an embedded store takes, gets an
 embedded one for it.
 """
 

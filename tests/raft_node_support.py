@@ -109,7 +109,7 @@ def make_node(
 
 
 def messages(ready: Ready, kind: type[Message] | None = None) -> list[Message]:
-    """What was sent, of one kind or all."""
+    """Returns the sent messages, of one kind or all."""
     return [message for _, message in ready.messages if kind is None or isinstance(message, kind)]
 
 

@@ -62,7 +62,7 @@ class Pki:
 
 
 def unchecked(files: TlsFiles) -> Credentials:
-    """The files as they are: of somebody who does not look at their own certificate."""
+    """Returns credentials without any check of the files."""
     certificate, key = Path(files.certificate).read_bytes(), Path(files.key).read_bytes()
     return Credentials(files, Path(files.ca).read_bytes(), certificate, key, "", (), float("inf"))
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 QUICK = RaftOptions(heartbeat=0.1, election_timeout=0.5, lease=0.4)
 SCHEMA = Schema(assign_column_ids((ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", STRING))), 1)
 SECONDS = 30.0
-"""Whatever is waited for comes in this time."""
+"""Timeout of every wait, in seconds."""
 
 
 def table(version: int = 0, schema: Schema = SCHEMA) -> Table:
@@ -50,7 +50,7 @@ def rows(keys: Iterable[int], text: str = "v") -> pa.RecordBatch:
 
 
 def wait_for(condition: Callable[[], T], seconds: float = SECONDS) -> T:
-    """What the condition gives, as soon as that is true; errors count as false until the time is up."""
+    """Returns the condition's value as soon as it is true; errors count as false until the timeout."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -150,7 +150,7 @@ class Servers:
         )
 
     def call_leader(self, tablet_id: str, request: Request) -> Any:
-        """Ask whoever leads, also after a change of leaders."""
+        """Calls the leader, also after a change of leaders."""
         return wait_for(lambda: self.call(self.leader(tablet_id), request))
 
     def write(
@@ -176,7 +176,7 @@ class Servers:
         scanner: str | None = None,
         **more: Any,
     ) -> ScanStream:
-        """A scan at a server; at the client's time where the spec has none and the latest is not asked for."""
+        """Begins a scan at a server; as of the client's clock if the spec has no snapshot, unless `latest`."""
         if spec.snapshot is None and not latest:
             spec = dataclasses.replace(spec, snapshot=self.clock.now())
         ticket = ScanTablet(

@@ -58,7 +58,7 @@ from .catalog.catalog_cache import CatalogCache
 from .catalog.locations import Locations
 from .catalog.masters import Masters
 from .catalog.statistics_cache import TableStatisticsCache
-from .client_context import ChannelsLike, Shared
+from .client_context import ChannelsLike, ClientContext
 from .loads.cluster_loads import ClusterLoader
 from .loads.owned_loads import OwnedLoader
 from .options import ClientOptions
@@ -78,7 +78,7 @@ def _channels(clock: HybridClock, options: ClientOptions) -> Channels:
     return Channels(clock, tls=None if options.tls is None else read_credentials(options.tls))
 
 
-def _release(shared: Shared, catalog: CatalogCache, watch: StreamWatch) -> None:
+def _release(shared: ClientContext, catalog: CatalogCache, watch: StreamWatch) -> None:
     shared.close()
     catalog.stop()
     watch.close()
@@ -125,7 +125,7 @@ class Client:
         self.name = f"nyala://{','.join(addresses)}"
         made = _channels(clock, options) if channels is None else channels(clock)
         stay_with_process(self)
-        self._shared = shared = Shared(self.name, clock, made, options)
+        self._shared = shared = ClientContext(self.name, clock, made, options)
         self._masters = Masters(shared.channels, addresses, shared.attempts)
         self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)

@@ -45,7 +45,7 @@ class ChannelsLike(Protocol):
     def close(self) -> None: ...
 
 
-class Shared:
+class ClientContext:
     """The common parts of one client. Thread-safe.
 
     Parameters

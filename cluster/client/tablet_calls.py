@@ -14,7 +14,7 @@ from ...errors import Error, NotTheLeader, ReplicaUnavailable, ServerUnavailable
 from ..wire.messages.methods import Reply, Request
 from .catalog.catalog_cache import CatalogCache, KnownTable
 from .catalog.locations import Location, Locations
-from .client_context import Shared
+from .client_context import ClientContext
 from .retry import Attempts, Verdict, verdict
 
 R = TypeVar("R", bound=Reply)
@@ -68,7 +68,7 @@ class Route:
 class TabletCalls:
     """Sends requests to tablets. Thread-safe."""
 
-    def __init__(self, shared: Shared, catalog: CatalogCache, locations: Locations):
+    def __init__(self, shared: ClientContext, catalog: CatalogCache, locations: Locations):
         self._shared = shared
         self._catalog = catalog
         self._locations = locations

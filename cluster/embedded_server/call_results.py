@@ -20,7 +20,7 @@ from ...model.store import WriteResult
 from ...storage.log.wal import LogTicket
 from ..consensus.log.tracked import CallHeader
 from ..decoders import msgpack_decoder
-from ..tablets.exactly_once import Results, decode_result, encode_result
+from ..tablets.exactly_once import ExactlyOnceTable, decode_result, encode_result
 from ..wire.messages.methods import Call, Reply
 
 R = TypeVar("R", bound=Reply)
@@ -44,7 +44,7 @@ class Calls:
     def __init__(self, cluster: str, clock: HybridClock):
         self._cluster = cluster
         self._clock = clock
-        self._results = Results()
+        self._results = ExactlyOnceTable()
         self._numbers = itertools.count(1)
 
     def once(self, call: Call | None, deadline: float, kind: type[R], work: Callable[[], R]) -> R:

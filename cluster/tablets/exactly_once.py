@@ -110,7 +110,7 @@ class _Client:
     newest: int = 0
     """Hybrid time of its newest entry."""
     heard: float = 0.0
-    """When this replica received it, by the clock of `Results`."""
+    """When this replica received it, by the clock of `ExactlyOnceTable`."""
     first_incomplete: int = 0
     results: dict[int, _Result] = field(default_factory=dict)
     """By sequence number."""
@@ -156,7 +156,7 @@ class SavedResults(Struct, frozen=True):
 _decode_saved = msgpack_decoder(SavedResults).decode
 
 
-class Results:
+class ExactlyOnceTable:
     """The exactly-once table of one tablet. Thread-safe.
 
     Parameters

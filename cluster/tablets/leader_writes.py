@@ -1,7 +1,7 @@
 """Writes at the leader of a tablet: the embedded write path over a replicated log.
 
 The life of a write:
-1. A call that was done before, by this leader or an earlier one, gets its recorded result (`Results`).
+1. A call that was done before, by this leader or an earlier one, gets its recorded result (`ExactlyOnceTable`).
 2. The rows are converted to the table's columns, and must belong to this tablet.
 3. Under the tablet's `write_lock` the ops are resolved to changes (`TabletWrite`, `RowWriter`). This determines the
    result, which goes into the log with the rows, as one entry.
@@ -35,7 +35,7 @@ from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
 from ..consensus.log.tracked import CallHeader, encode_tracked
 from ..wire.messages.methods import Call
-from .exactly_once import Results, check_call, decode_result, encode_result
+from .exactly_once import ExactlyOnceTable, check_call, decode_result, encode_result
 from .layout import ReplicaLayout
 
 Done: TypeAlias = Callable[["WriteResult | Exception"], None]
@@ -75,7 +75,7 @@ class LeaderWrites:
         self,
         tablet: Tablet,
         consensus: Consensus,
-        results: Results,
+        results: ExactlyOnceTable,
         clock: HybridClock,
         altering: Altering,
     ):
@@ -243,11 +243,11 @@ class LeaderWrites:
 
 
 class _TrackedWrite(WriteContext):
-    """The context of a call's write: its log entry has the call with its result, and `Results` has it, too.
+    """The context of a call's write: its log entry has the call with its result, and `ExactlyOnceTable` has it, too.
 
     Parameters
     ----------
-    results : Results
+    results : ExactlyOnceTable
     call : Call
     result : callable
         From the entry's timestamp: the reply to the call.
@@ -256,7 +256,7 @@ class _TrackedWrite(WriteContext):
 
     def __init__(
         self,
-        results: Results,
+        results: ExactlyOnceTable,
         call: Call,
         result: Callable[[Timestamp], WriteResult],
         deadline: float | None,

@@ -71,7 +71,7 @@ from ..disk_errors import is_full
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire.messages import methods
 from ..wire.messages.methods import Call, TabletFacts, TabletReport
-from .exactly_once import Results, SavedResults
+from .exactly_once import ExactlyOnceTable, SavedResults
 from .health import ReplicaHealth, ReplicaListener
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import Done, Later, LeaderWrites
@@ -115,7 +115,7 @@ class Replica(ReplicaHealth):
     ----------
     tablet : Tablet
     consensus : Consensus
-    results : Results
+    results : ExactlyOnceTable
     layout : ReplicaLayout
         Replaced under the tablet's `write_lock`.
     state, error : str
@@ -138,7 +138,7 @@ class Replica(ReplicaHealth):
         self.fs = fs
         self.layout = ReplicaLayout.of(superblock.tablet)
         self.schema_index = superblock.schema_index
-        self.results = Results(SavedResults.read(fs, directory))
+        self.results = ExactlyOnceTable(SavedResults.read(fs, directory))
         self.serving_since = 0
         self._applied_to = 0
         """Of the entries passed to `apply`, those up to here are in memory; one without space is passed again."""

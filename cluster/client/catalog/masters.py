@@ -22,7 +22,7 @@ class Masters:
     addresses : sequence of str
         "host:port" of all masters, or of some.
     attempts : callable, optional
-        Makes the `Attempts` at a request: `Shared.attempts` for a client, which has a default deadline.
+        Makes the `Attempts` at a request: `ClientContext.attempts` for a client, which has a default deadline.
     """
 
     def __init__(self, channels: ChannelsLike, addresses: Sequence[str], attempts: Callable[..., Attempts] = Attempts):

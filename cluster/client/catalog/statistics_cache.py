@@ -37,7 +37,7 @@ from ...wire.messages.methods import (
     WorkReply,
 )
 from ...wire.messages.plain import sketch_from_plain, statistics_from_plain, storage_from_plain
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..retry import Attempts
 from ..tablet_calls import TabletCalls
 from .catalog_cache import CatalogCache, KnownTable
@@ -78,7 +78,7 @@ class CachedStatistics:
 class TableStatisticsCache:
     """Cached statistics of tables. Thread-safe."""
 
-    def __init__(self, shared: Shared, catalog: CatalogCache, locations: Locations, calls: TabletCalls):
+    def __init__(self, shared: ClientContext, catalog: CatalogCache, locations: Locations, calls: TabletCalls):
         self._shared = shared
         self._catalog = catalog
         self._locations = locations

@@ -28,7 +28,7 @@ from ....model.store import Op, WriteBatch
 from ....model.waiting_time import WaitingTime, carried, within
 from ....storage.loads.loading import Loading, loadable, routed
 from ..catalog.catalog_cache import KnownTable
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..writes.batch_writes import Writer
 from ..writes.routing import Piece
 from .load_runs import LoadRuns, StoredPiece, numbered
@@ -52,7 +52,7 @@ class ClusterLoader(Loading):
 
     def __init__(
         self,
-        shared: Shared,
+        shared: ClientContext,
         writer: Writer,
         known: KnownTable,
         rows_of: Callable[[KnownTable], Mapping[str, int]],

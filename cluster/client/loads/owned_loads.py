@@ -22,7 +22,7 @@ from ...wire.messages.load_methods import AbandonLoad, FinishLoad, LoadRows, Sta
 from ...wire.messages.methods import Done, Reply, Request, WriteReply
 from ...wire.rows.write_rows import rows_to_bytes
 from ..catalog.catalog_cache import KnownTable
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..retry import until_reply
 from ..writes.routing import cut
 
@@ -43,7 +43,7 @@ class OwnedLoader(Loading):
         Called with the table and the number of rows, at the end.
     """
 
-    def __init__(self, shared: Shared, known: KnownTable, address: str, wrote: Callable[[Table, int], None]):
+    def __init__(self, shared: ClientContext, known: KnownTable, address: str, wrote: Callable[[Table, int], None]):
         super().__init__(known.table)
         self._shared = shared
         self._address = address

@@ -11,7 +11,7 @@ from ....model.clock import format_timestamp
 from ....model.schema import Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec, ScanToken
 from ..catalog.catalog_cache import CatalogCache, KnownTable
-from ..client_context import Shared
+from ..client_context import ClientContext
 from .encoded_spec import EncodedSpec
 
 
@@ -24,7 +24,9 @@ class Scans:
         Returns the approximate rows of a table's tablets, by their ids, as far as they are cached.
     """
 
-    def __init__(self, shared: Shared, catalog: CatalogCache, rows_of: Callable[[KnownTable], Mapping[str, int]]):
+    def __init__(
+        self, shared: ClientContext, catalog: CatalogCache, rows_of: Callable[[KnownTable], Mapping[str, int]]
+    ):
         self._shared = shared
         self._catalog = catalog
         self._rows_of = rows_of

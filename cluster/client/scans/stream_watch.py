@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from ....errors import DeadlineExceeded, Error, ServerUnavailable
 from ...wire.messages.methods import GetStatus, KeepAlive
 from ...wire.rows.scan_streams import ScanStream
-from ..client_context import Shared
+from ..client_context import ClientContext
 
 LOOK_SECONDS = 0.05
 SILENT_SECONDS = 3.0
@@ -45,7 +45,7 @@ class Watched:
 class StreamWatch:
     """Closes streams whose reader must not wait any longer. Thread-safe."""
 
-    def __init__(self, shared: Shared):
+    def __init__(self, shared: ClientContext):
         self._shared = shared
         self._changed = threading.Condition()
         """Guards the following attributes."""

@@ -69,7 +69,7 @@ from ...wire.messages.methods import CloseScanner, ScanEnd, ScanStart, ScanTable
 from ...wire.messages.plain import spec_to_plain
 from ...wire.rows.scan_streams import ScanStream, StartedScan
 from ..catalog.catalog_cache import CatalogCache
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..retry import Attempts, Verdict, verdict
 from ..tablet_calls import TabletCalls
 from .encoded_spec import EncodedSpec
@@ -133,7 +133,7 @@ class TokenScan:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: ClientContext,
         catalog: CatalogCache,
         calls: TabletCalls,
         watch: StreamWatch,

@@ -29,7 +29,7 @@ from ....model.waiting_time import carried
 from ...wire.messages.methods import Call, Write, WriteReply
 from ...wire.rows.write_rows import write_to_request
 from ..catalog.catalog_cache import CatalogCache, KnownTable
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..retry import Attempts
 from ..tablet_calls import TabletCalls
 from .routing import Piece, Routed, route
@@ -56,7 +56,9 @@ class Writer:
         Called with the table and the number of changed rows, after each write.
     """
 
-    def __init__(self, shared: Shared, catalog: CatalogCache, calls: TabletCalls, wrote: Callable[[Table, int], None]):
+    def __init__(
+        self, shared: ClientContext, catalog: CatalogCache, calls: TabletCalls, wrote: Callable[[Table, int], None]
+    ):
         self._shared = shared
         self._catalog = catalog
         self._calls = calls

@@ -27,7 +27,7 @@ from ...wire.messages.methods import Call, Done, Reply, Request, Write, WrittenR
 from ...wire.rows.write_rows import write_to_request
 from ..catalog.catalog_cache import CatalogCache, KnownTable
 from ..catalog.masters import Masters
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..retry import Attempts, until_reply
 from .routing import message_batches
 from .row_errors import row_errors as refused_rows
@@ -65,7 +65,9 @@ class JointWriter:
         Called with the table and the number of changed rows, after each write.
     """
 
-    def __init__(self, shared: Shared, catalog: CatalogCache, masters: Masters, wrote: Callable[[Table, int], None]):
+    def __init__(
+        self, shared: ClientContext, catalog: CatalogCache, masters: Masters, wrote: Callable[[Table, int], None]
+    ):
         self._shared = shared
         self._catalog = catalog
         self._masters = masters

@@ -23,7 +23,7 @@ from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
 from ....storage.single_rows.row_write import LONG_CELL, as_batch
 from ...wire.messages.methods import Call, ReadRow, RowReply, WriteReply, WriteRow
 from ..catalog.catalog_cache import CatalogCache, KnownTable
-from ..client_context import Shared
+from ..client_context import ClientContext
 from ..retry import Attempts
 from ..tablet_calls import TabletCalls
 from .row_errors import row_errors
@@ -45,7 +45,7 @@ class SingleRows:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: ClientContext,
         catalog: CatalogCache,
         calls: TabletCalls,
         write_batch: Callable[[Table, WriteBatch], WriteResult],

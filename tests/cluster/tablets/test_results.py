@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from nyala.cluster.consensus.log.tracked import CallHeader
-from nyala.cluster.tablets.exactly_once import IDLE_SECONDS, Results, SavedResults, decode_result, encode_result
+from nyala.cluster.tablets.exactly_once import (
+    IDLE_SECONDS,
+    ExactlyOnceTable,
+    SavedResults,
+    decode_result,
+    encode_result,
+)
 from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import AlreadyPresent, DeadlineExceeded, NotNullViolation, NotTheLeader, ProtocolError
 from nyala.model.clock import LOGICAL_BITS
@@ -20,7 +26,7 @@ def header(client: str, sequence: int, first: int = 1, result: bytes = b"r") -> 
     return CallHeader(client, sequence, first, result)
 
 
-def ask(results: Results, client: str, sequence: int) -> bytes | None:
+def ask(results: ExactlyOnceTable, client: str, sequence: int) -> bytes | None:
     def wait(ticket: LogTicket) -> None:
         if not ticket.is_decided:
             raise DeadlineExceeded("not yet")
@@ -46,7 +52,7 @@ def test_results_survive_being_bytes() -> None:
 
 
 def test_a_result_counts_when_its_entry_is_decided() -> None:
-    results, ticket = Results(), LogTicket(1)
+    results, ticket = ExactlyOnceTable(), LogTicket(1)
     results.note(header(ONE, 1), 1, SECOND, ticket)
     with pytest.raises(DeadlineExceeded):
         ask(results, ONE, 1)
@@ -60,7 +66,7 @@ def test_a_result_counts_when_its_entry_is_decided() -> None:
 
 
 def test_a_call_that_is_being_done_is_not_done_twice() -> None:
-    results = Results()
+    results = ExactlyOnceTable()
     call = Call(ONE, 1, 1)
     assert results.begin(call, lambda ticket: None, 0.0) is None
     with pytest.raises(DeadlineExceeded, match="still in progress"):
@@ -71,7 +77,7 @@ def test_a_call_that_is_being_done_is_not_done_twice() -> None:
 
 def test_what_was_answered_and_who_is_idle_is_forgotten() -> None:
     now = 5.0
-    results = Results(now=lambda: now)
+    results = ExactlyOnceTable(now=lambda: now)
     for sequence in range(1, 6):
         results.note(header(ONE, sequence), sequence, SECOND)
     results.note(header(ONE, 6, first=4), 6, SECOND)
@@ -89,11 +95,11 @@ def test_what_was_answered_and_who_is_idle_is_forgotten() -> None:
 
 def test_timestamps_make_nobody_forgotten() -> None:
     """Of a leader or a client whose clock is days ahead, also after the replica was reopened."""
-    results = Results()
+    results = ExactlyOnceTable()
     results.note(header(ONE, 1), 1, SECOND)
     results.note(header(TWO, 1), 2, 1000 * IDLE_SECONDS * SECOND)
     results.note(header(TWO, 2), 3, 2000 * IDLE_SECONDS * SECOND)
-    again = Results(results.save(3))
+    again = ExactlyOnceTable(results.save(3))
     again.note(header(TWO, 3), 4, 3000 * IDLE_SECONDS * SECOND)
     assert ask(results, ONE, 1) == ask(again, ONE, 1) == b"r"
 
@@ -101,14 +107,14 @@ def test_timestamps_make_nobody_forgotten() -> None:
 def test_the_file_has_what_is_decided_and_is_not_overridden_by_older_entries() -> None:
     fs = MemoryFileSystem()
     fs.make_directory("/d")
-    results = Results()
+    results = ExactlyOnceTable()
     results.note(header(ONE, 1, result=b"one"), 10, SECOND)
     results.note(header(ONE, 2, first=2, result=b"two"), 20, SECOND)
     results.note(header(TWO, 1), 30, SECOND)
     saved = results.save(20)
     saved.write(fs, "/d")
     assert SavedResults.read(fs, "/d") == SavedResults.from_bytes(saved.to_bytes()) == saved
-    again = Results(SavedResults.read(fs, "/d"))
+    again = ExactlyOnceTable(SavedResults.read(fs, "/d"))
     again.note(header(ONE, 1, result=b"one"), 10, SECOND)
     with pytest.raises(ProtocolError):
         ask(again, ONE, 1)
