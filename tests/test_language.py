@@ -40,6 +40,7 @@ ROOMS = (
     "driver",
     "error_hints.py",
     "errors.py",
+    "executor",
     "model",
     "planner",
     "pyspark_nyala",

@@ -1,6 +1,6 @@
-"""Prefetch of scans at servers: which scans, how their tokens are requested, and how small replies are put together.
+"""Prefetch of scans at servers: selection of the scans, requests of their tokens, and combination of small replies.
 
-Where each scan is a round trip, a plan that opens one operator after the other mostly waits. Three things help:
+If each scan is a round trip, a plan that opens one operator after the other mostly waits. Three measures reduce that:
 
 1. Small scans are requested when the statement begins, all with one message per server (`small_scans`):
 
@@ -10,26 +10,26 @@ Where each scan is a round trip, a plan that opens one operator after the other 
        │         └─ build: scan nation                   no filter reaches it
        └─ build: scan part                               no filter reaches it, and few rows are expected
 
-   A runtime filter is worth waiting for, except where it would only drop rows of a small table. (A scan of 10,000 rows
-   took 1.04 ms; with a filter that left 400 of them, 1.10.) A prefetched scan may turn out to be superfluous, where a
-   build side is empty; it is cancelled when the statement ends.
+   A runtime filter is worth waiting for, unless it would only drop rows of a small table. (A scan of 10,000 rows took
+   1.04 ms; with a filter that left 400 of them, 1.10.) A prefetched scan may be superfluous, if a build side is empty;
+   it is cancelled when the statement ends.
 
 2. The tokens of one scan are requested together (`PrefetchedTokens`):
 
-       take(0)   requests 0 to 15, one message per server     the reader of 0 waits, the other replies come meanwhile
-       take(1)   is there already, or on its way
+       take(0)   requests 0 to 15, one message per server     the reader of 0 waits, the other replies arrive meanwhile
+       take(1)   has arrived already, or is in flight
        take(16)  requests 16 to 31
 
-   So one thread that reads token after token waits about as long as many threads would, each for its own.
+   So one thread that reads token after token waits about as long as one thread per token would.
 
-3. A morsel that has few rows goes on with the next token, unless another morsel has begun that (`TokenShares`):
+3. A morsel that has few rows continues with the next token, unless another morsel has begun it (`TokenShares`):
 
        tokens       0   1   2   3   4
        morsel 0     7   2   5   │          14 rows for the operators above, in one batch
        morsel 1         ·       │          its token was read already: no rows
        morsel 3                 9   1      another thread had begun it
 
-   An operator takes some hundred microseconds for a batch, and much of that for a morsel, of however few rows.
+   An operator takes some hundred microseconds for a batch, and much of that for a morsel, even for few rows.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ from ...planner.algebra.physical import (
 )
 
 MOST_SCANS = 8
-"""Scans of one statement that are prefetched,"""
+"""Largest number of scans of one statement that are prefetched,"""
 MOST_TOKENS = 32
-"""their tokens together,"""
+"""of their tokens together,"""
 MOST_BYTES = 256 << 10
-"""and the expected bytes of each."""
+"""and of the expected bytes of each."""
 SMALL_TABLE_ROWS = 16_384
-"""A table with at most as many rows is read whole rather than after a runtime filter is known."""
+"""Rows up to which a table is read whole at once, instead of waiting for a runtime filter."""
 _VALUE_BYTES, _TEXT_BYTES = 8, 32
 
 AT_ONCE = 16
-"""Tokens of one scan that are requested at once; each may bring a message of 2 MiB before it is read."""
+"""Tokens of one scan that are requested at once; each reply may take 2 MiB before it is read."""
 
 SHARED_ROWS = 4_096
-"""A morsel of a scan at servers with fewer rows goes on with the next token; with more, another thread may as well.
+"""Rows below which a morsel of a scan at servers continues with the next token; with more, another thread may read it.
 (TPC-H over three servers: Q2 takes 0.9 times as long as without; with 32,768, Q7 and Q10 took 1.13 times as long.)"""
 
 
@@ -74,8 +74,8 @@ SHARED_ROWS = 4_096
 
 
 def small_scans(root: PhysicalNode) -> Iterator[tuple[TableScan, bool]]:
-    """The scans that are expected to bring little, in about the order in which they are opened, and whether a runtime
-    filter reaches them."""
+    """Yield the scans with few expected rows, roughly in the order of opening, and True if a runtime filter reaches
+    them."""
     for scan, is_filtered in _scans(root, frozenset(), set()):
         is_whole = not scan.ordered and scan.limit is None and scan.time is None
         if is_whole and scan.estimate * _row_bytes(scan) <= MOST_BYTES:
@@ -83,7 +83,7 @@ def small_scans(root: PhysicalNode) -> Iterator[tuple[TableScan, bool]]:
 
 
 def _scans(node: PhysicalNode, filtered: frozenset[int], shared: set[int]) -> Iterator[tuple[TableScan, bool]]:
-    """The tables' scans at or below a node, and whether a filter reaches them; `filtered` are the columns for which
+    """Yield the table scans at or below a node, and True if a filter reaches them; `filtered` are the columns for which
     joins above have runtime filters."""
     if isinstance(node, TableScan):
         yield node, any(column.id in filtered for column in node.fetched)
@@ -100,7 +100,7 @@ def _scans(node: PhysicalNode, filtered: frozenset[int], shared: set[int]) -> It
 
 
 def _is_aggregated_scan(node: PhysicalNode) -> bool:
-    """True if the servers aggregate the rows of a scan, which then is another one."""
+    """True if the servers aggregate the rows of a scan, which is then a different scan."""
     if not isinstance(node, HashAggregate):
         return False
     source = node.source
@@ -117,14 +117,14 @@ def _row_bytes(scan: TableScan) -> int:
 
 
 class PrefetchedTokens:
-    """Safe for several threads.
+    """Requests the tokens of a scan several at a time. Thread-safe.
 
     Parameters
     ----------
     store : Store
     tokens : sequence of ScanToken
     counters : sequence of ScanCounters
-        Of each.
+        One per token.
     """
 
     def __init__(self, store: Store, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]):
@@ -132,16 +132,15 @@ class PrefetchedTokens:
         self._tokens = tokens
         self._counters = counters
         self._lock = threading.Lock()
-        """Guards what follows."""
+        """Guards the fields below."""
         self._requested: dict[int, ScanBatches] = {}
-        """By number, those that have not been taken."""
+        """Replies by token number, until they are taken."""
         self._next = 0
-        """The first that has not been requested."""
+        """Number of the first token that has not been requested."""
         self._is_closed = False
 
     def take(self, number: int, counters: ScanCounters) -> Iterator[Batch]:
-        """The batches of a token. The first time, with the counters that it was requested with; later with those that
-        are given."""
+        """Yield the batches of a token: first with the counters of its request, later with the given counters."""
         with self._lock:
             if number >= self._next and not self._is_closed:
                 stop = number + AT_ONCE
@@ -154,7 +153,7 @@ class PrefetchedTokens:
         self._next = number + AT_ONCE
 
     def close(self) -> None:
-        """Cancel what has not been taken; it can still be taken, and is requested anew then."""
+        """Cancel requests whose replies have not been taken. These can still be taken, and are then requested again."""
         with self._lock:
             left, self._requested, self._is_closed = self._requested, {}, True
         for batches in left.values():
@@ -162,7 +161,7 @@ class PrefetchedTokens:
 
 
 def prefetch_together(scans: Sequence[PrefetchedTokens], store: Store) -> None:
-    """Request the first tokens of several scans, of which none has been taken, with one message per server."""
+    """Request the first tokens of several scans, none of which has been taken, with one message per server."""
     firsts = [(scan._tokens[:AT_ONCE], scan._counters[:AT_ONCE]) for scan in scans]
     requested = iter(store.scan_all([t for tokens, _ in firsts for t in tokens], [c for _, cs in firsts for c in cs]))
     for scan, (tokens, _) in zip(scans, firsts):
@@ -173,25 +172,25 @@ def prefetch_together(scans: Sequence[PrefetchedTokens], store: Store) -> None:
 
 
 class TokenShares:
-    """Assigns the tokens of a scan to its morsels. Safe for several threads.
+    """Assigns the tokens of a scan to its morsels. Thread-safe.
 
     Parameters
     ----------
     count : int
-        Of the tokens, and the morsels.
+        Number of the tokens, and of the morsels.
     few_rows : int
-        A morsel with fewer goes on.
+        A morsel with fewer rows continues with the next token.
     """
 
     def __init__(self, count: int, few_rows: int):
         self._few_rows = few_rows
         self._lock = threading.Lock()
-        """Guards what follows."""
+        """Guards the fields below."""
         self._readers: list[int | None] = [None] * count
-        """Which morsel reads each token, each time that it is run."""
+        """Morsel that reads each token, for each execution of the morsels."""
 
     def read(self, morsel: int, read: Callable[[int], Iterator[Batch]]) -> Iterator[Batch]:
-        """The batches of a morsel's tokens, in the tokens' order; `read` gives those of one."""
+        """Yield the batches of a morsel's tokens, in the tokens' order; `read` yields those of one token."""
         rows = 0
         for token in range(morsel, len(self._readers)):
             if not self._is_read_by(morsel, token, rows < self._few_rows):

@@ -62,9 +62,9 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
 
 
 def prefetch_scans(root: PhysicalNode, context: ExecutionContext) -> None:
-    """Request the small scans of a plan from servers, with one message each; `open_table_scan` takes them.
+    """Request the small scans of a plan from servers, with one message each; `open_table_scan` takes them over.
 
-    A scan with more tokens than are left of `MOST_TOKENS`, or whose table turns out to be large, is opened in its turn.
+    A scan is not prefetched if it has more tokens than are left of `MOST_TOKENS`, or if its table is found to be large.
     """
     if not context.store.runs_fragments or context.is_worker:
         return
