@@ -64,7 +64,7 @@ class Context:
     """Number of uses of each shared subplan in the statement's plans."""
     used: dict[int, set[int]] = field(default_factory=dict)
     """Positions of each shared subplan's columns that at least one use reads, as `prune_columns` finds them."""
-    wishes: dict[int, list[tuple[Expr, ...]]] = field(default_factory=dict)
+    use_conditions: dict[int, list[tuple[Expr, ...]]] = field(default_factory=dict)
     """Conditions that each use of a shared subplan puts on its rows, as conjunctions found by `filter_shared`."""
     _keys: int = 0
 

@@ -148,11 +148,11 @@ class Pipeline:
 
     def _filter(self, rule: Rule) -> None:
         """Filter from the top: the rows that a shared subplan must produce are known once its users are filtered."""
-        wishes = self._context.wishes
-        wishes.clear()
+        conditions = self._context.use_conditions
+        conditions.clear()
         self.root = rule.apply(self.root, self._context)
         for key in self._users_first():
-            self._shared[key] = filtered_for(self._shared[key], wishes.get(key, [()]), self._context)
+            self._shared[key] = filtered_for(self._shared[key], conditions.get(key, [()]), self._context)
             rule.apply(self._shared[key], self._context)
 
     def _users_first(self) -> Iterator[int]:

@@ -118,7 +118,7 @@ class HeapWork:
     def __init__(self, context: ExecutionContext, account: Account):
         self._context = context
         self._account = account
-        self._turns = _Turns()
+        self._lock_of_work = _SharedLock()
         self._node = context.opening[-1] if context.opening else None
         limit = context.memory.limit
         self._most = None if limit is None else limit // 2
@@ -139,14 +139,14 @@ class HeapWork:
             for smaller in heap.cut(self.new_file(), self._portion, self._context.check):
                 yield from self.each(smaller, work)
         else:
-            with self._turns.alone():
+            with self._lock_of_work.exclusive():
                 self._account.hold(size)
                 result = self._done(heap, work, size)
             yield result
 
     def _together(self, heap: Heap, work: Callable[[Heap], T], size: int) -> tuple[T] | None:
         """Return the work's result, if there is room."""
-        with self._turns.together():
+        with self._lock_of_work.shared():
             return (self._done(heap, work, size),) if self._account.grow(size) else None
 
     def _done(self, heap: Heap, work: Callable[[Heap], T], size: int) -> T:
@@ -156,7 +156,7 @@ class HeapWork:
             self._account.shrink(size)
 
 
-class _Turns:
+class _SharedLock:
     """Lock that several threads share, or one holds exclusively."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class _Turns:
         self._is_alone = False
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def shared(self) -> Iterator[None]:
         with self._changed:
             self._changed.wait_for(lambda: not self._is_alone)
             self._working += 1
@@ -177,7 +177,7 @@ class _Turns:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         with self._changed:
             self._changed.wait_for(lambda: not self._is_alone and not self._working)
             self._is_alone = True

@@ -83,7 +83,7 @@ class Domain:
     def is_read(self, node: Node) -> bool:
         """True if a plan's rows may differ from one outer row to another."""
         outer = {column.id for column in self.references}
-        if free_columns(node) & outer or (self._per_row and is_drawn(node)):
+        if free_columns(node) & outer or (self._per_row and is_volatile_plan(node)):
             return True
         return bool(self.working) and self._reads_working_table(node)
 
@@ -111,11 +111,11 @@ class Domain:
         return conditions
 
 
-def is_drawn(plan: Node) -> bool:
+def is_volatile_plan(plan: Node) -> bool:
     """True if an expression of the plan is volatile, as random() is. A shared plan is evaluated once."""
     if isinstance(plan, Shared):
         return False
-    return any(map(is_volatile, node_expressions(plan))) or any(map(is_drawn, plan.children()))
+    return any(map(is_volatile, node_expressions(plan))) or any(map(is_volatile_plan, plan.children()))
 
 
 def same_or_both_null(first: Expr, second: Expr) -> Expr:

@@ -87,7 +87,7 @@ from ..context import Context
 from ..decorrelation.branch_subqueries import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
 from ..decorrelation.correlated_windows import as_window
 from ..decorrelation.existence import only_rows
-from ..decorrelation.inject_domain import Domain, inject, is_drawn, may_be_true, over_no_rows
+from ..decorrelation.inject_domain import Domain, inject, is_volatile_plan, may_be_true, over_no_rows
 from ..decorrelation.pull_predicates import CannotPull, pull, pull_through_groups
 from ..logical_builder import Builder
 from .order_joins import order_joins
@@ -330,7 +330,7 @@ class _Unnester:
             return node, inner, domain.equal(own, carried)
 
     def _is_drawn_per_row(self, node: Node, plan: Node) -> bool:
-        return bool(free_columns(plan) & column_ids(node) - self._guards) and is_drawn(plan)
+        return bool(free_columns(plan) & column_ids(node) - self._guards) and is_volatile_plan(plan)
 
     def _for_each_row(self, node: Node, plan: Node) -> tuple[Node, Node, list[Expr]]:
         """`_unnested` for a subquery whose results may differ for equal rows."""
@@ -432,7 +432,7 @@ class _Unnester:
         return node, value
 
     def _scalar(self, node: Node, plan: Node, guard: Guard = EVERY_ROW) -> tuple[Node, Expr]:
-        if not free_columns(plan) and is_drawn(plan):  # once, also if the enclosing query is evaluated per row
+        if not free_columns(plan) and is_volatile_plan(plan):  # once, also if the enclosing query is evaluated per row
             plan = Project(plan, passing(plan.columns))
             fresh = tuple(self._numbers.column(column) for column in plan.columns)
             plan = Shared(self._context.share_key(), plan, fresh)

@@ -38,9 +38,9 @@ from ..fold import fold_predicate
 from .factor_disjunctions import factor_disjunctions
 from .pushdown_predicates import pushdown_predicates
 
-Wish = tuple[Expr, ...]
+Alternative = tuple[Expr, ...]
 """The condition of one use: a conjunction over the columns of a shared subplan."""
-MOST_WISHES = 16
+MOST_ALTERNATIVES = 16
 """Largest number of alternatives of an OR whose tests are worth their cost."""
 
 
@@ -58,49 +58,49 @@ def filter_shared(root: Node, context: Context) -> Node:
 
 def _note(use: Shared, conditions: list[Expr], context: Context) -> None:
     inner = dict(zip((column.id for column in use.output), use.source.columns, strict=True))
-    wish = tuple(substitute(part, inner) for part in conditions if not is_volatile(part))
-    context.wishes.setdefault(use.key, []).append(wish)
+    condition = tuple(substitute(part, inner) for part in conditions if not is_volatile(part))
+    context.use_conditions.setdefault(use.key, []).append(condition)
 
 
-def filtered_for(plan: Node, wishes: list[Wish], context: Context) -> Node:
+def filtered_for(plan: Node, alternatives: list[Alternative], context: Context) -> Node:
     """Return a shared subplan without the rows that every use drops; itself if some use needs all rows."""
-    narrowed = _narrowed(plan, list(dict.fromkeys(wishes)))
+    narrowed = _narrowed(plan, list(dict.fromkeys(alternatives)))
     if narrowed is plan:
         return plan
     return pushdown_predicates(factor_disjunctions(narrowed, context), context)
 
 
-def _narrowed(node: Node, wishes: list[Wish]) -> Node:
-    """Return the node with at least the rows that satisfy one of the wishes."""
-    if not wishes:
+def _narrowed(node: Node, alternatives: list[Alternative]) -> Node:
+    """Return the node with at least the rows that satisfy one of the alternatives."""
+    if not alternatives:
         return Values(node.columns, ())
-    if len(wishes) > MOST_WISHES or () in wishes:
+    if len(alternatives) > MOST_ALTERNATIVES or () in alternatives:
         return node
     if isinstance(node, Project):
         made = {column.id: expr for column, expr in node.items}
         drawn = frozenset(number for number, expr in made.items() if is_volatile(expr))
-        return node.map_children(lambda child: _narrowed(child, _below(wishes, made, frozenset(made) - drawn)))
+        return node.map_children(lambda child: _narrowed(child, _below(alternatives, made, frozenset(made) - drawn)))
     if isinstance(node, Aggregate) and not node.is_total:
         groups = {column.id: expr for column, expr in node.common_groups if not is_volatile(expr)}
-        return node.map_children(lambda child: _narrowed(child, _below(wishes, groups, frozenset(groups))))
+        return node.map_children(lambda child: _narrowed(child, _below(alternatives, groups, frozenset(groups))))
     if isinstance(node, Filter):
-        return node.map_children(lambda child: _narrowed(child, wishes))
+        return node.map_children(lambda child: _narrowed(child, alternatives))
     if isinstance(node, SetOperation) and node.kind == "union":
-        return node.map_children(lambda side: _narrowed(side, _of_side(node, side, wishes)))
-    return filtered(node, any_of(all_of(wish) or wish[0] for wish in wishes))
+        return node.map_children(lambda side: _narrowed(side, _of_side(node, side, alternatives)))
+    return filtered(node, any_of(all_of(condition) or condition[0] for condition in alternatives))
 
 
-def _of_side(union: SetOperation, side: Node, wishes: list[Wish]) -> list[Wish]:
+def _of_side(union: SetOperation, side: Node, alternatives: list[Alternative]) -> list[Alternative]:
     columns: dict[int, Expr] = {own.id: inner for own, inner in zip(union.output, side.columns, strict=True)}
-    return _below(wishes, columns, frozenset(columns))
+    return _below(alternatives, columns, frozenset(columns))
 
 
-def _below(wishes: list[Wish], made: Mapping[int, Expr], readable: frozenset[int]) -> list[Wish]:
-    """Rewrite the wishes over the expressions that columns derive from, without conjuncts that read others. Wishes that
-    cannot be true are removed."""
-    distinct_wishes: dict[Wish, None] = {}
-    for wish in wishes:
-        parts = [fold_predicate(substitute(part, made)) for part in wish if columns_in(part) <= readable]
+def _below(alternatives: list[Alternative], made: Mapping[int, Expr], readable: frozenset[int]) -> list[Alternative]:
+    """Rewrite the alternatives over the expressions that columns derive from, without conjuncts that read others.
+    Alternatives that cannot be true are removed."""
+    distinct_conditions: dict[Alternative, None] = {}
+    for condition in alternatives:
+        parts = [fold_predicate(substitute(part, made)) for part in condition if columns_in(part) <= readable]
         if all(not isinstance(part, Literal) or part.value for part in parts):
-            distinct_wishes[tuple(part for part in parts if not isinstance(part, Literal))] = None
-    return list(distinct_wishes)
+            distinct_conditions[tuple(part for part in parts if not isinstance(part, Literal))] = None
+    return list(distinct_conditions)
