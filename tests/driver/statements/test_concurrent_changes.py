@@ -12,7 +12,8 @@ import nyala
 import pytest
 from nyala import errors
 from nyala.executor.run.context import ExecutionContext
-from nyala.executor.statements import cataloging, changing
+from nyala.executor.statements import cataloging, changing, single_rows
+from nyala.storage.single_rows import row_write
 from nyala.storage.writing import changed_since
 
 THREADS = 6
@@ -64,6 +65,7 @@ def rest(connection: nyala.Connection, stop: threading.Event) -> None:
         connection.execute("COMPACT TABLE t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -86,6 +88,7 @@ def test_no_increment_is_lost(connection: nyala.Connection, text: str) -> None:
     assert connection.execute("SELECT n FROM t WHERE k = 3").fetchone() == (40 * THREADS,)
 
 
+@pytest.mark.slow
 def test_rows_that_lend_to_each_other_keep_their_sum(connection: nyala.Connection) -> None:
     def lend(seed: int) -> Callable[[], None]:
         chance = random.Random(seed)
@@ -138,21 +141,25 @@ def test_rows_are_deleted_as_they_are_now(connection: nyala.Connection) -> None:
 
 def test_an_unrelated_write_is_no_conflict(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changing, "ATTEMPTS", 1)
+    monkeypatch.setattr(single_rows, "ATTEMPTS", 1)
     together(*(often(connection, f"UPDATE t SET n = n + 1 WHERE k = {k}") for k in range(1, THREADS + 1)))
     found = connection.execute(f"SELECT n FROM t WHERE k <= {THREADS}").fetchall()
     assert found == [(40,)] * THREADS
 
 
-def test_a_statement_that_conflicts_each_time_fails(
-    connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     def always(tablet: object, table: object, keys: object, rows: list[int], since: int) -> list[int]:
         return rows
 
+    def by_batch(*given: object) -> None:
+        raise row_write._LongWay
+
     monkeypatch.setattr("nyala.storage.writing.tablet_write.changed_rows", always)
-    with pytest.raises(errors.WriteConflict, match=r"in each of 30 attempts; nothing was written") as told:
-        connection.execute("UPDATE t SET n = 1 WHERE k < 4")
-    assert told.value.retryable and isinstance(told.value.__cause__, errors.RowChanged)
+    monkeypatch.setattr(row_write.RowWriter, "_start", by_batch)
+    for text in ("UPDATE t SET n = 1 WHERE k < 4", "UPDATE t SET n = n + 1 WHERE k = 4"):
+        with pytest.raises(errors.WriteConflict, match="in each of 30 attempts; nothing was written") as told:
+            connection.execute(text)
+        assert told.value.retryable and isinstance(told.value.__cause__, errors.RowChanged)
     monkeypatch.undo()
     assert connection.execute("SELECT sum(n) FROM t").fetchone() == (0,)
 
