@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-import hypothesis
 import pytest
+from examples import limit_examples
 from nyala.cluster.client.client import Client
 from nyala.driver.stores import open_stores as stores
 from nyala.driver.stores.cluster_url import servers
@@ -71,11 +71,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         _idle.add(item.path.name)
-        test = getattr(item, "obj", None)
-        # A test that has settings of its own can be given others in this way alone.
-        if (own := getattr(test, "_hypothesis_internal_use_settings", None)) is not None:
-            fewer = hypothesis.settings(own, max_examples=min(own.max_examples, EXAMPLES))
-            test._hypothesis_internal_use_settings = fewer  # type: ignore[union-attr]
+    limit_examples(items, EXAMPLES)
 
 
 @pytest.hookimpl(tryfirst=True)

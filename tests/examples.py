@@ -6,6 +6,10 @@ A run tries a share of them. NYALA_EXAMPLES=1 tries all, NYALA_EXAMPLES=20 is fo
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+
+import hypothesis
+import pytest
 
 SHARE = float(os.environ.get("NYALA_EXAMPLES", "0.4"))
 FEWEST = 15
@@ -15,3 +19,13 @@ FEWEST = 15
 def examples(number: int) -> int:
     """The share of `number` examples that this run tries."""
     return max(round(number * SHARE), min(number, FEWEST))
+
+
+def limit_examples(items: Iterable[pytest.Item], most: int) -> None:
+    """Give the properties among some tests at most `most` examples: for runs on a slower store."""
+    for item in items:
+        test = getattr(item, "obj", None)
+        # A test that has settings of its own can be given others in this way alone.
+        if (own := getattr(test, "_hypothesis_internal_use_settings", None)) is not None:
+            fewer = hypothesis.settings(own, max_examples=min(own.max_examples, most))
+            test._hypothesis_internal_use_settings = fewer  # type: ignore[union-attr]

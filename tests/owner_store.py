@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from examples import limit_examples
 from nyala.cluster.client.client import Client
 from nyala.cluster.embedded_server.server import OwnerServer
 from nyala.driver.stores import open_stores as stores
@@ -18,6 +19,8 @@ from nyala.executor.fragments.evaluate import table_evaluator
 from nyala.storage.database import MEMORY, Database
 
 _is_used = False
+EXAMPLES = 10
+"""Of a property, at most: the embedded store is tried with more of them."""
 count = 0
 """Stores that were given out."""
 
@@ -51,6 +54,10 @@ def _open(path: Any = MEMORY, **options: Any) -> Any:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     stores.Database = _open  # type: ignore[misc, assignment]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    limit_examples(items, EXAMPLES)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
