@@ -87,7 +87,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Rephrase the statement: nyala knows the feature and does not have it."""
+    """Rephrase the statement: nyala does not support the feature."""
 
     sqlstate = "0A000"
     deterministic = True
@@ -197,7 +197,7 @@ class TypeMismatch(StatementError):
 
 
 class GroupingError(StatementError):
-    """Add the column to GROUP BY, or put it inside an aggregate function."""
+    """Add the column to GROUP BY, or use it inside an aggregate function."""
 
     sqlstate = "42803"
 
@@ -209,7 +209,7 @@ class WindowError(StatementError):
 
 
 class DuplicateTable(StatementError):
-    """Choose another name, DROP the table first, or say IF NOT EXISTS."""
+    """Choose another name, DROP the table first, or use IF NOT EXISTS."""
 
     sqlstate = "42P07"
 

@@ -1,4 +1,4 @@
-"""`nyala cluster certificates`: a CA, and what it signs."""
+"""`nyala cluster certificates`: makes a CA and its certificates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ADVICE = "keep ca.key apart: with it, certificates of any role can be made"
 
 
 def certificates_command(arguments: argparse.Namespace) -> int:
-    """Make what is missing, and say what is there."""
+    """Make the missing files, and print the existing ones."""
     directory: Path = arguments.directory
     hosts = [[name.strip() for name in text.split(",") if name.strip()] for text in arguments.host]
     had_authority = authority_file(directory).exists()

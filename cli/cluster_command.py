@@ -152,7 +152,7 @@ def rebalance_command(arguments: argparse.Namespace) -> int:
 
 
 def _do(moves: Sequence[Move], describe: Callable[[Move], str], work: Callable[[Move], object] | None) -> list[Failure]:
-    """Do some moves, and say how far it has come; without `work`, say what they would be. Those that failed."""
+    """Make the moves and print the progress; without `work`, print the moves only. Returns the failed ones."""
     if work is not None:
         return MoveRun(work, lambda line: print(line, flush=True), describe).run(moves)
     for number, move in enumerate(moves, 1):

@@ -15,7 +15,7 @@ from ..sql.settings import parse_bytes
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
-    """`nyala serve`; its URL is what it prints."""
+    """`nyala serve`: prints its URL."""
     if arguments.idle_exit is not None and arguments.idle_exit <= 0:
         raise InterfaceError(f"--idle-exit {arguments.idle_exit:g}: a number of seconds above 0 is needed")
     if arguments.history_seconds is not None and arguments.history_seconds < 0:

@@ -136,7 +136,7 @@ class _Threads:
 
 
 async def _ended(future: asyncio.Future[Any], cancel: Callable[[], None] | None) -> None:
-    """Cancel, and wait for the end, whatever it is, also if the task is cancelled once more."""
+    """Cancel, and wait for the end in any case, even if the task is cancelled again."""
     while not future.done():
         if cancel is not None:
             cancel()  # again and again: the thread may not have come as far as to what is cancelled
@@ -193,7 +193,7 @@ class AsyncConnection:
         return await self._threads.run(partial(self._connection.load, table, source, progress, cancel), cancel.set)
 
     async def at(self, moment: Moment) -> AsyncConnection:
-        """As `Connection.at`: it is closed by itself."""
+        """As `Connection.at`; the new connection is closed separately."""
         threads = _Threads(self._threads.workers)
         try:
             return AsyncConnection(

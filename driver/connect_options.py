@@ -1,4 +1,4 @@
-"""The types of `connect`'s options, for type checkers and editors; `connection.connect` says what each means."""
+"""The types of `connect`'s options, for type checkers and editors; `connection.connect` describes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Durability: TypeAlias = Literal["fsync", "os"]
 
 
 class ConnectOptions(TypedDict, total=False):
-    """The options of `nyala.connect`; None is as if the option were not given."""
+    """The options of `nyala.connect`; None means that the option is not given."""
 
     # Of each connection.
     threads: int | None

@@ -176,8 +176,8 @@ class Connection:
 
     @property
     def last_timestamp(self) -> Timestamp | None:
-        """A hybrid timestamp at which all is there that this connection has written, and that `at` and FOR SYSTEM_TIME
-        take; None before it has written anything. Statements that changed nothing leave it as it is."""
+        """Hybrid timestamp of this connection's latest write; None before the first. A read `at` it, or FOR SYSTEM_TIME
+        AS OF it, shows all its writes. Statements that change nothing leave it unchanged."""
         return self._session.last_write
 
     @property
@@ -333,14 +333,14 @@ class Connection:
         self._session.cancel()
 
     def commit(self) -> None:
-        """Say that what was written is to stay, which it does in any case: every statement is durable when it
+        """Accept the writes since the last commit; they stay in any case, because every statement is durable when it
         returns."""
         self.check_open()
         self._session.commit()
 
     def now(self) -> Timestamp:
-        """The store's time now, a hybrid timestamp: FOR SYSTEM_TIME AS OF it, and `at`, read what was acknowledged
-        before the call, by this connection or any other of the store, and nothing that is written afterwards."""
+        """The store's current hybrid timestamp: a read as of it shows all writes that were acknowledged before the
+        call, by any connection of the store, and no later ones."""
         self.check_open()
         return self.store.now()
 
@@ -411,7 +411,7 @@ def _give_up(shared: SharedStore, session: Session) -> None:
 
 
 def _whole_target(target: str | Path, options: dict[str, Any]) -> str | Path:
-    """The target for others that are to open the store: with the TLS files that were options beside it."""
+    """The target for other processes that open the store, with the TLS files that were passed as options."""
     return with_parameters(str(target), tls_options(str(target), options)) if is_cluster(target) else target
 
 

@@ -1,4 +1,4 @@
-"""PEP 249's Cursor, with Arrow beside the rows.
+"""PEP 249's Cursor, with Arrow in addition to rows.
 
 >>> import nyala, pyarrow as pa
 >>> connection = nyala.connect(":memory:")
@@ -147,8 +147,8 @@ class Cursor:
         return self.connection.session
 
     def cancel(self) -> None:
-        """Cancel what this cursor runs, if anything; its caller gets `Cancelled`. From any thread. Other cursors of the
-        connection go on (`Connection.cancel` is for all)."""
+        """Cancel the running statement of this cursor, if any; its caller gets `Cancelled`. From any thread. Other
+        cursors of the connection are not affected (`Connection.cancel` is for all)."""
         check_process(self.connection)
         self._halt.set()
 

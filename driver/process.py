@@ -31,7 +31,7 @@ def held_memory() -> int:
 
 
 def forget_peak() -> None:
-    """Let `peak_memory` start anew from what is held now, where the system can (Linux)."""
+    """Reset `peak_memory` to the memory held now, if the system supports that (Linux)."""
     with contextlib.suppress(OSError):
         _CLEAR.write_text("5")
 

@@ -46,12 +46,13 @@ _UNCHANGED: Final = frozenset(
         *("__reduce_ex__", "__repr__", "__setattr__", "__sizeof__", "__str__", "__subclasshook__"),
     )
 )
-"""Dunder methods that say nothing of an object's content, or are replaced one by one."""
+"""Dunder methods that do not depend on an object's content, or are replaced one by one."""
 
 _process = os.getpid()
 _parent: int | None = None
 _is_exiting = False
-"""A forked process is calling what its parent has registered with `atexit`, perhaps as `lambda: store.close()`."""
+"""True if a forked process is calling a function that its parent registered with `atexit`, perhaps `lambda:
+store.close()`."""
 _registered: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 _renewals: Final[list[Callable[[], object]]] = []
 

@@ -266,8 +266,7 @@ class PartitionSchema:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query. `text` is the query in the words of the layer above, which alone can read them; `columns` are the
-    names of what it gives."""
+    """A named query. `text` is the query's SQL, which only `sql` parses; `columns` are the names of its columns."""
 
     name: str
     text: str

@@ -286,8 +286,8 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class TabletDescription:
-    """A tablet as clients see it: `partition` is for people, `rows` are those that exist now, `bytes` is what they take
-    on disk."""
+    """A tablet for clients: `partition` is a readable text, `rows` the number of existing rows, `bytes` the size on
+    disk."""
 
     id: str
     partition: str
@@ -329,7 +329,7 @@ class Store(Protocol):
 
     @property
     def runs_fragments(self) -> bool:
-        """Can parts of a plan run beside the rows (`ScanSpec.fragment`)? Not where that is this process anyway."""
+        """True if servers can execute plan fragments (`ScanSpec.fragment`); False for the embedded store."""
 
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
@@ -363,8 +363,8 @@ class Store(Protocol):
         `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
-        """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. `check` is
-        called before each step; what it raises ends the work, and what was compacted by then stays so."""
+        """Flush the table, merge all deltas into base data and merge overlapping rowsets, at once and completely.
+        `check` is called before each step; an exception from it ends the work, and finished steps remain."""
 
     def write_row(
         self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
@@ -381,9 +381,8 @@ class Store(Protocol):
         """Known statistics of a table's rows and columns; cheap."""
 
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
-        """Bring the table's statistics up to date with all updates and deletions, durably; what is in memory is written
-        to disk for it. `DiskError` where the disk fails: they are as before then, and so they are where `check`, which
-        is called before each row group, raises."""
+        """Update the table's statistics with all updates and deletions, durably, after a flush. `DiskError` if the disk
+        fails; then, and if `check`, which is called before each row group, raises, they are unchanged."""
 
     def table_storage(self, table: Table) -> TableStorage:
         """Storage of the table on disk."""

@@ -461,7 +461,8 @@ def type_from_arrow(type_: pa.DataType) -> DataType:
 
 @cache
 def integer_bounds(dtype: np.dtype[Any]) -> tuple[int, int] | None:
-    """The least and the greatest integer of a numpy dtype; None for others. (numpy takes microseconds to say.)"""
+    """The least and the greatest integer of a numpy dtype; None for other types. (numpy's own call takes
+    microseconds.)"""
     if dtype.kind not in "iu":
         return None
     info = np.iinfo(dtype)

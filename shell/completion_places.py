@@ -31,8 +31,8 @@ _PLACES: Final = (
     (_behind(r"update|truncate|analyze|stats"), TABLES, False),
     (_behind(r"using|desc"), BOTH, False),
 )
-"""Words behind which a relation comes: which kinds, and whether nothing else can stand there (`DO UPDATE SET`,
-`k DESC LIMIT`, `USING (`). The first that fits counts."""
+"""Words followed by a relation: its kinds, and whether no other word can follow (`DO UPDATE SET`, `k DESC LIMIT`,
+`USING (`). The first match counts."""
 _IN_FROM: Final = _behind(r"(?<!delete )from|join|using|lateral")
 _NEXT_TABLE: Final = re.compile(r'\b(from|join|using)\s+[\w."]+(\s+(as\s+)?[\w"]+)?\s*(,[^()]*)?,\s*$', re.IGNORECASE)
 """Behind a comma of FROM."""
@@ -105,7 +105,7 @@ def relations_wanted(head: str) -> tuple[str, bool]:
 
 
 def is_in_from(head: str) -> bool:
-    """True if the relation that comes next is one of FROM, so that names of WITH and functions may stand there."""
+    """True if the next relation belongs to FROM, so that names of WITH and functions are allowed."""
     return _IN_FROM.search(head) is not None or _is_behind_comma(head)
 
 

@@ -96,7 +96,7 @@ class TableFormat:
             self._release()
 
     def _release(self) -> None:
-        """The header, with the widths of what was held back, and these rows."""
+        """The header, with the widths of the buffered rows, and these rows."""
         cells, self._held = self._held, []
         self._header(cells)
         assert self._widths is not None

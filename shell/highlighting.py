@@ -1,4 +1,4 @@
-"""Colours for what is typed: PostgreSQL's lexer, taught the words that nyala has besides."""
+"""Colours of the typed text: PostgreSQL's lexer, extended by nyala's own words."""
 
 from __future__ import annotations
 

@@ -32,5 +32,5 @@ KEYWORDS: Final = tuple(sorted({*_STATEMENTS.split(), *_CLAUSES.split(), *_TABLE
 """In capitals, in alphabetical order."""
 FUNCTIONS: Final = tuple(sorted(name for name in REGISTRY if name.isidentifier() and name not in OPERATORS))
 FROM_FUNCTIONS: Final = (*TABLE_FUNCTIONS, *sorted(READERS))
-"""The functions that stand in FROM."""
+"""The functions that can be used in FROM."""
 SETTINGS: Final = tuple(sorted(_SETTINGS))

@@ -98,7 +98,7 @@ class OutputFile:
 
     @property
     def text(self) -> TextIO:
-        """The open file; also for what is no result, such as a line that a command prints."""
+        """The open file; also for output that is not a result, such as a line that a command prints."""
         if self._file is None:
             try:
                 self._file = self._opened()

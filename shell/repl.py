@@ -28,7 +28,7 @@ from .shell import Shell
 PROMPT = "nyala> "
 CONTINUATION = "  ...> "
 _EDIT = re.compile(r"(.*)^\s*\\e\s*", re.DOTALL | re.MULTILINE)
-"""A last line that sends what stands above it to the editor."""
+"""A last line that sends the text above it to the editor."""
 
 
 def interact(shell: Shell, rc: Path | None = None, *, is_served: bool = False) -> int:

@@ -157,7 +157,7 @@ class Shell:
         return succeeded
 
     def edit(self, text: str) -> None:
-        """Send a text to the editor, and what comes of it to the next prompt."""
+        """Send a text to the editor, and its result to the next prompt."""
         try:
             edit(self, text)
         except Error as error:
@@ -241,7 +241,7 @@ class Shell:
 
     @property
     def _is_for_people(self) -> bool:
-        """True if lines beside the results may go to `out`; False where a program reads it as CSV, JSON or Parquet."""
+        """True if lines other than results may go to `out`; False if a program reads it as CSV, JSON or Parquet."""
         return self.screen or self.format in _FOR_READING
 
     def _chosen(self) -> str:

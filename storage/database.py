@@ -81,7 +81,7 @@ MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
 """Bytes of single rows after which the writer checks whether a flush is due."""
 _DROP_PATIENCE = 2.0
-"""Seconds that DROP waits for a flush or compaction of what it drops; housekeeping removes the files later."""
+"""Seconds that DROP waits for a flush or compaction of the dropped table; housekeeping removes the files later."""
 _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
@@ -258,7 +258,7 @@ class Database:
 
     @property
     def catalog(self) -> Catalog:
-        """All tables with their tablets, and all views, as of one moment."""
+        """All tables with their tablets, and all views, of one version of the catalog."""
         self._check_open()
         return self._catalog.current
 
@@ -521,7 +521,7 @@ class Database:
         return TableBulkLoader(store, self._pool, lambda: self.open_table(table))
 
     def flush(self, table: Table | None = None) -> int:
-        """Write what is in memory, of one table or all, to DiskRowSets; how many rows that were."""
+        """Flush the memory of one table or all to DiskRowSets; returns the number of rows."""
         self._check_open()
         rows = 0
         for tablet in self._tablets() if table is None else self.open_table(table).tablets:
@@ -530,8 +530,8 @@ class Database:
         return rows
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
-        """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. Reads and
-        writes go on. What was compacted stays so after a `DiskError`, and where `check`, called before each step,
+        """Flush the table, merge all deltas into base data and merge overlapping rowsets, at once and completely. Reads
+        and writes continue. Finished steps remain after a `DiskError`, or if `check`, called before each step,
         raises."""
         self._settle_catalog()
         with self._opened(table) as store:
@@ -563,7 +563,7 @@ class Database:
         return replace(self._maintenance.status(), quarantined=tuple(quarantined))
 
     def memory_status(self) -> MemoryStatus:
-        """The memory that rows and pages take, beside the limit."""
+        """Memory used by rows and pages, and its limit."""
         self._check_open()
         return self._maintenance.memory.measure()
 

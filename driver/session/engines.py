@@ -43,7 +43,7 @@ class Engine(Protocol):
 
 
 Loader: TypeAlias = Callable[[str | Path], Engine]
-"""Makes an engine for a target, as `connect` takes it; cheap, so that what is slow waits for the first query."""
+"""Makes an engine for a target of `connect`; cheap, so slow steps are left to the first query."""
 
 _loaders: dict[str, Loader] = {}
 

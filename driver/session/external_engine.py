@@ -33,7 +33,7 @@ _REPLACED: Final = -1
 _RUN_ELSEWHERE: Final = (
     bound.SelectStatement | bound.InsertStatement | bound.MergeStatement | bound.CreateTableAs | bound.CopyTo
 )
-"""UPDATE and DELETE look rows up that they change: the executor, beside the rows, is the one to do that."""
+"""UPDATE and DELETE look up the rows that they change, so nyala's executor runs them."""
 
 
 def run(engine: Engine, statement: bound.Statement, plan: Plan | None, context: ExecutionContext) -> StatementResult:

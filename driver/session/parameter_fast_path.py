@@ -27,7 +27,7 @@ Taker: TypeAlias = Callable[[Normalized], Any]
 
 
 class Unfit(Exception):
-    """A value that is not of the plain sort that a `Taker` knows."""
+    """Raised for a value that is not plain for a `Taker`."""
 
 
 # ---- cells of single rows --------------------------------------------------------------------------------------------

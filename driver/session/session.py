@@ -190,7 +190,7 @@ class Session:
         return found
 
     def _snapshot(self) -> Timestamp | None:
-        """One moment for all tables of a statement."""
+        """Snapshot for all tables of a statement."""
         if self.moment is not None:
             return self.moment
         return None if self.reads_latest else self.store.now()
@@ -310,7 +310,7 @@ class Session:
             self.refuse_writes("a statement that writes")
 
     def refuse_writes(self, what: str) -> None:
-        """Raise `NotSupportedError` in a session of a moment: `what` is no reading."""
+        """Raise `NotSupportedError` in a session as of a timestamp: `what` is not a read."""
         if self.moment is not None:
             raise NotSupportedError(
                 f"this connection reads as of {format_timestamp(self.moment)} and changes nothing: {what} "
@@ -395,7 +395,7 @@ class Session:
             self._to(Uncommitted.ROWS if rows or self.has_uncommitted_rows else Uncommitted.TABLES)
 
     def commit(self) -> None:
-        """Forget that there were writes: the caller knows that they stay."""
+        """Clear the record of writes: the caller has accepted them."""
         with self._lock:
             self._to(Uncommitted.NOTHING)
 

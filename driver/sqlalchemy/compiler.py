@@ -15,7 +15,7 @@ from ...sql.syntax.dialect import NyalaTokenizer
 from .statements import OnConflict, SystemTime, Upsert
 
 _UPSERT_MARK: Final = "\0upsert"
-"""A prefix that no text holds: where it stands behind INSERT, both become UPSERT."""
+"""A prefix that occurs in no text: INSERT followed by it becomes UPSERT."""
 _FRACTIONS: Final = (sqltypes.Numeric, sqltypes.Float)
 
 

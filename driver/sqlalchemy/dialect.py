@@ -231,7 +231,7 @@ def _driver(dbapi_connection: Any) -> Any:
 
 
 def _refusal(what: str) -> Exception:
-    """The driver's error as SQLAlchemy's: it wraps those of cursors by itself, not those of transactions."""
+    """The driver's error as SQLAlchemy's, which wraps errors of cursors itself, but not those of transactions."""
     cause = NotSupportedError(f"{what} is not supported: every statement is durable when it returns")
     return exc.NotSupportedError(what, None, cause)
 

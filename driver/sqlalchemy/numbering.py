@@ -49,7 +49,7 @@ class _Block:
 
 _lock = threading.Lock()
 _blocks: Final[weakref.WeakKeyDictionary[Store, dict[str, _Block]]] = weakref.WeakKeyDictionary()
-"""By store and by the id of the table: a table that is made anew starts anew."""
+"""Blocks by store and table id: a table that is created again starts again."""
 
 
 def next_number(store: Store, table: str, count: int, largest: Callable[[], int | None], execute: Execute) -> int:

@@ -33,7 +33,7 @@ Self = TypeVar("Self", bound="Insert")
 
 
 def insert(table: Any) -> Insert:
-    """An INSERT that may say what becomes of rows whose key exists."""
+    """An INSERT with an optional ON CONFLICT clause."""
     return Insert(table)
 
 
@@ -132,7 +132,7 @@ class OnConflict(ClauseElement):
 
 
 class SystemTime(FromClauseAlias):
-    """A table FOR SYSTEM_TIME AS OF a moment, under an alias."""
+    """A table FOR SYSTEM_TIME AS OF a timestamp, under an alias."""
 
     __visit_name__ = "nyala_system_time"
     stringify_dialect = "nyala"

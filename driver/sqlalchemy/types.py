@@ -83,7 +83,7 @@ def _with_utc(value: Any) -> Any:
 
 
 class NyalaDate(sqltypes.Date):
-    """DATE; a literal says so, because a quoted text alone is one only where a date is expected."""
+    """DATE; literals are written with the keyword, because a quoted text is a date only if its context requires one."""
 
     def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
         return lambda value: f"DATE '{value:%Y-%m-%d}'"

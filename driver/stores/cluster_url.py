@@ -25,12 +25,12 @@ TLS_OPTIONS: Final = OPTIONS
 """Of `connect`, and of URLs."""
 ENVIRONMENT: Final[Mapping[str, str]] = {name: f"NYALA_{name.upper()}" for name in TLS_OPTIONS}
 PLAIN: Final = {"tls": "off"}
-"""Of URLs: nothing is encrypted, whatever the environment says."""
+"""Parameters of URLs without encryption, independent of the environment."""
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]@/?]+)(?::(?P<port>\d+))?")
 
 
 def servers(url: str) -> tuple[tuple[str, int], ...]:
-    """The hosts and ports that a URL names, in its order; `InterfaceError` says what is wrong with it.
+    """The hosts and ports that a URL names, in its order; `InterfaceError` if the URL is invalid.
 
     >>> servers("nyala://one,two:7052,[::1]:7053/")
     (('one', 7051), ('two', 7052), ('::1', 7053))

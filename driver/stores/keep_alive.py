@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ...cluster.embedded_server.owner_record import OwnerRecord
 
 _SHARE = 3
-"""Calls in the time after which an owner would end."""
+"""Number of calls within the time after which an idle server would exit."""
 
 
 class _Keeper:
-    """Calls owners in a thread of its own, from the first one on. Safe for several threads."""
+    """Calls server processes in a thread of its own, from the first one on. Safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class _Keeper:
         self._changed = threading.Event()
 
     def keep(self, directory: str, owner: OwnerRecord) -> None:
-        """From now on, until this process ends or the owner does."""
+        """Keep calling until this process or the server ends."""
         with self._lock:
             self._owners[owner.id] = directory, owner
             self._start()
@@ -69,8 +69,7 @@ _keeper = _Keeper()
 
 
 def keep(directory: str, owner: OwnerRecord) -> None:
-    """Call the owner of a directory now and then for as long as this process lives; nothing is needed for one that does
-    not end by itself."""
+    """Call the server of a directory at intervals while this process lives; not needed for one without an idle exit."""
     if owner.idle_exit is not None:
         _keeper.keep(directory, owner)
 

@@ -63,7 +63,7 @@ def _format(written: str) -> str:
 
 
 def given_pieces(table: Table, source: Any, loader: BulkLoader, depth: int = 0) -> Iterator[Piece]:
-    """The rows of a source, piece by piece. Raises `InterfaceError` for what is none."""
+    """The rows of a source, piece by piece. Raises `InterfaceError` for an unsupported source."""
     if isinstance(source, str | os.PathLike):
         statement = file_source(table, source)
         for path in expand(FileSource(statement.format, (statement.path,))):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
 _DEFAULTS = {"durability": "fsync"}
-"""Of directories: to say so is to say nothing."""
+"""Defaults of directories: naming them has no effect."""
 
 _lock = threading.Lock()
 _open: dict[str, SharedStore] = {}

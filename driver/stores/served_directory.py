@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 IDLE_EXIT_SECONDS: Final = 60.0
 """Idle time, in seconds, after which a server process started here exits."""
 START_SECONDS: Final = 60.0
-"""For an owner to open the store, which may have a log to replay, or to close it."""
+"""Time for a server process to open the store, including log replay, or to close it."""
 _POLL_SECONDS = 0.03
 ADVICE: Final = "close it there, or let that process serve it (`Connection.serve()`), or start it with `nyala serve`"
 """Advice for a directory that another process has open without serving it."""
@@ -95,7 +95,7 @@ def locked(error: StoreLocked) -> StoreLocked:
 
 
 def _owner(directory: str, create: bool, idle_exit: float) -> OwnerRecord:
-    """The owner of a directory, started where there is none."""
+    """The server of a directory, started if there is none."""
     path = Path(directory)
     if create:
         path.mkdir(parents=True, exist_ok=True)

@@ -113,7 +113,7 @@ class col:  # its name is part of the expressions that it makes
         return Condition(self.name, "in", tuple(values))
 
     def not_in(self, values: Iterable[Any]) -> Condition:
-        """The value is there and none of these."""
+        """True for values that are not NULL and none of these."""
         return Condition(self.name, "not in", tuple(values))
 
     def starts_with(self, prefix: str | bytes) -> Condition:
@@ -182,7 +182,7 @@ def _from_tuple(given: tuple[Any, ...]) -> Condition:
 
 
 def _bound(column: ColumnSchema, condition: Condition) -> list[ColumnPredicate]:
-    """The predicates, all of which must hold, that say what a condition does."""
+    """The predicates, all of which must hold, that are equivalent to a condition."""
     if condition.members:
         return [AnyOf(column.name, tuple(part for member in condition.members for part in _parts(column, member)))]
     if condition.operator == "not in":

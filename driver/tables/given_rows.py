@@ -51,7 +51,8 @@ DELETES = (Op.DELETE, Op.DELETE_IGNORE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenRows:
-    """Rows in the table's column names and Arrow types; `isset` says for columns that not all rows give which do."""
+    """Rows with the table's column names and Arrow types; `isset` marks the rows that have a value, for columns that
+    only some rows have."""
 
     rows: pa.RecordBatch
     isset: Mapping[str, Array] = dataclasses.field(default_factory=dict)
@@ -145,7 +146,7 @@ def rows_from_cells(table: Table, rows: Sequence[Cells]) -> GivenRows:
 
 
 def runs(source: Rows) -> Iterator[pa.Table | list[Any]]:
-    """The source as Arrow tables and lists of at most 65,536 single rows. `InterfaceError` for what is none of them."""
+    """The source as Arrow tables and lists of at most 65,536 single rows. `InterfaceError` for any other source."""
     if is_row(source):
         yield [source]
         return

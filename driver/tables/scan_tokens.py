@@ -45,7 +45,7 @@ VERSION: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class TokenColumn:
-    """A column as a token knows it: its permanent id, its name when the token was made, its type's name."""
+    """A column in a token: its permanent id, its name when the token was made, its type's name."""
 
     id: int
     name: str
@@ -173,8 +173,7 @@ class ScanToken:
             raise StaleScanToken(f"{error}; request new scan tokens") from error
 
     def resolved(self, store: Store) -> tuple[Table, ScanSpec]:
-        """The table, and what is to be read of it by the names that its columns have today. `StaleScanToken` as
-        `open` says."""
+        """The table, and the columns to read by their current names. `StaleScanToken` as `open`."""
         table = self._table(store)
         names = {column.name: _now(table, column) for column in self.condition_columns}
         return table, ScanSpec(
@@ -278,7 +277,7 @@ def scan_tokens(
 def _split(
     store: Store, table: Table, key: Sequence[str], tablet: TabletDescription, whole: ScanToken, size: int | None
 ) -> list[ScanToken]:
-    """A tablet's token cut into several; those in which the store knows that there is no row are left out."""
+    """Divides a tablet's token into several; those without rows, according to the store, are omitted."""
     if size is None or tablet.bytes <= size:
         return [whole]
     parts = key_ranges(key, store.key_samples(table, tablet.id), -(-tablet.bytes // size))

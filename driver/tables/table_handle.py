@@ -57,7 +57,7 @@ class TableHandle:
 
     @property
     def definition(self) -> Table:
-        """The table as the catalog knew it."""
+        """The table at the creation of the handle."""
         return self._table
 
     @property
@@ -107,15 +107,15 @@ class TableHandle:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def insert(self, rows: Rows, all_or_none: bool = False) -> Written:
-        """Add rows; one whose key is there is refused (`AlreadyPresent`)."""
+        """Insert rows; rows with existing keys are refused (`AlreadyPresent`)."""
         return self.write(Op.INSERT, rows, all_or_none)
 
     def insert_ignore(self, rows: Rows, all_or_none: bool = False) -> Written:
-        """Add rows but those whose keys are there."""
+        """Insert rows, ignoring those with existing keys."""
         return self.write(Op.INSERT_IGNORE, rows, all_or_none)
 
     def upsert(self, rows: Rows, all_or_none: bool = False) -> Written:
-        """Add rows, or change those whose keys are there in the columns that are given."""
+        """Insert rows, or update the given columns of rows with existing keys."""
         return self.write(Op.UPSERT, rows, all_or_none)
 
     def update(self, rows: Rows, all_or_none: bool = False) -> Written:
@@ -123,7 +123,7 @@ class TableHandle:
         return self.write(Op.UPDATE, rows, all_or_none)
 
     def update_ignore(self, rows: Rows, all_or_none: bool = False) -> Written:
-        """Change those of the rows that are there."""
+        """Update rows, ignoring those that do not exist."""
         return self.write(Op.UPDATE_IGNORE, rows, all_or_none)
 
     def delete(self, rows: Rows, all_or_none: bool = False) -> Written:
@@ -131,7 +131,7 @@ class TableHandle:
         return self.write(Op.DELETE, rows, all_or_none)
 
     def delete_ignore(self, rows: Rows, all_or_none: bool = False) -> Written:
-        """Delete those of the rows that are there."""
+        """Delete rows, ignoring those that do not exist."""
         return self.write(Op.DELETE_IGNORE, rows, all_or_none)
 
     def write(self, op: Op, rows: Rows, all_or_none: bool = False) -> Written:

@@ -33,15 +33,15 @@ _UNPARTITIONED = PartitionSchema()
 
 
 class Scan:
-    """Rows of a table at one moment.
+    """Rows of a table at one snapshot.
 
-    Iterating gives `pa.RecordBatch`es, never empty; memory holds one at a time (in key order: one of each tablet). A
+    Iteration yields `pa.RecordBatch`es, never empty; memory holds one at a time (in key order: one of each tablet). A
     context manager; leaving it closes it.
 
     Attributes
     ----------
     snapshot : Timestamp
-        The moment, in hybrid time.
+        Its hybrid timestamp.
     """
 
     def __init__(

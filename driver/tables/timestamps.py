@@ -16,12 +16,9 @@ _LAST_LOGICAL = 4095
 
 
 def hybrid_time(moment: Moment, now: Timestamp) -> Timestamp:
-    """The hybrid time of a moment; of a datetime or text, the end of its microsecond, so that all that was written
-    within it is there.
-
-    Raises `InterfaceError` for what is no moment, `InvalidText` for a text that spells none, `DataError` for one that
-    lies in the future.
-    """
+    """Hybrid timestamp of a datetime or text: the end of its microsecond, so that all writes within it are visible.
+    Raises `InterfaceError` for an unsupported value, `InvalidText` for an invalid text, `DataError` for a time in the
+    future."""
     if isinstance(moment, bool) or not isinstance(moment, datetime.date | int | str):
         raise InterfaceError(
             f"{moment!r} is no point in time: give a datetime, a text that spells one, or a hybrid timestamp"

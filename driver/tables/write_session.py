@@ -82,7 +82,7 @@ class PendingErrors(NamedTuple):
 
 
 class WriteSession:
-    """Gathers rows and writes them as its flush mode says. Made by `Connection.new_session`.
+    """Buffers rows and writes them by its flush mode. Made by `Connection.new_session`.
 
     May be used by several threads; the order in which they apply rows is the order of the rows. A context manager:
     leaving it closes it, which flushes.
@@ -126,15 +126,15 @@ class WriteSession:
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def insert(self, table: TableHandle | str, rows: Rows) -> None:
-        """Add rows; one whose key is there is refused."""
+        """Insert rows; rows with existing keys are refused."""
         self.apply(Op.INSERT, table, rows)
 
     def insert_ignore(self, table: TableHandle | str, rows: Rows) -> None:
-        """Add rows but those whose keys are there."""
+        """Insert rows, ignoring those with existing keys."""
         self.apply(Op.INSERT_IGNORE, table, rows)
 
     def upsert(self, table: TableHandle | str, rows: Rows) -> None:
-        """Add rows, or change those whose keys are there."""
+        """Insert rows, or update rows with existing keys."""
         self.apply(Op.UPSERT, table, rows)
 
     def update(self, table: TableHandle | str, rows: Rows) -> None:
@@ -142,7 +142,7 @@ class WriteSession:
         self.apply(Op.UPDATE, table, rows)
 
     def update_ignore(self, table: TableHandle | str, rows: Rows) -> None:
-        """Change those of the rows that are there."""
+        """Update rows, ignoring those that do not exist."""
         self.apply(Op.UPDATE_IGNORE, table, rows)
 
     def delete(self, table: TableHandle | str, rows: Rows) -> None:
@@ -150,7 +150,7 @@ class WriteSession:
         self.apply(Op.DELETE, table, rows)
 
     def delete_ignore(self, table: TableHandle | str, rows: Rows) -> None:
-        """Delete those of the rows that are there."""
+        """Delete rows, ignoring those that do not exist."""
         self.apply(Op.DELETE_IGNORE, table, rows)
 
     def apply(self, op: Op, table: TableHandle | str, rows: Rows) -> None:
@@ -279,7 +279,7 @@ class WriteSession:
                 self._write_active()
 
     def _write_active(self) -> None:
-        """Swap the buffers and write what was gathered; one caller at a time."""
+        """Swap the buffers and write the buffered rows; one caller at a time."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing)
             buffer, self._active = self._active, _Buffer()

@@ -39,7 +39,7 @@ def decimal_from_limbs(type_: DataType, high: Array, low: Array, validity: Array
 
 
 def decimal_scalar(type_: DataType, value: int) -> pa.Scalar:
-    """An unscaled value as an Arrow scalar, also 10**38, which stands for what DECIMAL(38) does not hold."""
+    """An unscaled value as an Arrow scalar, also 10**38, which represents values beyond DECIMAL(38)."""
     return decimal_from_limbs(type_, np.array([value >> 64]), np.array([value % 2**64], np.uint64))[0]
 
 
@@ -48,7 +48,7 @@ def _bitmap(validity: Array | None) -> pa.Buffer | None:
 
 
 def _intervals_to_arrow(type_: DataType, values: Array, validity: Array | None) -> pa.Array:
-    """The record's third field in nanoseconds, all else as it lies."""
+    """The record's third field in nanoseconds, the others unchanged."""
     micros = values["microseconds"] if validity is None else np.where(validity, values["microseconds"], 0)
     if len(micros) and (int(micros.max()) > _MOST_MICROSECONDS or int(micros.min()) < -_MOST_MICROSECONDS):
         raise NumericOutOfRange("an INTERVAL of more than 292 years in hours cannot be given out as nanoseconds")

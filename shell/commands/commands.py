@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`usage` starts with the command's name; `run` gets the text behind it. `takes` says what completion offers."""
+    """`usage` starts with the command's name; `run` gets the text after it. `takes` is the kind of completion."""
 
     name: str
     usage: str
@@ -113,7 +113,7 @@ def _output(shell: Shell, rest: str) -> None:
 
 
 def _format_beside(name: str, chosen: str) -> str | None:
-    """The format that `\\format` has chosen, for a file whose name says none."""
+    """The format chosen by `\\format`, for a file with an unknown suffix."""
     suffix = Path(name).suffix.lower()
     return chosen if suffix and suffix not in SUFFIXES and chosen != "table" else None
 

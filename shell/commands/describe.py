@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def tables(shell: Shell) -> None:
-    """The tables, with what they hold."""
+    """The tables, with their sizes."""
     store = shell.connection.store
     found = store.tables()
     if not found:
@@ -76,7 +76,7 @@ def describe(shell: Shell, name: str) -> None:
 
 
 def _unquoted(name: str) -> str:
-    """A name as the catalog knows it."""
+    """A name in the form of the catalog."""
     return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') else name.lower()
 
 
@@ -93,7 +93,7 @@ def _describe_view(shell: Shell, view: View) -> None:
 
 
 def describe_partitions(table: Table) -> list[str]:
-    """Key and partition rules, one line each, as CREATE TABLE says them."""
+    """Key and partition rules, one line each, in the syntax of CREATE TABLE."""
     lines = [f"PRIMARY KEY ({', '.join(column.name for column in table.schema.key)})"]
     partitions: PartitionSchema = table.partitions
     lines += [f"HASH ({', '.join(rule.columns)}) INTO {rule.buckets} BUCKETS" for rule in partitions.hash_rules]

@@ -153,7 +153,7 @@ def as_of(shell: Shell, text: str) -> None:
 
 
 def _moment(shell: Shell, text: str) -> Moment:
-    """A time in UTC that is written out, a hybrid timestamp, or what an SQL expression says."""
+    """A time in UTC, a hybrid timestamp, or the value of an SQL expression."""
     if text.isdecimal() and len(text) > _DIGITS_OF_A_DATE:
         return int(text)
     try:

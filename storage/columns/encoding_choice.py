@@ -54,8 +54,8 @@ SAMPLE_PAGES = 3
 TRIAL_ROWS = 4_096
 """Of a page of texts, which is tried in six forms: small flushes should not take several times as long."""
 MUCH_LESS = 0.66
-"""ZSTD must be below this share of pages that LZ4 leaves as they are: a plain page costs nothing to unpack, and what is
-left there to save is a narrow alphabet (base64 comes to 0.77, hexadecimal digits to 0.55)."""
+"""ZSTD pages must be below this share of the size of pages that LZ4 does not compress: a plain page costs nothing to
+unpack, and the remaining gain is a narrow alphabet (base64 is reduced to 0.77, hexadecimal digits to 0.55)."""
 LONG_RUN = 8
 """Rows per run from which RLE is tried: it decodes as fast as LZ4 from there on."""
 CLEARLY_SMALLER = 0.8
@@ -96,7 +96,7 @@ def with_compression(column: ColumnSchema, encoding: Encoding) -> Choice:
 
 
 def choose_texts(column: ColumnSchema, values: pa.Array, page_rows: int) -> Choice:
-    """For texts that get no dictionary: the smallest of the possible forms, weighed by what they cost to read."""
+    """Choice for texts without a dictionary: the smallest of the possible forms, weighted by the cost of reading."""
     forms = {
         Encoding.PLAIN: ((Encoding.PLAIN, True, 1.0),),
         Encoding.PREFIX: ((Encoding.PREFIX, True, 1.0),),
@@ -136,7 +136,7 @@ def _compressed(column: ColumnSchema, encoding: Encoding, bodies: list[bytes], s
 
 
 def choose_codes(column: ColumnSchema, codes: Array, validity: Array | None, page_rows: int) -> Choice:
-    """For texts that have a dictionary: how their codes lie."""
+    """Choice for texts with a dictionary: layout of the codes."""
     choice = with_compression(column, Encoding.DICT)
     pages = _sampled(codes, validity, page_rows)
     plain = [encode_dictionary_codes(page, present) for page, present in pages]
@@ -196,7 +196,7 @@ def text_page_rows(values: pa.Array) -> int:
 
 
 def dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, pa.Array] | None:
-    """(codes, ascending dictionary), or None where texts should lie in another form."""
+    """(codes, ascending dictionary), or None if texts should have another form."""
     automatic = column.encoding is Encoding.AUTO
     if not automatic and column.encoding is not Encoding.DICT:
         return None

@@ -59,10 +59,8 @@ def subtract_base(values: Array, base: int, dtype: np.dtype[Any]) -> Array:
 
 @dataclass(slots=True)
 class EncodedPage:
-    """A page before it is compressed, with what its record and the sketch need to know.
-
-    `codes` are those of integers, under NULLs the code 0.
-    """
+    """A page before compression, with the data for its record and the sketch. `codes` are those of integers, under
+    NULLs the code 0."""
 
     body: bytes
     nulls: int = 0

@@ -148,10 +148,8 @@ def without_fronts(data: Array, offsets: Array, shared: Array) -> Array:
 
 
 def with_fronts(data: Array, lengths: Array, shared: Array) -> tuple[Array, Array]:
-    """(bytes, offsets) of whole texts: the inverse of `without_fronts`, where `lengths` are those of what is left.
-
-    `ValueError` where a row would share more than its restart row has.
-    """
+    """(bytes, offsets) of whole texts: the inverse of `without_fronts`; `lengths` are those of the suffixes.
+    `ValueError` if a row would share more bytes than its restart row has."""
     starts = offsets_of(lengths)[:-1].astype(np.intp)
     restarts = np.arange(len(lengths)) // RESTART_ROWS * RESTART_ROWS
     # Restart rows share nothing, so that their bytes lie here as a whole.

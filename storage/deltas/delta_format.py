@@ -162,7 +162,7 @@ def encode_head(deltas: Deltas) -> bytes:
 
 
 def decode_head(part: pa.Buffer, record: BlockRecord) -> Deltas:
-    """The deltas of a block without values. `ValueError` where the bytes are not what the record says."""
+    """The deltas of a block without values. `ValueError` if the bytes do not match the record."""
     reader = _Reader(part)
     (distinct,) = _COUNT.unpack(reader.take(_COUNT.size))
     rows = _summed(record.first_row, reader.numbers(record.count - 1)).view(np.int64)
@@ -193,7 +193,7 @@ def decode_places(part: pa.Buffer, count: int) -> Array:
 
 
 def decode_column(part: pa.Buffer, type_: DataType, count: int) -> DeltaColumn:
-    """The inverse of `encode_column`. `ValueError` where the bytes are not what the record says."""
+    """The inverse of `encode_column`. `ValueError` if the bytes do not match the record."""
     reader = _Reader(part)
     places = _places(reader, count)
     (nulls,) = _COUNT.unpack(reader.take(_COUNT.size))

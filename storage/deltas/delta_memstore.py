@@ -52,7 +52,7 @@ class DeltaMemStore:
         self.newest = 0
         """The greatest timestamp of a delta."""
         self.created = 0.0
-        """`time.monotonic` of the first delta: maintenance flushes what is old."""
+        """`time.monotonic` of the first delta: maintenance flushes old stores."""
         self.version = 0
         """Grows with every change: while it is the same, so is what `snapshot` answers."""
         self._types = {column.id: column.type.arrow for column in schema.columns}
@@ -70,10 +70,10 @@ class DeltaMemStore:
         """All that is in no run yet is in `_single`."""
         self._snapshot_version = 0
         self._mutex = threading.Lock()
-        """Guards `_pending` and the numbers above; held for moments only, since the writer waits for it."""
+        """Guards `_pending` and the numbers above; held briefly, since the writer waits for it."""
         self._joining = threading.Lock()
-        """Guards `_runs` and `_tail`; held while a reader joins runs. Taken before `_mutex`. Look-ups of what came row
-        by row do not wait for it."""
+        """Guards `_runs` and `_tail`; held while a reader joins runs. Acquired before `_mutex`. Look-ups of single
+        deltas do not wait for it."""
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class DeltaMemStore:
         return found
 
     def _join(self) -> None:
-        """Turn what is pending into runs. Needs `_joining`."""
+        """Turn pending deltas into runs. Needs `_joining`."""
         with self._mutex:
             pending, self._pending = self._pending, []
             version = self.version
@@ -214,7 +214,7 @@ class DeltaMemStore:
         self._snapshot_version = version
 
     def _joined(self, pending: Sequence[RowDelta | Deltas]) -> tuple[list[Deltas], DeltaTail]:
-        """All runs with what is pending, and the tail, which may be the old one, extended."""
+        """All runs including the pending deltas, and the tail, which may be the old one, extended."""
         runs, tail = list(self._runs), self._tail
         single = [delta for delta in pending if isinstance(delta, tuple)]
         if len(single) == len(pending) and len(tail) + len(single) <= TAIL_ROWS:

@@ -157,7 +157,7 @@ def merge(runs: Sequence[Deltas]) -> Deltas:
 
 
 def joined(runs: Sequence[Deltas]) -> Deltas:
-    """All deltas of several runs, each of which goes on behind the one before it."""
+    """All deltas of several runs, each of which continues the previous one."""
     runs = [run for run in runs if len(run)]
     if len(runs) < 2:
         return runs[0] if runs else Deltas.empty()
@@ -201,7 +201,7 @@ def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnPatch:
-    """New values of some rows: `rows` ascending, none twice (ndarray of int64), `values` a pa.Array beside them."""
+    """New values of some rows: `rows` ascending and unique (ndarray of int64), `values` a parallel pa.Array."""
 
     rows: Array
     values: pa.Array

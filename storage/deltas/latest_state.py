@@ -321,7 +321,7 @@ class _Order:
 
 
 def places_within(rows: Array, start: int, stop: int) -> tuple[int, int]:
-    """Which part of ascending row numbers lies from `start` to `stop` (exclusive)."""
+    """Range of ascending row numbers that is within `start` to `stop` (exclusive)."""
     low, high = rows.searchsorted((start, stop)).tolist()
     return low, high
 

@@ -107,7 +107,7 @@ class TableBulkLoader(Loading):
     # ---- runs ----------------------------------------------------------------------------------------------------
 
     def _write_runs(self) -> None:
-        """Write what is buffered, tablets side by side."""
+        """Write the buffered rows, several tablets at the same time."""
         self._buffered = 0
         tablets = [t for t in self._layout.tablets if self._buffers[t.id].batches]
         failures = [e for e in self._pool.map(self._write_run, tablets) if e is not None]

@@ -92,7 +92,7 @@ class LoadRecord:
             return 1 << 64
 
     def check_place(self, path: str, table_id: str) -> None:
-        """`CorruptionError` where the record is of another load than its file's name says, or of another table."""
+        """`CorruptionError` if the record is of another load than its file name, or of another table."""
         if not path.endswith(f"/{self.name}"):
             raise CorruptionError(f"holds the load {self.name}: files were mixed up", path, "file name")
         for tablet_id in self.tablets:

@@ -60,7 +60,7 @@ class Loading(ABC):
             raise
 
     def _end(self) -> None:
-        """End the load and forget what it has; again does nothing."""
+        """End the load and discard its rows; again has no effect."""
         if not self._is_over:
             self._is_over = True
             self._forget()
@@ -79,8 +79,8 @@ class Loading(ABC):
 
 
 def loadable(table: Table, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows in batches, of the table's types, zeros in the AUTO_INCREMENT column. Raises what is wrong with any row,
-    whatever the table holds, at its batch."""
+    """The rows in batches, of the table's types, zeros in the AUTO_INCREMENT column. Raises the errors of rows that do
+    not depend on the table's contents, at their batch."""
     for batch in batches_of(_numbered_later(table, rows, conform(table, rows))):
         errors = null_errors(table, batch) or limit_errors(table, batch)
         if errors:

@@ -62,7 +62,7 @@ SEGMENT_BYTES = 1 << 20
 CHUNK_RECORDS = 1024
 """Records whose participants are counted together: few, so that segments go soon; many, so that they take no memory."""
 FORGOTTEN = "forgotten"
-"""The file that says which COMMITs were removed on purpose."""
+"""File with the number of the last COMMIT that was removed on purpose."""
 _MAGIC = b"nyalaCMT"
 _VERSION = 1
 _NO_COLUMNS = pa.schema([])
@@ -104,7 +104,7 @@ class CommitLog:
         self._chunks: deque[_Chunk] = deque()
         self._recovered: set[int] = set()
         self._last_parts: dict[str, tuple[int, int]] = {}
-        """For each tablet, the last entry of a part that was synced, and the number of the COMMIT that says so."""
+        """For each tablet, the last synced entry of a part, and the number of its COMMIT."""
         self._witness = 0
         self._lock = threading.Lock()
         """Guards the chunks, and the making of the directory; taken before the log's mutex."""
@@ -162,7 +162,7 @@ class CommitLog:
         return read_log(fs, directory, before, 0, self._replay)
 
     def _read_forgotten(self) -> int | None:
-        """The COMMIT up to which they were removed on purpose; None where an earlier version did not say."""
+        """The last COMMIT that was removed on purpose; None if an earlier version did not record it."""
         path = f"{self._directory}/{FORGOTTEN}"
         if not self._fs.exists(path):
             return None
@@ -193,7 +193,7 @@ class CommitLog:
         return last if commit > given_up else 0
 
     def note_witness(self, index: int) -> None:
-        """The log was durable up to this COMMIT, as a file of a tablet says."""
+        """Record that, according to a tablet's file, the log was durable up to this COMMIT."""
         if index > self._witness:
             with self._lock:
                 self._witness = max(self._witness, index)

@@ -17,7 +17,7 @@ from .wal_format import EntryKind
 
 
 class LogPlace(Protocol):
-    """A moment in the log: behind entry `index`, which is final once the writes before it are decided."""
+    """A position in the log: after entry `index`, which is final once the writes before it are decided."""
 
     @property
     def index(self) -> int: ...

@@ -42,7 +42,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredSegment:
-    """A segment whose entries were replayed, and what is still to be done with its file."""
+    """A segment whose entries were replayed, and the remaining changes of its file."""
 
     segment: Segment
     torn: int
@@ -50,7 +50,7 @@ class RecoveredSegment:
     needs_sync: bool
 
     def settle(self, fs: FileSystem, is_trial: bool = False) -> None:
-        """Cut the torn tail, and make durable what was replayed."""
+        """Cut the torn tail, and make the replayed entries durable."""
         if self.torn:
             fs.truncate(self.segment.path, self.segment.size)
             if not is_trial:
@@ -62,7 +62,7 @@ class RecoveredSegment:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredLog:
-    """A log that was read, and what is still to be done with its files; `last_index` is that of its last entry."""
+    """A log that was read, and the remaining changes of its files; `last_index` is that of its last entry."""
 
     segments: list[RecoveredSegment]
     unneeded: list[str]
@@ -172,7 +172,7 @@ def read_segment(
 
 
 def _without_half_a_write(found: SegmentScan, known_index: int) -> SegmentScan:
-    """The entries of the newest segment without those at its end whose write goes on in entries that are not there."""
+    """The entries of the newest segment without those at its end whose write continues in missing entries."""
     entries, end = list(found.entries), found.end
     while entries and entries[-1].goes_on and entries[-1].index > known_index:
         end -= ENTRY_OVERHEAD + len(entries.pop().body)

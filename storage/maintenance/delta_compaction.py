@@ -119,7 +119,7 @@ def _changed_columns(tablet: Tablet, stored: StoredRowSet, columns: Collection[i
 def _write_columns(
     tablet: Tablet, new: NewFiles, stored: StoredRowSet, columns: Collection[ColumnSchema]
 ) -> tuple[dict[int, str], Deltas]:
-    """New files of some columns, by id, and the UNDO deltas that lead back to the old ones."""
+    """New files of some columns, by id, and the UNDO deltas that restore the old values."""
     source = RowSetSource(stored, 0)
     files = {}
     undone = []

@@ -23,11 +23,9 @@ _log = logging.getLogger("nyala.storage")
 
 
 def rebuild_bloom(tablet: Tablet, stored: StoredRowSet) -> int:
-    """Write the Bloom filter of a rowset anew: its size in bytes; 0 where the rowset is not in the tablet's state any
-    more, or its filter is whole.
-
-    Takes `flush_lock`; costs reading the key columns. `CorruptionError` where these are damaged, `DiskError` where the
-    disk fails: the filter stays as it is.
+    """Rebuild the Bloom filter of a rowset; returns its size in bytes; 0 if the rowset is not in the tablet's state any
+    more, or its filter is not damaged. Acquires `flush_lock`; costs reading the key columns. `CorruptionError` where
+    these are damaged, `DiskError` where the disk fails: the filter is unchanged.
     """
     with tablet.flush_lock:
         tablet.check_not_dropped()

@@ -31,8 +31,8 @@ from ..tablet.tablet_metadata import TabletMetadata
 from .rewrite import NewFiles, exchange
 
 REWRITE_SHARE = 0.5
-"""An UNDO file is written again without its ancient deltas once they are likely to be half of it: what is written is at
-most what is freed."""
+"""An UNDO file is rewritten without its ancient deltas once they are likely to be half of it: the bytes written are at
+most the bytes freed."""
 
 
 def next_mark(tablet: Tablet, now: int | None = None) -> int:
@@ -69,7 +69,7 @@ def _newest_delta(stored: StoredRowSet) -> int:
 
 
 def _share(file: DeltaFile, mark: int) -> float:
-    """About which share of a file's deltas is at or below the mark, as if they were spread evenly over time."""
+    """Approximate share of a file's deltas at or below the mark, assuming that they are spread evenly over time."""
     statistics = file.statistics
     if statistics.newest <= mark:
         return 1.0
@@ -135,7 +135,7 @@ def perform(tablet: Tablet, rowsets: Iterable[StoredRowSet], mark: int) -> Colle
 
 
 def _lost(stored: StoredRowSet, mark: int, dies: bool) -> int:
-    """The greatest timestamp of what is removed of a rowset."""
+    """The greatest timestamp of the removed history of a rowset."""
     if dies:
         return _newest_delta(stored)
     newest = max(min(file.statistics.newest, mark) for file in stored.undo if _is_due(file, mark))

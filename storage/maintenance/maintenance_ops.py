@@ -271,8 +271,8 @@ def _name(stored: StoredRowSet) -> str:
 
 
 def _warm(rowsets: Iterable[StoredRowSet]) -> None:
-    """Bring the pages of new rowsets into the cache where it has room: who looks up or scans what was in memory until
-    now does not have to fetch it one page after the other. Damage shows to those who read, not here."""
+    """Read the pages of new rowsets into the cache if there is space: look-ups and scans of rows that were in memory
+    need not fetch them one page after the other. Damage is reported to readers, not here."""
     with contextlib.suppress(CorruptionError, DiskError):
         for stored in rowsets:
             stored.rowset.warm()

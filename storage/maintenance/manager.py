@@ -87,7 +87,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedTablet:
-    """A tablet that maintenance leaves alone, since its files cannot be trusted: `damage` says which, and why."""
+    """A tablet without maintenance, because its files are damaged: `damage` has the file and the reason."""
 
     table: str
     tablet_id: str

@@ -30,7 +30,7 @@ from ..files.os_filesystem import machine_memory
 from ..files.page_cache import PageCache
 
 DEFAULT_SHARE = 0.5
-"""Of the machine's memory, or of what the container is given: statements need the rest."""
+"""Share of the machine's memory, or of the container's: statements need the rest."""
 PRESSURE_SHARE = 0.6
 """Of the limit: flushes go before all other maintenance (Kudu's `memory_pressure_percentage`)."""
 SOFT_SHARE = 0.8
@@ -103,7 +103,7 @@ class Memory:
         self._cache_bytes = cache.capacity_bytes
         self._soft = int(SOFT_SHARE * self.limit)
         self._estimate = 0
-        """Bytes in use when last measured, and what was admitted since."""
+        """Bytes in use at the last measurement, and bytes admitted since."""
         self._measured = 0.0
         self._freed = threading.Condition()
         self._relieving = threading.Lock()
@@ -120,7 +120,7 @@ class Memory:
         return own() if own is not None else 0
 
     def measure(self) -> MemoryStatus:
-        """Count, and give the page cache what is left for it."""
+        """Measure, and give the page cache the remaining memory."""
         with _processwide_lock:  # or another store may open while this looks at all of them
             others = [memory for memory in _processwide if memory is not self]
         own = self.own

@@ -140,8 +140,9 @@ class NewFiles:
 
 
 def _check_agreement(tablet: Tablet) -> None:
-    """Metadata and state name the same rowsets, or an operation ended between the two, and whatever came now would give
-    rows twice. The log has everything: opened again, the tablet is as the metadata say. Needs `metadata_lock`."""
+    """Raise `InternalError` unless metadata and state name the same rowsets: if an operation ended between the two,
+    later writes would return rows twice. The log has everything: after reopening, the tablet has the state of the
+    metadata. Needs `metadata_lock`."""
     if {m.id for m in tablet.metadata.rowsets} != {r.metadata.id for r in tablet.state.rowsets}:
         raise InternalError(
             f"an operation on tablet {tablet.id} of table {tablet.table.name} ended between its files and its state; "

@@ -110,7 +110,7 @@ class _Merge:
         self._row_targets = np.empty(0, np.int64)
         """The output row, counted through all outputs, by source row."""
         self._dropped = [0]
-        """The newest timestamps of what has been dropped."""
+        """The newest timestamps of removed history."""
 
     def lost(self) -> int:
         """The greatest timestamp of history that was dropped; 0 for none. Reads from there on miss nothing."""
@@ -123,7 +123,7 @@ class _Merge:
         return above(deltas, self.mark)
 
     def is_inserted_above(self, inserted: int) -> bool:
-        """True if the moment at which all rows of a rowset were inserted is kept; 0 stands for no such moment."""
+        """True if the timestamp at which all rows of a rowset were inserted is kept; 0 means none."""
         if inserted > self.mark:
             return True
         self._dropped.append(inserted)
@@ -234,7 +234,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """The rows `start` to `stop` (exclusive) of a source, which stand at `place` behind the other pieces, and the
+    """The rows `start` to `stop` (exclusive) of a source, at position `place` of the concatenated pieces, and the
     output row of each."""
 
     source: RowSetSource

@@ -92,8 +92,8 @@ def _flush(tablet: Tablet, workers: int) -> int:
 
 @contextlib.contextmanager
 def quiet(tablet: Tablet) -> Iterator[None]:
-    """Hold the tablet's `flush_lock` at a moment when it has nothing left to flush from before: for a change of its
-    schema. `DiskError` where the disk fails."""
+    """Hold the tablet's `flush_lock` while it has no unfinished flush: for a change of its schema. `DiskError` if the
+    disk fails."""
     while True:
         tablet.flush_lock.acquire()
         if tablet.state.flushing is None:

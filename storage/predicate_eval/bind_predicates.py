@@ -217,8 +217,8 @@ def _is_point(predicate: ColumnPredicate) -> bool:
 def _enclosing(
     type_: DataType, predicates: Sequence[ColumnPredicate]
 ) -> tuple[tuple[Any, bool] | None, tuple[Any, bool] | None, list[ColumnPredicate]]:
-    """(lower, upper) bounds of what all predicates allow, as (value, after) for `KeyIndex.search`, and the predicates
-    that say no more than that."""
+    """(lower, upper) bounds allowed by all predicates, as (value, after) for `KeyIndex.search`, and the predicates that
+    these bounds replace."""
     lows: list[tuple[Any, bool]] = []
     highs: list[tuple[Any, bool]] = []
     exact: list[ColumnPredicate] = []

@@ -261,8 +261,8 @@ def _span(page: Vector, start: int, stop: int, value: Any) -> tuple[int, int]:
 
 
 def _integers(codes: Array, start: int, stop: int) -> memoryview:
-    """Some of the codes as Python integers: bisecting over them costs less than one call of numpy, and neither they
-    nor what is looked for need to fit the other's range."""
+    """Some of the codes as Python integers: bisecting over them costs less than one call of numpy, and neither they nor
+    the value need to fit the other's range."""
     part = codes[start:stop]
     items = part.data
     # Pages that are views of a file's bytes may be unaligned, or name their byte order: such items have no value.

@@ -145,7 +145,7 @@ def _keys(schema: Schema, source: ChangeSource, rows: Array, counters: ScanCount
 
 
 def _by_key(keys: Keys) -> tuple[Array, Array]:
-    """The places of all keys in key order (ndarray of intp), and beside them a number for each distinct key, ascending
+    """Positions of all keys in key order (ndarray of intp), and a parallel number for each distinct key, ascending
     (ndarray of int64)."""
     order = keys.order()
     begins = np.ones(len(order), np.bool_)

@@ -21,7 +21,7 @@ SHORT_ROWS = 1000
 """Scans of more rows are made by batches."""
 
 Bound: TypeAlias = "tuple[tuple[Any, ...], bool]"
-"""First values of a key (physical), and whether the keys that begin with them lie before the bound."""
+"""First values of a key (physical), and whether keys that begin with them are before the bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,7 @@ def _point(predicates: Sequence[ColumnPredicate]) -> Any:
 def _interval(
     types: Sequence[Any], prefix: tuple[Any, ...], predicates: Sequence[ColumnPredicate]
 ) -> KeyInterval | None:
-    """The interval that the first values of the key, and ranges of the column behind them, come to; None where there is
-    something else among them."""
+    """Interval of the first values of the key, and ranges of the next column; None if there are other predicates."""
     start = encode_key(types, prefix)
     lows: list[tuple[bytes, Bound | None]] = [(start, (prefix, False) if prefix else None)]
     highs: list[tuple[bytes, Bound | None]] = []

@@ -201,7 +201,7 @@ class _Merge:
         self._heads = []
 
     def _round(self) -> Iterator[Batch]:
-        """Emit what is at or below the smallest last key of the heads."""
+        """Emit the rows at or below the smallest last key of the heads."""
         bound = min(self._last_key(head) for head in self._heads)
         while self._waiting and self._waiting[-1].lowest <= bound:
             count = len(self._heads)

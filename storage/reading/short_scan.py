@@ -77,7 +77,7 @@ class _Merge:
         self._later.reverse()
 
     def plain(self, limit: int) -> Batch | None:
-        """The first rows, where these are rows of one source as they lie in its files, at least one; else None."""
+        """The first rows, if they are rows of one source in file order, at least one; else None."""
         if len(self._sources) != 1 or self._later:
             return None
         (source,) = self._sources
@@ -123,7 +123,7 @@ class _Merge:
             return places, min(count, size)
 
     def _filled(self, places: list[Place], size: int) -> list[Place]:
-        """With what comes next of each source that has few places at hand."""
+        """Read more keys of each source that has few left."""
         sources = self._sources
         # Of two sources, either may have all the rows; of many, each has its share.
         each = size if len(sources) <= 2 else max(_LEAST_WINDOW, 2 * size // len(sources))

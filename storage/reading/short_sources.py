@@ -119,7 +119,7 @@ class DiskSource(Source):
         """True if the base data equals the state."""
 
     def batch(self, limit: int) -> Batch:
-        """The first rows as they lie in the files, of a source that is plain."""
+        """The first rows of a plain source, in file order."""
         first, end = self._left()
         stop = min(first + limit, end)
         if stop <= first:

@@ -52,7 +52,7 @@ class Events:
         return len(self.rows)
 
     def exists(self, rows: Array, times: Array) -> Array:
-        """Which of some rows exist at their time, which lies in the interval: ndarray of bool, beside `rows`."""
+        """Rows that exist at their time, which is in the interval: a parallel ndarray of bool."""
         found = np.ones(len(rows), np.bool_)
         for deltas, places in (
             (self.undo, first_after(self.undo.rows, self.undo.timestamps, rows, times)),
@@ -108,7 +108,7 @@ class ChangeSource(ABC):
         return Keys(tuple(c.type for c in schema.key), columns)
 
     def values(self, column: ColumnSchema, rows: Array, times: Array, counters: ScanCounters) -> pa.Array:
-        """The values of a column that some rows have at their time, which lies in the interval.
+        """Values of a column of some rows at their time, which is in the interval.
 
         Parameters
         ----------

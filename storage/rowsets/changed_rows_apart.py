@@ -63,8 +63,7 @@ class SetAside:
         return PatchedGroup(verdicts, (), None, [out] if len(out) else [])
 
     def within(self, groups: Array, start: int) -> Array:
-        """The `living` rows that lie in some row groups: `groups` is an ndarray of bool, from that of the row `start`
-        on."""
+        """The `living` rows of some row groups: `groups` is an ndarray of bool, from that of the row `start` on."""
         return np.asarray(self.living[groups[self.living // ROW_GROUP_ROWS - start // ROW_GROUP_ROWS]])
 
 

@@ -394,7 +394,7 @@ def _constant_verdicts(predicate: ColumnPredicate, column: ColumnSchema, groups:
 
 
 def _count_skipped(counters: ScanCounters, readers: Sequence[ColumnReader], start: int, stop: int) -> None:
-    """Count what lies wholly within rows that the key range rules out."""
+    """Count pages that are wholly within rows excluded by the key range."""
     if start >= stop:
         return
     for reader in readers:

@@ -40,7 +40,7 @@ LARGE_CHUNK = 16 * PENDING_ROWS
 """A chunk of fewer rows keeps the columns that readers made of it: scans concurrent with writers find some dozens of
 these, and making one costs Arrow as much as its rows. For larger chunks this would use uncounted memory."""
 PENDING_BYTES = 64
-"""Memory that a pending row takes beside its values: its tuple and its place in two lists."""
+"""Memory of a pending row in addition to its values: its tuple and its entries in two lists."""
 VALUE_BYTES = 32
 """Memory that a value of a pending row takes: the Python object, texts without their characters."""
 
@@ -216,7 +216,7 @@ class Chunks:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[Chunk | PendingChunk, ...]:
-        """All rows; what is appended or joined later does not show in it. Only the last may be pending."""
+        """All rows; later appends and joins are not visible in it. Only the last may be pending."""
         pending = self._pending
         return (*self._chunks, PendingChunk(pending, 0, len(pending))) if pending else tuple(self._chunks)
 

@@ -1,4 +1,4 @@
-"""A MemRowSet at one moment: what scans and flushes read of it, while it goes on to grow."""
+"""A snapshot of a MemRowSet, for scans and flushes, while it continues to grow."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MemRowSetImage:
 
 
 class MemRowSetSnapshot:
-    """A MemRowSet at one moment. Rows are numbered from 0 in the order of insertion.
+    """A snapshot of a MemRowSet. Rows are numbered from 0 in the order of insertion.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Judged:
         return Judged(self.rows[low:high] - start, self.passed[low:high])
 
     def correct_at(self, rows: Array, mask: Array) -> None:
-        """Set `mask`, which is beside `rows` (ascending, not empty), for those of them that are judged."""
+        """Set `mask`, parallel to `rows` (ascending, not empty), for the judged rows."""
         places = rows.searchsorted(self.rows)
         here = rows.take(places, mode="clip") == self.rows
         mask[places[here]] = self.passed[here]
@@ -179,7 +179,7 @@ class RowGroup:
     def patched_loader(
         self, column: ColumnSchema, reader: ColumnReader | None, patches: RowSetPatches
     ) -> Callable[[Array | None], Vector]:
-        """As `loader`, for `patched`: what the deltas say of a column is not read before, either."""
+        """As `loader`, for `patched`: deltas of a column are not read earlier, either."""
         return partial(self.patched, column, reader, patches)
 
     def count_skipped(self, readers: Sequence[ColumnReader]) -> None:

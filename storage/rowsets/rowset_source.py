@@ -49,7 +49,7 @@ class RowSetSource:
         return merge([run.select(run.timestamps > np.uint64(self.cut)) for run in runs])
 
     def redo(self, start: int, stop: int, columns: Collection[int]) -> Deltas:
-        """The REDO deltas of some rows that say something of existence or of these columns."""
+        """The REDO deltas of some rows about existence or these columns."""
         runs = [file.read(start, stop, columns) for file in self.stored.redo]
         return merge([*runs, self.in_memory.between(start, stop)]).only_columns(columns)
 

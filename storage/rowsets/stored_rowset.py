@@ -63,7 +63,7 @@ class DeletedRows:
         return self._count
 
     def contains(self, rows: Array) -> Array:
-        """ndarray of bool, beside `rows` (ndarray of int64)."""
+        """ndarray of bool, parallel to `rows` (ndarray of int64)."""
         if self._files:
             self.load()
         if self._map is None:

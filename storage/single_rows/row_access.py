@@ -1,4 +1,4 @@
-"""The short ways to single rows of a table, for one version of its schema: what is computed once of it."""
+"""The row path of a table, for one version of its schema: data computed once for it."""
 
 from __future__ import annotations
 

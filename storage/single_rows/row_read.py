@@ -44,7 +44,7 @@ Row: TypeAlias = "tuple[Any, ...]"
 
 
 class Altered(Exception):
-    """The table has been altered: go on with its new version. Nothing has been done."""
+    """Raised if the table has been altered: retry with its new version. Nothing was changed."""
 
 
 class RowReader:

@@ -87,14 +87,14 @@ class StartedRow(NamedTuple):
 
 
 class _Unchanged(NamedTuple):
-    """A row that changes nothing, by what a log entry says that is perhaps not decided yet."""
+    """A row that changes nothing, because of a log entry that may still be undecided."""
 
     tablet: Tablet
     timestamp: Timestamp
     ticket: LogTicket | None
 
 
-class _LongWay(Exception):
+class _BatchPathNeeded(Exception):
     """The row must be written as a batch; nothing has been done."""
 
 
@@ -143,7 +143,8 @@ class RowWriter:
         self._whole_update_front = row_front(Op.UPDATE, ())
         self._delete_front = row_front(Op.DELETE, range(schema.key_columns))
         self._shapes: dict[tuple[int, ...], tuple[bytes, Callable[[list[Any]], tuple[Any, ...]]]] = {}
-        """By the places that an UPDATE sets: what stands before its log entry's values, and what picks these."""
+        """By the positions that an UPDATE sets: the bytes before its log entry's values, and the function that selects
+        the values."""
         self._values = tuple(range(schema.key_columns, len(schema.columns)))
         self._value_ids = codec.ids[schema.key_columns :]
         self._immutable = frozenset(place for place in self._values if schema.columns[place].immutable)
@@ -174,7 +175,7 @@ class RowWriter:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
             started = self._start(rules, physical, stored, None, context)
-        except _LongWay:
+        except _BatchPathNeeded:
             return None
         return started if isinstance(started, StartedRow) else None
 
@@ -191,44 +192,44 @@ class RowWriter:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
             return self._write(rules, physical, stored, since, context)
-        except _LongWay:
+        except _BatchPathNeeded:
             return self._write_batch(as_batch(self.codec, op, row, stored, since))
 
     # ---- before the lock -----------------------------------------------------------------------------------------
 
     def _prepare(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> None:
-        """Fill in defaults of key columns; `_LongWay` where something is wrong with the row itself, or may be."""
+        """Fill in defaults of key columns; `_BatchPathNeeded` if the row itself is or may be invalid."""
         codec = self.codec
         for place in codec.key_places:
             value = physical[place]
             if place == codec.number:
                 if (value is MISSING or value is None) is not rules.is_insert:
-                    raise _LongWay
+                    raise _BatchPathNeeded
             elif value is MISSING:
                 column = codec.columns[place]
                 if column.default_physical is None:
-                    raise _LongWay
+                    raise _BatchPathNeeded
                 physical[place], stored[place] = column.default_physical, column.default_stored
             elif value is None:
-                raise _LongWay
+                raise _BatchPathNeeded
         if None in physical and any(physical[place] is None for place in codec.not_null):
-            raise _LongWay
+            raise _BatchPathNeeded
         for place in codec.long_texts:
             value = physical[place]
             if value is None or value is MISSING or len(value) <= LONG_TEXT:
                 continue
             if place < codec.key_columns or len(value) > LONG_CELL:
-                raise _LongWay
+                raise _BatchPathNeeded
 
     # ---- what it comes to ----------------------------------------------------------------------------------------
 
     def _resolve(self, rules: _Rules, physical: list[Any], stored: list[Any], present: bool) -> _Change | None:
-        """The change of one row, None for none; `_LongWay` where it is refused."""
+        """The change of one row, None for none; `_BatchPathNeeded` where it is refused."""
         if present is rules.is_insert and not rules.is_upsert:
             # INSERT of a key that is there, UPDATE or DELETE of one that is not.
             if rules.is_silent:
                 return None
-            raise _LongWay
+            raise _BatchPathNeeded
         if not present:
             return self._insertion(physical, stored)
         if rules.is_delete:
@@ -239,7 +240,7 @@ class RowWriter:
     def _insertion(self, physical: list[Any], stored: list[Any]) -> _Change:
         if MISSING in physical:
             if any(physical[place] is MISSING for place in self._required):
-                raise _LongWay
+                raise _BatchPathNeeded
             physical, stored = physical.copy(), stored.copy()
             for column in self.codec.columns:
                 if physical[column.place] is MISSING:
@@ -253,7 +254,7 @@ class RowWriter:
         places = [place for place in self._values if physical[place] is not MISSING]
         if self._immutable and not self._immutable.isdisjoint(places):
             if not rules.is_silent:
-                raise _LongWay
+                raise _BatchPathNeeded
             places = [place for place in places if place not in self._immutable]
         if not places:
             return None
@@ -307,11 +308,11 @@ class RowWriter:
         since: Timestamp | None,
         context: WriteContext | None,
     ) -> StartedRow | _Unchanged:
-        """All that is done before the log is waited for; `_LongWay` also if the tablet was written after `since`."""
+        """All that is done before the log is waited for; `_BatchPathNeeded` also if the tablet was written after `since`."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
-            raise _LongWay
+            raise _BatchPathNeeded
         tablet = self._tablets[place]
         if codec.number is not None and rules.is_insert:
             physical[codec.number] = stored[codec.number] = tablet.take_numbers(1)
@@ -319,16 +320,16 @@ class RowWriter:
         index = codec.key.index_key(key)
         with tablet.write_lock:
             if not self._is_current():
-                raise _LongWay
+                raise _BatchPathNeeded
             if since is not None and tablet.newest > since:
-                raise _LongWay  # which finds out whether it was this row
+                raise _BatchPathNeeded  # which finds out whether it was this row
             awaited: LogTicket | None = None
             if tablet.undecided or tablet.deciding:
                 tablet.settle()
                 if tablet.undecided:
                     awaited = tablet.undecided[-1].ticket
                 if any(logged.has_key(index) for logged in tablet.deciding):
-                    raise _LongWay  # which waits for the decision
+                    raise _BatchPathNeeded  # which waits for the decision
             home, number, ghost = locate_row(tablet.state, codec.key, key, index, rules.is_insert)
             change = self._resolve(rules, physical, stored, home is not None)
             if change is None:

@@ -60,7 +60,7 @@ class Analysis:
         return found
 
     def with_tablets(self, tablet_ids: Collection[str], newer: Analysis) -> Analysis:
-        """This, but of the tablets with these ids what a newer one says."""
+        """These statistics, with those of newer ones for the tablets with these ids."""
         kept = {tablet: rowsets for tablet, rowsets in self.sketches.items() if tablet not in tablet_ids}
         return Analysis({**kept, **newer.sketches})
 

@@ -15,7 +15,7 @@ HISTORY_SECONDS = 7 * 24 * 3600
 
 
 def _read(fs: FileSystem, path: str) -> Catalog:
-    """The catalog in the file. `CorruptionError` says what to do: without the catalog no table is known."""
+    """The catalog in the file. `CorruptionError` with advice: without the catalog no table is known."""
     try:
         if not fs.exists(path):
             raise CorruptionError("the file is missing", path, "whole file")
@@ -46,7 +46,7 @@ class DurableCatalog:
         self.is_durable = True
 
     def write(self, catalog: Catalog) -> None:
-        """Make the file say this; `DiskError` where that fails."""
+        """Write this catalog to the file; `DiskError` if that fails."""
         self.is_durable = False
         catalog.write(self._fs, self._path)
         self.is_durable = True

@@ -39,7 +39,7 @@ def check_format(fs: FileSystem, directory: str) -> None:
 
 
 def require_format(fs: FileSystem, directory: str, expected: bytes) -> None:
-    """`UnsupportedFormat` or `CorruptionError` where DIR/FORMAT does not say what it is expected to."""
+    """`UnsupportedFormat` or `CorruptionError` if DIR/FORMAT does not have the expected contents."""
     path = f"{directory}/FORMAT"
     file = fs.open(path)
     try:

@@ -71,8 +71,8 @@ class TableFolders:
         return stores
 
     def opened(self, stores: Mapping[str, TableStore]) -> None:
-        """All tables are open, those of `stores` (by id, kept up to date): begin the commit log, and put into
-        quarantine what it cannot decide on. Damage that is found from now on is named by them."""
+        """Complete the opening, with the tables in `stores` (by id, kept up to date): open the commit log, and put
+        tablets with undecidable writes into quarantine. Later damage is reported with the tables' names."""
         self._commits.opened()
         if self._commits.damage is not None:
             for store in stores.values():

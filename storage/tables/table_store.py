@@ -267,7 +267,7 @@ class TableStore:
         return done
 
     def _finish(self, applied: _Applied) -> None:
-        """Block until what was applied is durable and visible; raises why it is not."""
+        """Block until the applied writes are durable and visible; raises the error of a failed write."""
         parts, failures = applied.parts, applied.failures
         if applied.decision is not None:
             finish_together(
@@ -297,8 +297,8 @@ class TableStore:
         unchanged_since: Timestamp | None = None,
         physical: bool = False,
     ) -> WriteResult:
-        """`write` for one row of Python (or `physical`) values, by a shorter way: `row_write`. `table` is as the caller
-        knows it."""
+        """`write` for one row of Python (or `physical`) values, by the row path: `row_write`. `table` is the caller's
+        version."""
         if self.repairs:
             self.repair()
         writer = self.rows.writer
@@ -314,7 +314,7 @@ class TableStore:
         snapshot: Timestamp | None,
         counters: ScanCounters | None = None,
     ) -> tuple[Any, ...] | None:
-        """Look up a row by its primary key: `row_read`. `table` is as the caller knows it."""
+        """Look up a row by its primary key: `row_read`. `table` is the caller's version."""
         while True:
             reader = self.rows.reader
             if table is not reader.codec.table:

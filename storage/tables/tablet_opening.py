@@ -96,7 +96,7 @@ class TabletOpening:
         return tablets
 
     def _guarded(self, tablet_id: str, step: Callable[[], T]) -> T | None:
-        """Do a step of the tablet's opening; None where it is damaged, which `_damage` says then."""
+        """Run a step of the tablet's opening; None if it is damaged, with the error in `_damage`."""
         if tablet_id in self._damage:
             return None
         try:

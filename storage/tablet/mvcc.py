@@ -41,8 +41,8 @@ class MvccManager:
         self._acknowledged = 0
         """At or above every timestamp that was acknowledged, while something is in flight."""
         self._ready: Timestamp | None = None
-        """The same, where every write at or below it is decided. Read without the lock: what starts later is above it,
-        and what is acknowledged was noted here before."""
+        """The greatest timestamp, if every write at or below it is decided. Read without the lock: later writes are
+        above it, and acknowledged writes were recorded here before."""
         self._waiting = 0
         """Number of waiting readers: `notify_all` without waiters would cost as much as all other steps."""
 
@@ -105,7 +105,7 @@ class MvccManager:
             self._wait(timestamp, deadline)
 
     def clean_now(self, deadline: float | None = None) -> Timestamp:
-        """A new timestamp at which every write is decided: all that was acknowledged so far lies below it. Waits as
+        """A new timestamp at which every write is decided; all acknowledged writes are below it. Waits as
         `wait_until_clean`."""
         with self._lock:
             timestamp = self._clock.now()
@@ -156,8 +156,8 @@ class MvccManager:
 
 
 def commit_together(managers: Sequence[MvccManager], timestamp: int) -> None:
-    """Let readers see a write into several tablets, in all of them at the same moment: a look-up without a snapshot
-    that follows one that has seen a part sees the others, too. `managers` as in `start_together`."""
+    """Commit a write to several tablets, in all of them together: a look-up without a snapshot that follows one that
+    has seen a part sees the others, too. `managers` as in `start_together`."""
     with ExitStack() as stack:
         for manager in managers:
             stack.enter_context(manager._changed)

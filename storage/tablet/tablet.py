@@ -96,7 +96,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TabletState:
-    """All rows of a tablet. A key may stand in several places; at every time it is visible in at most one."""
+    """All rows of a tablet. A key may be in several places; at any time it is visible in at most one."""
 
     memrowset: MemRowSet
     flushing: MemRowSet | None
@@ -163,7 +163,7 @@ class TabletView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """A moment between two writes of a tablet: everything that came before is at or below `timestamp` in time."""
+    """A cut between two writes of a tablet: all earlier writes are at or below `timestamp`."""
 
     timestamp: int
     mark: LogPlace
@@ -200,8 +200,8 @@ class Tablet:
     next_number: int = 1
     """Above every number that the AUTO_INCREMENT column of a row was given, or shall be."""
     before_forgetting: Callable[[int], None] | None = None
-    """Called before the metadata says that log entries up to an index are never to be replayed again, for what else is
-    in them; what it raises keeps the metadata as it is."""
+    """Called before the metadata excludes log entries up to an index from replay, for other uses of these entries; an
+    exception from it leaves the metadata unchanged."""
     is_dropped: bool = False
     """The tablet's files are to be removed: no background work begins, and what runs ends without a result."""
     damage: CorruptionError | None = None
@@ -441,8 +441,8 @@ class Tablet:
             self.settle()
 
     def abandon(self, logged: LoggedWrite | None) -> None:
-        """The log did not say in time that a write is durable, or that it has failed: settle what can be settled. A
-        write that is still undecided stays in flight until it is. Takes `write_lock`."""
+        """Settle the decided writes, after the log did not report in time that a write is durable or has failed.
+        Undecided writes stay in flight. Acquires `write_lock`."""
         with self.write_lock:
             self.settle()
             if logged is None or logged.ticket.error is not None:
@@ -455,7 +455,7 @@ class Tablet:
     # ---- background work -----------------------------------------------------------------------------------------
 
     def cut(self) -> Cut:
-        """This moment. Needs `write_lock`."""
+        """The current cut. Needs `write_lock`."""
         return Cut(self.newest, self.log.mark(), not any(m.row_count for m in self.state.memrowsets))
 
     def wait_for(self, cut: Cut) -> None:
@@ -489,7 +489,7 @@ class Tablet:
     def write_metadata(
         self, metadata: TabletMetadata, cut: Cut | None = None, flushed: Collection[DeltaMemStore] = ()
     ) -> None:
-        """Replace the metadata file, and `metadata`, by this with what the tablet itself knows filled in. Needs
+        """Replace the metadata file, and `metadata`, by this, completed with the tablet's own fields. Needs
         `metadata_lock`. `DiskError` where the disk fails; `metadata` is as it was.
 
         `cut` is that of the work which is now in files; `flushed` as for `log_floor`.
@@ -520,14 +520,14 @@ class Tablet:
         self.metadata = filled
 
     def note_log(self, index: int) -> None:
-        """Have the metadata file say that the log reaches as far as entry `index`: where a later opening finds less,
-        it knows that something was lost. `DiskError` where the disk fails."""
+        """Record in the metadata file that the log reaches entry `index`: a later opening that finds less reports the
+        loss. `DiskError` if the disk fails."""
         with self.metadata_lock:
             if self.metadata.log_index < index:
                 self.write_metadata(self.metadata)
 
     def trim_log(self) -> None:
-        """Remove the segments that hold only what is in files."""
+        """Remove the segments whose entries are all in files."""
         self.log.remove_through(self.metadata.replay_index)
 
     @contextlib.contextmanager

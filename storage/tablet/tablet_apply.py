@@ -44,7 +44,7 @@ STEP_ENTRIES = 4096
 """Log entries that are dealt with together: a single row costs as much as some hundred."""
 STEP_ROWS = 1 << 17
 SINGLE_ROWS = 48
-"""So few single rows go one by one."""
+"""Limit of rows that are applied one by one."""
 
 
 class PendingRows:
@@ -56,8 +56,8 @@ class PendingRows:
         self._rows = 0
 
     def add(self, entry: LogEntry, schema: pa.Schema, durable_index: int) -> bool:
-        """Take the next entry, and say whether there are enough for a step; `schema` is that of its segment. What a
-        bulk load did, the metadata says."""
+        """Take the next entry; returns True if there are enough for a step. `schema` is that of its segment. Bulk loads
+        are in the metadata."""
         for part in entry_parts(entry, schema):
             if part.op is not Op.INSERT or entry.index > durable_index:
                 self.parts.append(LoggedPart(part, schema, entry.index, entry.timestamp))
@@ -191,7 +191,7 @@ class _Step:
         return Deltas(ghosts, logged.timestamps[again], kinds, columns).renumbered(ghosts)
 
     def _mutate(self, logged: LoggedRows, index: IndexKeys, chosen: Array, reinserts: Deltas) -> Array:
-        """Do to rows of the MemRowSet what is done to them; the others of the chosen rows, whose keys are not there."""
+        """Apply changes to rows of the MemRowSet; returns the other chosen rows, whose keys are not in it."""
         memrowset = self._memrowset
         rows = memrowset.find([index[row] for row in chosen.tolist()])
         if rows is None:
@@ -208,7 +208,7 @@ class _Step:
 
 
 def _mutate_flushing(memrowset: MemRowSet, logged: LoggedRows, index: IndexKeys, chosen: Array) -> Array:
-    """Do to rows of a MemRowSet that is being flushed what is done to them; the others of the chosen rows."""
+    """Apply changes to rows of a MemRowSet that is being flushed; returns the other chosen rows."""
     rows = memrowset.find_live([index[row] for row in chosen.tolist()])
     if rows is None:
         return chosen

@@ -1,4 +1,4 @@
-"""Opening a tablet: its files are what its metadata says, and its log is brought into memory again (`tablet_apply`)."""
+"""Opening of a tablet: its files are those of its metadata, and its log is replayed into memory (`tablet_apply`)."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def tablet_with_log(
     clock: HybridClock,
     options: StoreOptions,
 ) -> Tablet:
-    """A tablet in this state, which goes on with a log. A replica's begins with `open_rowsets` and no row in memory:
+    """A tablet in this state, which continues with a log. A replica's begins with `open_rowsets` and no row in memory:
     all entries above `metadata.replay_index` are still to be applied (`tablet_apply.TabletApplier`)."""
     clock.update(Timestamp(max(metadata.newest, metadata.ancient_history_mark)))
     return Tablet(
@@ -151,8 +151,8 @@ def tablet_with_log(
 
 
 def unnamed_files(fs: FileSystem, directory: str, metadata: TabletMetadata) -> list[str]:
-    """The names of files that a crash left of unfinished flushes and loads; `CorruptionError` where a rowset's file is
-    missing. A Bloom filter may be: it is made anew from the keys (`derived_files`)."""
+    """Names of files that a crash left of unfinished flushes and loads; `CorruptionError` if a rowset's file is
+    missing. A missing Bloom filter is rebuilt from the keys (`derived_files`)."""
     wanted = {name for rowset in metadata.rowsets for name in rowset_files(rowset)}
     derivable = {rowset.bloom_file for rowset in metadata.rowsets}
     found = set(fs.list(directory))
@@ -219,7 +219,7 @@ class Replay:
             self.finish()
 
     def finish(self) -> None:
-        """Do what is pending."""
+        """Apply the pending entries."""
         parts = self._pending.take()
         if parts:
             logged = LoggedRows.of(parts, self._schema)

@@ -27,7 +27,7 @@ from ..tablet.tablet import Tablet
 CHECKED_ROWS: Final = 10_000
 """Rows of one tablet; of a larger batch none is checked."""
 _LAST: Final = (1 << 63) - 1
-"""A time above all others: what is logged and not decided yet counts, too."""
+"""A timestamp above all others: logged and undecided writes count, too."""
 
 
 def changed_rows(tablet: Tablet, table: Table, keys: Keys, rows: Sequence[int], since: int) -> list[int]:

@@ -238,7 +238,7 @@ _SHOWN_COLUMNS = 6
 
 
 def _check_numbers(table: Table, column: ColumnSchema, batch: IncomingRows, found: dict[int, IntegrityError]) -> None:
-    """INSERT leaves the number to the tablet, all other ops say which row they mean."""
+    """INSERT leaves the number to the tablet, all other ops must name it."""
     given = batch.given[table.schema.position(column.name)]
     inserts = np.isin(batch.ops, _INSERTS)
     for row in np.flatnonzero(inserts & given).tolist():

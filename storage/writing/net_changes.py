@@ -1,4 +1,4 @@
-"""From the resolution of a batch to what is logged and what is changed in memory."""
+"""Conversion of a batch's resolution to log entries and changes in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NetChanges:
         return parts
 
     def inserted_rows(self) -> pa.RecordBatch:
-        """The new rows, whole, beside `resolution.inserts`."""
+        """The new rows, whole, parallel to `resolution.inserts`."""
         inserts, sources = self.resolution.inserts, self.resolution.insert_sources
         if all(source is inserts for source in sources):
             return self.rows if len(inserts) == self.rows.num_rows else self.rows.take(pa.array(inserts))
@@ -90,8 +90,7 @@ class NetChanges:
         return None if fresh.all() else np.flatnonzero(fresh)
 
     def deltas(self, locations: Locations, timestamp: int) -> Iterator[tuple[RowHome, Deltas]]:
-        """The changes of rows that are there, by where they are; a ghost that comes back is one of the current
-        MemRowSet."""
+        """The changes of existing rows, by place; a reinserted ghost is one of the current MemRowSet."""
         found = self.resolution
         ghosts = np.flatnonzero(locations.ghost[found.inserts] >= 0)
         again = found.inserts[ghosts]

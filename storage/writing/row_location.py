@@ -40,7 +40,7 @@ class Locations:
 
     @property
     def present(self) -> Array:
-        """Which keys are there: ndarray of bool, shape (n_keys,)."""
+        """Keys that exist: ndarray of bool, shape (n_keys,)."""
         return self.home >= 0
 
 

@@ -257,13 +257,13 @@ class TabletWrite:
 
     @property
     def last_entry(self) -> int:
-        """The index of the last log entry of what was applied."""
+        """The index of the last log entry of the applied changes."""
         assert self._logged is not None
         return self._logged.ticket.index
 
     def await_log(self) -> OperationalError | None:
-        """Block until the log entries of what was applied are durable, or of what was decided by earlier ones; the
-        log's error where they never will be. Takes no lock of the tablet."""
+        """Block until the log entries of the applied changes, or of the earlier ones they depend on, are durable;
+        raises the log's error if they failed. Acquires no lock of the tablet."""
         awaited = self._awaited if self._logged is None else self._logged.ticket
         try:
             if awaited is not None:
