@@ -91,7 +91,7 @@ def test_only_a_commit_that_cannot_be_taken_back_is_in_doubt():
         before = state(db)
         fs.fail("sync", "*/commits/*", message="Input/output error")
         fs.fail("truncate", "*/commits/*", message="Input/output error")
-        with pytest.raises(OutcomeUnknown, match="look whether the rows are there") as raised:
+        with pytest.raises(OutcomeUnknown, match="check whether the rows exist") as raised:
             insert(db, table, range(100, 130))
         assert not raised.value.retryable and raised.value.sqlstate == "40003"
         assert state(db) == before
