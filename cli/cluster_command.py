@@ -76,12 +76,12 @@ def stop_command(arguments: argparse.Namespace) -> int:
 
 def status_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster status`: 1 where a server does not answer."""
-    found = LocalCluster.open(_local(arguments)).status()
+    servers = LocalCluster.open(_local(arguments)).status()
     if arguments.json:
-        print(json.dumps([_plain(server) for server in found], indent=2))
+        print(json.dumps([_plain(server) for server in servers], indent=2))
     else:
-        _print(("server", "pid", "address", "state", "role", "replicas", "leads"), [_row(one) for one in found])
-    return 0 if all(server.status is not None for server in found) else 1
+        _print(("server", "pid", "address", "state", "role", "replicas", "leads"), [_row(one) for one in servers])
+    return 0 if all(server.status is not None for server in servers) else 1
 
 
 def _role(server: LocalServer) -> str:

@@ -46,11 +46,11 @@ def _served(arguments: argparse.Namespace) -> str | None:
         An option is given that only the process which opens the store can follow.
     """
     directory = directory_of(arguments.directory)
-    found = find_owner(directory) if (Path(directory) / "FORMAT").exists() else None
-    if found is None or not found.address:
+    record = find_owner(directory) if (Path(directory) / "FORMAT").exists() else None
+    if record is None or not record.address:
         return None
     given = {"--history-seconds": arguments.history_seconds, "--store-memory": arguments.store_memory}
     for name, value in given.items():
         if value is not None:
-            raise InterfaceError(f"{name}: {directory} is served by process {found.pid}, which has opened it")
-    return found.url
+            raise InterfaceError(f"{name}: {directory} is served by process {record.pid}, which has opened it")
+    return record.url

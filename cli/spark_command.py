@@ -229,14 +229,14 @@ def _list(arguments: argparse.Namespace) -> int:
     from ..spark.pipelines.backup import describe as plain
     from ..spark.pipelines.backups.manifest import read_all
 
-    found = [plain(backup) for backup in read_all(Path(arguments.listed).expanduser())]
+    backups = [plain(backup) for backup in read_all(Path(arguments.listed).expanduser())]
     if arguments.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(backups, indent=2))
         return 0
     head = ("backup", "kind", "moment", "tables", "rows", "bytes")
     rows = [
         (f"{b['number']}", b["kind"], b["snapshot_time"], f"{len(b['tables'])}", f"{b['rows']:,}", f"{b['bytes']:,}")
-        for b in found
+        for b in backups
     ]
     print("\n".join(table_lines(head, rows)) if rows else f"there are no backups in {arguments.listed}")
     return 0
@@ -297,15 +297,15 @@ def pairs(given: Sequence[str], option: str) -> dict[str, str]:
     >>> pairs(["k=id", "day=to_date(t, 'd=M')"], "--map")
     {'k': 'id', 'day': "to_date(t, 'd=M')"}
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
             raise InterfaceError(f"{option} {text}: expected NAME=VALUE")
-        if name.strip() in found:
+        if name.strip() in by_name:
             raise InterfaceError(f"{option} {name.strip()} is given twice")
-        found[name.strip()] = value
-    return found
+        by_name[name.strip()] = value
+    return by_name
 
 
 def moment(text: str | None) -> str | int | None:
@@ -317,12 +317,12 @@ def moment(text: str | None) -> str | int | None:
 
 
 def _renamed(given: Sequence[str], tables: Sequence[str] | None) -> dict[str, str]:
-    found = {}
+    names = {}
     for text in given:
         old, sign, new = text.partition("=")
         if not sign:
             if tables is None or len(tables) != 1:
                 raise InterfaceError(f"--as {text}: of which table? Write --as OLD={text}, or name one with --tables")
             old, new = tables[0], text
-        found[old.strip()] = new.strip()
-    return found
+        names[old.strip()] = new.strip()
+    return names

@@ -119,8 +119,8 @@ class Cursor:
         """
         session = self._start(operation)
         if not isinstance(seq_of_parameters, Iterable):
-            found = type(seq_of_parameters).__name__
-            raise InterfaceError(f"executemany takes a sequence of parameters, not of type {found}")
+            given = type(seq_of_parameters).__name__
+            raise InterfaceError(f"executemany takes a sequence of parameters, not of type {given}")
         rows = list(normalize_rows(seq_of_parameters))
         halt = self._halt
         with session.watched(halt):
@@ -225,10 +225,10 @@ class Cursor:
 
     def _advance(self) -> bool:
         """Take the next batch that has rows; False at the end."""
-        found = self._check_result().next_rows()
+        rows = self._check_result().next_rows()
         self._next = 0
-        self._rows, self._batch = ([], None) if found is None else found
-        return found is not None
+        self._rows, self._batch = ([], None) if rows is None else rows
+        return rows is not None
 
     def _pull(self, execution: Execution) -> pa.RecordBatch | None:
         if self._check_result() is not execution:

@@ -26,8 +26,8 @@ def peak_memory() -> int:
 
 def held_memory() -> int:
     """Memory that this process holds, in bytes; the peak if the system does not report the current value."""
-    found = _status("VmRSS")
-    return peak_memory() if found is None else found
+    held = _status("VmRSS")
+    return peak_memory() if held is None else held
 
 
 def forget_peak() -> None:

@@ -70,8 +70,8 @@ def bloom_predicate(column: str, values: Vector | pa.Array, false_positive_rate:
 def may_contain(words: Array, values: Vector | pa.Array) -> Array:
     """False where a value is certainly not in the filter, and for NULL: ndarray of bool, shape (n_values,)."""
     if isinstance(values, Dict):
-        found = may_contain(words, values.dictionary)
-        passed = found.take(values.codes) if len(found) else np.zeros(len(values), np.bool_)
+        passes = may_contain(words, values.dictionary)
+        passed = passes.take(values.codes) if len(passes) else np.zeros(len(values), np.bool_)
         validity = values.validity
     else:
         validity, hashes = _hashes(values)
@@ -94,11 +94,11 @@ def may_contain_value(words: Array, value: Any, type_: DataType) -> bool:
 
 def probe(words: Array, hashes: Array) -> Array:
     """`may_contain` for hashes (ndarray of uint64)."""
-    found = np.empty(len(hashes), np.bool_)
+    passes = np.empty(len(hashes), np.bool_)
     for start in range(0, len(hashes), _ROWS):
         places, masks = _places_and_masks(words, hashes[start : start + _ROWS])
-        np.equal(words.take(places) & masks, masks, out=found[start : start + _ROWS])
-    return found
+        np.equal(words.take(places) & masks, masks, out=passes[start : start + _ROWS])
+    return passes
 
 
 def _places_and_masks(words: Array, hashes: Array) -> tuple[Array, Array]:
@@ -184,10 +184,10 @@ def _hashes(values: Vector | pa.Array) -> tuple[Array | None, Array]:
         return _arrow_hashes(values)
     if values.type.is_text:
         return _arrow_hashes(values.to_arrow())
-    found = values.values()
-    if found.dtype == object:
+    numbers = values.values()
+    if numbers.dtype == object:
         return _arrow_hashes(values.to_arrow())
-    return values.validity, hash_floats(found) if values.type.is_float else hash_integers(found)
+    return values.validity, hash_floats(numbers) if values.type.is_float else hash_integers(numbers)
 
 
 def _arrow_hashes(array: pa.Array) -> tuple[Array | None, Array]:

@@ -215,12 +215,12 @@ def _shown(kind: type) -> str:
 
 def _special_methods(kind: type) -> list[str]:
     """Methods that Python calls by the class, past `__getattribute__`: iteration, length, `with` and the like."""
-    found: Mapping[str, Any] = {
+    methods: Mapping[str, Any] = {
         name: value for base in reversed(kind.__mro__[:-1]) for name, value in vars(base).items()
     }
     return [
         name
-        for name, value in found.items()
+        for name, value in methods.items()
         if name.startswith("__") and name.endswith("__") and name not in _UNCHANGED and callable(value)
     ]
 

@@ -96,10 +96,10 @@ def _from_numpy(value: np.generic) -> Any:
         return plain_value(_in_range(value.astype(name).item(), value))
     if isinstance(value, np.floating):
         return float(value)  # `item` of a longdouble is one again
-    found = value.item()
-    if isinstance(found, np.generic):
+    item = value.item()
+    if isinstance(item, np.generic):
         raise InterfaceError(_unknown(value))
-    return plain_value(found)
+    return plain_value(item)
 
 
 def _in_range(found: Any, value: Any) -> Any:

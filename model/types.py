@@ -292,10 +292,10 @@ def _iso(text: str, name: str) -> str:
     plain = text.strip()
     if plain.lower().lstrip("+-") in ("infinity", "inf"):
         raise InvalidText(f"{name} has no infinity; its values go from the year 1 to 9999")
-    found = _LOOSE.match(plain)
-    if found is None:
+    match = _LOOSE.match(plain)
+    if match is None:
         return plain
-    year, month, day, _, hour, rest = found.groups()
+    year, month, day, _, hour, rest = match.groups()
     date = f"{year:0>4}-{month:0>2}-{day:0>2}"
     return date if hour is None else f"{date} {hour:0>2}{rest.replace(' ', '')}"
 

@@ -86,10 +86,10 @@ def cursor_of(before: str) -> Cursor:
 
 
 def _qualifier(head: str) -> str:
-    found = re.search(r'(?:(\w+)|"((?:[^"]|"")+)")\.$', head)
-    if found is None:
+    match = re.search(r'(?:(\w+)|"((?:[^"]|"")+)")\.$', head)
+    if match is None:
         return ""
-    return found[2].replace('""', '"') if found[2] else found[1].lower()
+    return match[2].replace('""', '"') if match[2] else match[1].lower()
 
 
 def relations_wanted(head: str) -> tuple[str, bool]:
@@ -111,9 +111,9 @@ def is_in_from(head: str) -> bool:
 
 def _is_behind_comma(head: str) -> bool:
     """True after a comma of FROM, where a table follows, unless another clause has begun."""
-    found = _NEXT_TABLE.search(head)
-    return found is not None and not re.search(
-        r"\b(where|group|order|having|limit|on|select|set|values)\b", found[0], re.IGNORECASE
+    match = _NEXT_TABLE.search(head)
+    return match is not None and not re.search(
+        r"\b(where|group|order|having|limit|on|select|set|values)\b", match[0], re.IGNORECASE
     )
 
 

@@ -49,13 +49,13 @@ class NyalaImpl(DefaultImpl):
         rendered_inspector_default: str | None,
     ) -> bool:
         """True if the defaults differ as values of the column's type: '0' and 0.00 are one DECIMAL(10,2)."""
-        found = rendered_inspector_default
+        stored = rendered_inspector_default
         # As CREATE TABLE would write it: what Alembic renders has lost whether it was a text or an expression.
         wanted = self.dialect.ddl_compiler(self.dialect, None).get_column_default_string(metadata_column)  # type: ignore[arg-type]
-        if found is None or wanted is None or found == wanted or self.connection is None:
-            return found != wanted
+        if stored is None or wanted is None or stored == wanted or self.connection is None:
+            return stored != wanted
         type_ = self.dialect.type_compiler_instance.process(metadata_column.type, type_expression=metadata_column)
-        query = f"SELECT CAST({found} AS {type_}) IS DISTINCT FROM CAST({wanted} AS {type_})"
+        query = f"SELECT CAST({stored} AS {type_}) IS DISTINCT FROM CAST({wanted} AS {type_})"
         try:
             return bool(self.connection.exec_driver_sql(query).scalar())
         except DBAPIError:

@@ -217,8 +217,8 @@ class RowExecution(Execution):
         return None
 
     def next_batch(self) -> pa.RecordBatch | None:
-        found = self.next_rows()
-        return None if found is None else arrow_rows(found[0], self.columns or ())
+        rows = self.next_rows()
+        return None if rows is None else arrow_rows(rows[0], self.columns or ())
 
     def cancel(self) -> None:
         """Nothing: it has ended."""

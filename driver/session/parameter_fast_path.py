@@ -37,16 +37,16 @@ def cell_takers(single: SingleRow, values: DeferredValues, keys: Sequence[Key]) 
     """Converters of the Python values of a single row; None if some values need the general conversion."""
     if {value.key for value in single.values if isinstance(value, DeferredParameter)} != set(keys):
         return None  # NULL has its place without being in a cell
-    found = []
+    takers = []
     for value in single.values:
         if isinstance(value, Literal):
-            found.append(_constant(value.type.to_python(value.value)))
+            takers.append(_constant(value.type.to_python(value.value)))
             continue
         make = _CELLS.get(value.type.kind)
         if make is None or value.key not in values.settled or value.key in values.refusing:
             return None
-        found.append(make(value.key, value.type))
-    return tuple(found)
+        takers.append(make(value.key, value.type))
+    return tuple(takers)
 
 
 def _constant(value: Any) -> Taker:
@@ -133,7 +133,7 @@ def value_takers(
     by_key: dict[Key, list[Decision]] = {}
     for decision in values.decisions:
         by_key.setdefault(decision.key, []).append(decision)
-    found = []
+    takers = []
     for parameter in parameters:
         assert isinstance(parameter, DeferredParameter)
         decisions = by_key.get(parameter.key, ())
@@ -149,8 +149,8 @@ def value_takers(
             return None
         if make is None or parameter.sample.value is None:
             return None
-        found.append(make(parameter.key, parameter.type))
-    return tuple(found)
+        takers.append(make(parameter.key, parameter.type))
+    return tuple(takers)
 
 
 def _unscaled(key: Any, type_: DataType) -> Taker:

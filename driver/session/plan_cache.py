@@ -108,11 +108,11 @@ class Prepared:
         if len(given) != len(self.keys):
             return None
         try:
-            found: dict[Key, Literal] = {key: from_python(given[key]) for key in self.keys}  # type: ignore[index]
+            by_key: dict[Key, Literal] = {key: from_python(given[key]) for key in self.keys}  # type: ignore[index]
         except (Error, KeyError, TypeError):
             return None
-        found[NOW] = Literal(TIMESTAMP, False, wall_time(now))
-        return self.values.of(found)
+        by_key[NOW] = Literal(TIMESTAMP, False, wall_time(now))
+        return self.values.of(by_key)
 
     def plan(self, parameters: Normalized | None, store: Store) -> Plan | None:
         """The plan with the values in it; None where the parameters are not for this statement."""

@@ -185,9 +185,9 @@ class Session:
 
     def as_of(self, moment: Timestamp) -> Session:
         """Returns a new session with the current settings of this one, which reads as of `moment`."""
-        found = Session(self.store, moment=moment, target=self.target)
-        found.settings = self.settings.copy()
-        return found
+        session = Session(self.store, moment=moment, target=self.target)
+        session.settings = self.settings.copy()
+        return session
 
     def _snapshot(self) -> Timestamp | None:
         """Snapshot for all tables of a statement."""
@@ -413,9 +413,9 @@ class Session:
 
     def _options(self) -> dict[str, Any]:
         """Options of a statement, from the current settings."""
-        found = {name: self.settings.get(name) for name in ("threads", "memory_limit")}
-        found["temporary_directory"] = self.settings.get("temp_directory") or self.store.temporary_directory
-        return {name: value for name, value in found.items() if value is not None}
+        options = {name: self.settings.get(name) for name in ("threads", "memory_limit")}
+        options["temporary_directory"] = self.settings.get("temp_directory") or self.store.temporary_directory
+        return {name: value for name, value in options.items() if value is not None}
 
     def forget(self, execution: Execution) -> None:
         """An execution has ended."""

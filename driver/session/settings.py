@@ -44,9 +44,9 @@ class Settings:
 
     def copy(self) -> Settings:
         """The same values, and the same ones to return to, apart from these."""
-        found = Settings(self._given, self._has_store)
-        found._values = dict(self._values)
-        return found
+        copied = Settings(self._given, self._has_store)
+        copied._values = dict(self._values)
+        return copied
 
     def run(self, statement: SettingStatement) -> StatementResult:
         """Run SET, RESET or SHOW."""

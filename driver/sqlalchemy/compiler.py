@@ -178,14 +178,14 @@ class NyalaCompiler(compiler.SQLCompiler):
         return text
 
     def _assignments(self, values: dict[Any, Any], table: Table, kw: dict[str, Any]) -> list[str]:
-        found = []
+        assignments = []
         for key, value in values.items():
             column = table.c[key] if isinstance(key, str) and key in table.c else key
             if isinstance(value, BindParameter) and value.type._isnull and isinstance(column, Column):
                 value = value._with_binary_element_type(column.type)
             text = self.process(value.self_group(), use_schema=False, **kw)
-            found.append(f"{self.preparer.quote(column if isinstance(column, str) else column.name)} = {text}")
-        return found
+            assignments.append(f"{self.preparer.quote(column if isinstance(column, str) else column.name)} = {text}")
+        return assignments
 
     def update_from_clause(
         self, update_stmt: Any, from_table: Any, extra_froms: Any, from_hints: Any, **kw: Any

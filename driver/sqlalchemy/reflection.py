@@ -85,24 +85,24 @@ class NyalaReflection(default.DefaultDialect):
 
     def get_multi_columns(self, connection: Connection, **kw: Any) -> Keyed:
         def read() -> dict[str, list[Any]]:
-            found = defaultdict(list)
+            by_table = defaultdict(list)
             for row in connection.execute(text(_COLUMNS)):
                 if row.is_identity == "NO":
-                    found[row.table_name].append(_column(row))
-            return found
+                    by_table[row.table_name].append(_column(row))
+            return by_table
 
         return self._multi(connection, read, ReflectionDefaults.columns, **kw)
 
     def get_multi_pk_constraint(self, connection: Connection, **kw: Any) -> Keyed:
         def read() -> dict[str, Any]:
             hidden = {name for name, _ in connection.execute(text(_HIDDEN))}
-            found: dict[str, Any] = {}
+            by_table: dict[str, Any] = {}
             for table, column in connection.execute(text(_KEYS)):
                 if table not in hidden:  # with hidden numbers in it, the key is nothing to know rows by
                     # A primary key has no name of its own: what information_schema says is made of the table's.
-                    key = found.setdefault(table, {"name": None, "constrained_columns": []})
+                    key = by_table.setdefault(table, {"name": None, "constrained_columns": []})
                     key["constrained_columns"].append(column)
-            return found
+            return by_table
 
         return self._multi(connection, read, ReflectionDefaults.pk_constraint, **kw)
 
@@ -120,13 +120,13 @@ class NyalaReflection(default.DefaultDialect):
     def _options(self, connection: Connection, table: str) -> dict[str, Any]:
         name = self.identifier_preparer.quote(table)
         created = connection.exec_driver_sql(f"SHOW CREATE TABLE {name}").scalar_one()
-        found = dict.fromkeys(TABLE_OPTIONS)
+        options = dict.fromkeys(TABLE_OPTIONS)
         distribution = _DISTRIBUTION.search(created)
         if distribution is not None:
-            found["distribute_by"] = " ".join(distribution[1].split())
+            options["distribute_by"] = " ".join(distribution[1].split())
         if _NON_UNIQUE.search(created):
-            found["non_unique_key"] = [key for name, key in connection.execute(text(_KEYS)) if name == table][:-1]
-        return {f"nyala_{option}": value for option, value in found.items() if value}
+            options["non_unique_key"] = [key for name, key in connection.execute(text(_KEYS)) if name == table][:-1]
+        return {f"nyala_{option}": value for option, value in options.items() if value}
 
     def get_multi_foreign_keys(self, connection: Connection, **kw: Any) -> Keyed:
         return self._multi(connection, dict, ReflectionDefaults.foreign_keys, **kw)
@@ -213,10 +213,10 @@ class NyalaReflection(default.DefaultDialect):
     @cache
     def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
         query = text("SELECT view_definition FROM information_schema.views WHERE table_name = :name")
-        found = connection.scalar(query, {"name": view_name}) if schema in (None, SCHEMA) else None
-        if found is None:
+        definition = connection.scalar(query, {"name": view_name}) if schema in (None, SCHEMA) else None
+        if definition is None:
             raise NoSuchTableError(view_name)
-        return str(found)
+        return str(definition)
 
 
 def _column(row: Any) -> dict[str, Any]:

@@ -54,27 +54,27 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
 
 
 def _server(url: str, part: str) -> tuple[str, int]:
-    found = _SERVER.fullmatch(part)
-    if found is None:
+    match = _SERVER.fullmatch(part)
+    if match is None:
         raise InterfaceError(f"{url}: {part!r} is no server; write {SCHEME}://host:port,host:port/")
-    port = DEFAULT_PORT if found["port"] is None else int(found["port"])
+    port = DEFAULT_PORT if match["port"] is None else int(match["port"])
     if not 0 < port < 1 << 16:
         raise InterfaceError(f"{url}: {port} is no port; ports are 1 to 65535")
-    return found["host"].strip("[]"), port
+    return match["host"].strip("[]"), port
 
 
 def _parameters(url: str) -> dict[str, str]:
     """Parameters after the question mark."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
         if name not in ("tls", *TLS_OPTIONS):
             raise InterfaceError(f"{url}: there is no {name}{did_you_mean(name, ('tls', *TLS_OPTIONS))}")
-        if name in found:
+        if name in parameters:
             raise InterfaceError(f"{url}: {name} is given twice")
-        found[name] = value
-    if "tls" in found and found != PLAIN:
+        parameters[name] = value
+    if "tls" in parameters and parameters != PLAIN:
         raise InterfaceError(f"{url}: tls=off excludes other options; for TLS, name {', '.join(TLS_OPTIONS)}")
-    return found
+    return parameters
 
 
 def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:

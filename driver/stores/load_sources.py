@@ -54,9 +54,9 @@ def _format(written: str) -> str:
         raise OperationalError(f"there is no file {path}")
     names = sorted(map(str, path.iterdir())) if path.is_dir() else [written]
     for name in names:
-        found = format_of(name)
-        if found is not None:
-            return found
+        format_ = format_of(name)
+        if format_ is not None:
+            return format_
     if path.is_dir():
         raise OperationalError(f"there is no .parquet or .csv file in {path}")
     raise OperationalError(f"{path}: the name must end in .parquet or .csv, which says how to read the file")

@@ -79,11 +79,11 @@ def serve(connection: Connection) -> str:
 def owner_of(directory: str, seconds: float = START_SECONDS) -> str:
     """The URL of the process that serves a directory, which this process relies on from now on; "" where none does.
     One that is opening or closing the store is waited for."""
-    found = _found(directory, time.monotonic() + seconds)
-    if found is None:
+    record = _found(directory, time.monotonic() + seconds)
+    if record is None:
         return ""
-    keep(directory, found)
-    return found.url
+    keep(directory, record)
+    return record.url
 
 
 def locked(error: StoreLocked) -> StoreLocked:
@@ -105,10 +105,10 @@ def _owner(directory: str, create: bool, idle_exit: float) -> OwnerRecord:
     deadline = time.monotonic() + START_SECONDS
     child: _Child | None = None
     while True:
-        found = _found(directory, deadline)
-        if found is not None:
-            keep(directory, found)
-            return found
+        record = _found(directory, deadline)
+        if record is not None:
+            keep(directory, record)
+            return record
         if child is None:
             child = _Child(directory, idle_exit)
         elif child.has_ended:
@@ -126,11 +126,11 @@ def _found(directory: str, deadline: float) -> OwnerRecord | None:
     from ...cluster.embedded_server.owner_record import find_owner
 
     while True:
-        found = find_owner(directory)
-        if found is None or found.address:
-            return found
+        record = find_owner(directory)
+        if record is None or record.address:
+            return record
         if time.monotonic() > deadline:
-            raise StoreLocked(f"{directory} is being opened or closed by process {found.pid}; try again later")
+            raise StoreLocked(f"{directory} is being opened or closed by process {record.pid}; try again later")
         time.sleep(_POLL_SECONDS)
 
 

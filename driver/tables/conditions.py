@@ -135,14 +135,14 @@ def bound_predicates(table: str, columns: Mapping[str, ColumnSchema], given: Pre
     Raises `UnknownColumn`, `TypeMismatch` where a value is not of the column's type, `InterfaceError` for what is no
     condition.
     """
-    found: list[ColumnPredicate] = []
+    predicates: list[ColumnPredicate] = []
     for condition in _conditions(given):
         column = columns.get(condition.column)
         if column is None:
             hint = did_you_mean(str(condition.column), columns, f"table {table} has")
             raise UnknownColumn(f"column {condition.column} does not exist in table {table}{hint}")
-        found += _bound(column, condition)
-    return tuple(found)
+        predicates += _bound(column, condition)
+    return tuple(predicates)
 
 
 def _conditions(given: Predicates) -> list[Condition]:

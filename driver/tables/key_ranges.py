@@ -42,8 +42,8 @@ def key_ranges(key: Sequence[str], samples: Sequence[Sample], parts: int) -> lis
     """
     if parts < 2 or len(samples) < 2:
         return [((), 1.0)]
-    found = list(_cut(key, samples, len(samples) / parts))
-    return [(range_, count / len(samples)) for range_, count in found]
+    bounds = list(_cut(key, samples, len(samples) / parts))
+    return [(range_, count / len(samples)) for range_, count in bounds]
 
 
 def _cut(key: Sequence[str], samples: Sequence[Sample], size: float) -> Iterator[tuple[KeyRange, int]]:

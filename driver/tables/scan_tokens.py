@@ -186,14 +186,14 @@ class ScanToken:
         )
 
     def _table(self, store: Store) -> Table:
-        found = _by_id(store, self.table_id)
-        if found is None:
+        table = _by_id(store, self.table_id)
+        if table is None:
             # A cluster's client may not have a new table cached: it requests unknown names from the masters.
             with suppress(UnknownTable):
                 store.table(self.table)
-            found = _by_id(store, self.table_id)
-        if found is not None:
-            return found
+            table = _by_id(store, self.table_id)
+        if table is not None:
+            return table
         raise StaleScanToken(f"table {self.table} ({self.table_id}) of the scan token has been dropped")
 
 
@@ -281,13 +281,13 @@ def _split(
     if size is None or tablet.bytes <= size:
         return [whole]
     parts = key_ranges(key, store.key_samples(table, tablet.id), -(-tablet.bytes // size))
-    found = []
+    parts_ = []
     for range_, share in parts:
         spec = ScanSpec((), (*range_, *whole.predicates), whole.snapshot, tablet=tablet.id)
         if store.scan_tokens(table, spec):
             rows, bytes_ = round(whole.estimated_rows * share), round(whole.estimated_bytes * share)
-            found.append(replace(whole, key_range=range_, estimated_rows=rows, estimated_bytes=bytes_))
-    return found
+            parts_.append(replace(whole, key_range=range_, estimated_rows=rows, estimated_bytes=bytes_))
+    return parts_
 
 
 def _token_column(table: Table, name: str) -> TokenColumn:
@@ -322,7 +322,7 @@ def _from_version_1(written: Sequence[Any]) -> Any:
 
 def _renamed(predicate: Any, names: Mapping[Any, Any]) -> Any:
     """The predicate with other names of its columns, or with their ids."""
-    found = replace(predicate, column=names[predicate.column])
-    if isinstance(found, AnyOf):
-        return replace(found, members=tuple(_renamed(member, names) for member in found.members))
-    return found
+    renamed = replace(predicate, column=names[predicate.column])
+    if isinstance(renamed, AnyOf):
+        return replace(renamed, members=tuple(_renamed(member, names) for member in renamed.members))
+    return renamed

@@ -495,9 +495,9 @@ class _ErrorCollector:
             self.kept.append(error)
 
     def take(self) -> PendingErrors:
-        found = PendingErrors(tuple(self.kept), self.count > len(self.kept))
+        errors = PendingErrors(tuple(self.kept), self.count > len(self.kept))
         self.kept, self.count = [], 0
-        return found
+        return errors
 
 
 def _rows(count: int) -> str:

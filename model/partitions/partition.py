@@ -122,9 +122,9 @@ class Partitioner:
 
     def _numbered(self, ranges: Array, places: Array) -> Array:
         """The partitions of rows by their range, -1 for none, and their place in the hash schema of that."""
-        found = np.asarray(self._numbers[ranges, places])
-        found[ranges < 0] = -1
-        return found
+        numbers = np.asarray(self._numbers[ranges, places])
+        numbers[ranges < 0] = -1
+        return numbers
 
     def route_one(self, key: Sequence[Any]) -> int:
         """`route` for one row, given the physical values of its whole primary key (in range of their types)."""
@@ -157,11 +157,11 @@ class Partitioner:
     def _tile(self, ranges: Sequence[RangePartition | None]) -> tuple[tuple[Partition, ...], Array]:
         """The partitions in order, and which of them it is by range and place in the range's hash schema: ndarray of
         int32, shape (n_ranges, n_places), -1 where a range has fewer places than others."""
-        found = sorted((buckets, place) for place, h in enumerate(self._hashing_of) for buckets in h.buckets())
+        tiles = sorted((buckets, place) for place, h in enumerate(self._hashing_of) for buckets in h.buckets())
         numbers = np.full((len(ranges), max(map(len, self._hashing_of), default=1)), -1, np.int32)
         filled = [0] * len(ranges)
         partitions: list[Partition] = []
-        for number, (buckets, place) in enumerate(found):
+        for number, (buckets, place) in enumerate(tiles):
             range_, rules = ranges[place], self._hashing_of[place].rules
             lower, upper = self._interval(buckets, range_, rules)
             partitions.append(Partition(number, buckets, range_, lower, upper, self._label(buckets, range_, rules)))

@@ -73,15 +73,15 @@ def predicate_bounds(predicate: ColumnPredicate) -> tuple[Any, Any] | None:
 
 def domains(schema: Schema, predicates: Sequence[ColumnPredicate]) -> dict[str, KeyDomain]:
     """The domain of every key column that some predicate narrows."""
-    found: dict[str, KeyDomain] = {}
+    by_column: dict[str, KeyDomain] = {}
     keys = {column.name: column.type for column in schema.key}
     for predicate in predicates:
         type_ = keys.get(predicate.column)
         if type_ is None:
             continue
-        domain = _intersect(found.get(predicate.column, EVERYTHING), _domain(predicate))
-        found[predicate.column] = _settle(type_, domain)
-    return found
+        domain = _intersect(by_column.get(predicate.column, EVERYTHING), _domain(predicate))
+        by_column[predicate.column] = _settle(type_, domain)
+    return by_column
 
 
 def _domain(predicate: ColumnPredicate) -> KeyDomain:

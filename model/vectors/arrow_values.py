@@ -153,8 +153,8 @@ class TextCells:
             self._binary = pa.Array.from_buffers(
                 pa.binary(), len(array), [None, *array.buffers()[1:]], offset=array.offset
             )
-        found: list[bytes] = self._binary.slice(start, stop - start).to_pylist()
-        return found
+        values: list[bytes] = self._binary.slice(start, stop - start).to_pylist()
+        return values
 
     def _search(self, value: bytes, start: int, stop: int, after: bool) -> int:
         offsets, data = self._offsets, self._data
@@ -172,8 +172,8 @@ class TextCells:
                 stop = place * _SAMPLED_VALUES
         while start < stop:
             middle = (start + stop) >> 1
-            found = data[offsets[middle] : offsets[middle + 1]].tobytes()
-            if found < value or (after and found == value):
+            candidate = data[offsets[middle] : offsets[middle + 1]].tobytes()
+            if candidate < value or (after and candidate == value):
                 start = middle + 1
             else:
                 stop = middle

@@ -46,8 +46,8 @@ def cells(vector: Any, start: int, stop: int) -> list[Any]:
         return [code + base for code in vector.codes[start:stop].tolist()]
     is_arrow = form is Text or form is Wide
     array = vector.array.slice(start, stop - start) if is_arrow else vector.slice(start, stop).to_arrow()
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def to_python(type_: DataType, value: Any) -> Any:

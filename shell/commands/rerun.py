@@ -136,8 +136,8 @@ def with_shares(lines: list[str]) -> list[str]:
 
 
 def _time(line: str) -> float | None:
-    found = _MILLISECONDS.findall(line)
-    return float(found[-1].replace(",", "")) if found else None
+    times = _MILLISECONDS.findall(line)
+    return float(times[-1].replace(",", "")) if times else None
 
 
 def as_of(shell: Shell, text: str) -> None:

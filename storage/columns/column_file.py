@@ -188,9 +188,9 @@ def footer_size(tail: bytes, file_size: int, path: str) -> int:
 def check_footer(footer: bytes, tail: bytes, path: str) -> None:
     """Raise `CorruptionError` unless the footer's checksum is right."""
     size, expected, _ = TAIL.unpack(tail)
-    found = zlib.crc32(struct.pack("<I", size), zlib.crc32(footer))
-    if found != expected:
-        raise CorruptionError(f"checksum {found:08x} instead of {expected:08x}", path, "footer")
+    crc = zlib.crc32(struct.pack("<I", size), zlib.crc32(footer))
+    if crc != expected:
+        raise CorruptionError(f"checksum {crc:08x} instead of {expected:08x}", path, "footer")
 
 
 def encode_footer(footer: Footer) -> bytes:

@@ -149,8 +149,8 @@ class ColumnReader:
         number = start // size
         if stop <= (number + 1) * size:
             return cells(self.page(number, counters), start - number * size, stop - number * size)
-        found: list[Any] = self.read(start, stop, None, counters).to_arrow().to_pylist()
-        return found
+        decoded: list[Any] = self.read(start, stop, None, counters).to_arrow().to_pylist()
+        return decoded
 
     def warm(self) -> bool:
         """Bring the pages into the cache, as far as there is room; is everything in it now? Raises as `page`."""
@@ -229,8 +229,8 @@ class ColumnReader:
         place = f"{name} at offset {offset}"
         if len(data) < stored:
             raise CorruptionError(f"{len(data)} bytes instead of {stored}", self.path, place)
-        if (found := zlib.crc32(data)) != record["crc"]:
-            raise CorruptionError(f"checksum {found:08x} instead of {int(record['crc']):08x}", self.path, place)
+        if (crc := zlib.crc32(data)) != record["crc"]:
+            raise CorruptionError(f"checksum {crc:08x} instead of {int(record['crc']):08x}", self.path, place)
         try:
             return decompress(data, int(record["raw"]), int(record["compression"]))
         except (ValueError, OSError) as error:

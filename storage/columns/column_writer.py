@@ -113,8 +113,8 @@ class _Scale:
 
 def _firsts(column: ColumnSchema, values: pa.Array) -> list[Any]:
     sparse = values.take(pa.array(np.arange(0, len(values), INDEX_ROWS)))
-    found: list[Any] = vector_from_arrow(column.type, sparse).values().tolist()
-    return found
+    firsts: list[Any] = vector_from_arrow(column.type, sparse).values().tolist()
+    return firsts
 
 
 class _ColumnWriter:
@@ -200,9 +200,9 @@ class _ColumnWriter:
         for page, present in _pages(values, validity, self._page_rows):
             encoded = encode_floats(page, present, self._choice.encoding)
             self._append(encoded)
-            found = page[present] if encoded.nulls else page
-            self._add_bounds(_float_bounds(found), encoded.nulls, len(page))
-            self._sketch.add_hashes(hash_floats(found))
+            present_values = page[present] if encoded.nulls else page
+            self._add_bounds(_float_bounds(present_values), encoded.nulls, len(page))
+            self._sketch.add_hashes(hash_floats(present_values))
 
     def _write_arrow(self, values: pa.Array) -> None:
         """Texts without a dictionary, and wide decimals."""
@@ -210,15 +210,15 @@ class _ColumnWriter:
         texts = self._column.type.is_text
         for start in range(0, len(values), self._page_rows):
             page = values.slice(start, self._page_rows)
-            found = page.drop_null() if page.null_count else page
+            present_values = page.drop_null() if page.null_count else page
             choice = self._choice
             self._append(encode_text_page(page, choice.encoding, choice.share) if texts else encode_wide_page(page))
-            bounds = _arrow_bounds(self._column, found)
+            bounds = _arrow_bounds(self._column, present_values)
             self._add_bounds(bounds, page.null_count, len(page), _text_bounds if texts else None)
         for start in range(0, len(values), HASHED_ROWS):
             part = values.slice(start, HASHED_ROWS)
-            found = part.drop_null() if part.null_count else part
-            self._sketch.add_hashes(hash_texts(found) if texts else hash_decimals(found))
+            present_values = part.drop_null() if part.null_count else part
+            self._sketch.add_hashes(hash_texts(present_values) if texts else hash_decimals(present_values))
 
     def _write_dictionary(self, codes: Array, dictionary: pa.Array, values: pa.Array) -> None:
         validity = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None

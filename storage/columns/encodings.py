@@ -83,8 +83,8 @@ def encode_integers(page: Array, present: Array | None, encoding: Encoding, dtyp
     dtype : dtype
         Of the type: what PLAIN stores.
     """
-    nulls, found = _present(page, present)
-    low, high = (int(found.min()), int(found.max())) if len(found) else (0, 0)
+    nulls, values = _present(page, present)
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if nulls:
         page = np.where(_mask(present), page, page.dtype.type(low))
     numbers = page.view(np.uint8) if page.dtype == np.bool_ else page
@@ -117,8 +117,8 @@ def _carried_over(codes: Array, present: Array) -> Array:
 
 def encode_dictionary_codes(page: Array, present: Array | None, bits: bool = False) -> EncodedPage:
     """Positions in the dictionary, as they are or as planes of `bits`; those under NULLs are valid ones already."""
-    nulls, found = _present(page, present)
-    low, high = (int(found.min()), int(found.max())) if len(found) else (0, 0)
+    nulls, values = _present(page, present)
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if bits:
         # What lies under a NULL may be above the page's largest code, but must not be above its planes.
         body, layout = (

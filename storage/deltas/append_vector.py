@@ -51,11 +51,11 @@ class GrownVector:
                 self._is_valid[start:stop] = True
             return
         present = np.array([value is not None for value in values])
-        found = np.zeros(len(values), self._values.dtype)
-        found[present] = self._convert([value for value in values if value is not None])
+        converted = np.zeros(len(values), self._values.dtype)
+        converted[present] = self._convert([value for value in values if value is not None])
         if self._is_valid is None:
             self._is_valid = np.ones(len(self._values), np.bool_)
-        self._values[start:stop], self._is_valid[start:stop] = found, present
+        self._values[start:stop], self._is_valid[start:stop] = converted, present
 
     def first(self, count: int) -> Vector:
         """The first `count` values."""

@@ -265,30 +265,30 @@ class DeltaFile:
     def read_head(self, number: int) -> Deltas:
         """All deltas of one block without values."""
         key = number << 32
-        found: Deltas | None = self._cache.get(self._owner, key)
-        if found is None:
+        head: Deltas | None = self._cache.get(self._owner, key)
+        if head is None:
             block = self.footer.blocks[number]
             with self._decoding(number, block.head):
-                found = decode_head(self._read_part(number, block.head), block)
-            self._cache.put(self._owner, key, found, found.nbytes)
-        return found
+                head = decode_head(self._read_part(number, block.head), block)
+            self._cache.put(self._owner, key, head, head.nbytes)
+        return head
 
     def _column(self, number: int, column: int) -> DeltaColumn:
         key = number << 32 | column + 1
-        found: DeltaColumn | None = self._cache.get(self._owner, key)
-        if found is None:
+        cached: DeltaColumn | None = self._cache.get(self._owner, key)
+        if cached is None:
             count, part = self.footer.blocks[number].columns[column]
             with self._decoding(number, part):
-                found = decode_column(self._read_part(number, part), self.footer.types[column], count)
-            self._cache.put(self._owner, key, found, found.places.nbytes + found.values.nbytes)
-        return found
+                cached = decode_column(self._read_part(number, part), self.footer.types[column], count)
+            self._cache.put(self._owner, key, cached, cached.places.nbytes + cached.values.nbytes)
+        return cached
 
     def _read_part(self, number: int, part: Part) -> pa.Buffer:
         data = self._handles.read_at(self.path, part.offset, part.stored)
         if len(data) < part.stored:
             raise CorruptionError(f"{len(data)} bytes instead of {part.stored}", self.path, _place(number, part))
-        if (found := zlib.crc32(data)) != part.crc:
-            message = f"checksum {found:08x} instead of {part.crc:08x}"
+        if (crc := zlib.crc32(data)) != part.crc:
+            message = f"checksum {crc:08x} instead of {part.crc:08x}"
             raise CorruptionError(message, self.path, _place(number, part))
         return decompress(data, part.raw, part.compression)
 

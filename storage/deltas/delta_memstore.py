@@ -189,10 +189,10 @@ class DeltaMemStore:
         single, runs = self._single, self._runs
         if not is_sparse or joins != self._joins:
             single, runs = {}, self.snapshot()
-        found = {row for row in rows if row in single} if single else set()
+        changed_rows = {row for row in rows if row in single} if single else set()
         for run in runs:
-            found.update(rows_in_run(run, rows))
-        return found
+            changed_rows.update(rows_in_run(run, rows))
+        return changed_rows
 
     def _join(self) -> None:
         """Turn pending deltas into runs. Needs `_joining`."""

@@ -152,8 +152,8 @@ class Deltas:
 def merge(runs: Sequence[Deltas]) -> Deltas:
     """All deltas of several runs, in order."""
     runs = [run for run in runs if len(run)]
-    found = joined(runs)
-    return found if len(runs) < 2 else _sorted(found.rows, found.timestamps, found.kinds, found.columns)
+    merged = joined(runs)
+    return merged if len(runs) < 2 else _sorted(merged.rows, merged.timestamps, merged.kinds, merged.columns)
 
 
 def joined(runs: Sequence[Deltas]) -> Deltas:
@@ -289,15 +289,15 @@ def _picked(rows: Array, values: pa.Array, chosen: Array) -> ColumnPatch:
 
 def _firsts(rows: Array) -> Array:
     """Starts of runs of equal numbers: ndarray of bool."""
-    found = np.ones(len(rows), np.bool_)
-    np.not_equal(rows[1:], rows[:-1], out=found[1:])
-    return found
+    firsts = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=firsts[1:])
+    return firsts
 
 
 def _lasts(rows: Array) -> Array:
-    found = np.ones(len(rows), np.bool_)
-    np.not_equal(rows[1:], rows[:-1], out=found[:-1])
-    return found
+    lasts = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=lasts[:-1])
+    return lasts
 
 
 def _union(parts: Sequence[ColumnPatch]) -> ColumnPatch:
@@ -406,6 +406,6 @@ def _last_cells(cells: pa.Array, count: int, order: Array | None, rows: Array) -
 
 def _is_last_about_existence(deltas: Deltas) -> Array:
     about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
-    found = np.zeros(len(deltas), np.bool_)
-    found[about[_lasts(deltas.rows[about])]] = True
-    return found
+    is_last = np.zeros(len(deltas), np.bool_)
+    is_last[about[_lasts(deltas.rows[about])]] = True
+    return is_last

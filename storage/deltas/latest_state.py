@@ -143,8 +143,8 @@ class Layer:
 
     def _last_vector(self, column: int, type_: DataType) -> VectorPatch | None:
         if self._tail is not None:
-            found = self._tail.last_values(column, type_)
-            return None if found is None else VectorPatch(*found)
+            vector = self._tail.last_values(column, type_)
+            return None if vector is None else VectorPatch(*vector)
         return as_vector(self.column(column), type_)
 
     def _last_values(self, column: int) -> ColumnPatch | None:
@@ -286,21 +286,21 @@ class RowSetPatches:
     def within(self, start: int, stop: int, columns: Collection[int]) -> Patches:
         """Patches of the rows `start` to `stop`, with unchanged row numbers."""
         hidden = rows_within(self.hidden, start, stop)
-        found = {}
+        patches = {}
         for column in sorted(columns):
             patch = self.column(column)
             if patch is not None:
                 low, high = places_within(patch.rows, start, stop)
                 if low < high:
-                    found[column] = ColumnPatch(patch.rows[low:high], patch.values[low:high])
-        return Patches(hidden, found)
+                    patches[column] = ColumnPatch(patch.rows[low:high], patch.values[low:high])
+        return Patches(hidden, patches)
 
     def _order(self, parts: Sequence[Array]) -> _Order:
         key = tuple(map(id, parts))
-        found = self._orders.get(key)
-        if found is None:
-            found = self._orders[key] = _Order.of(parts)
-        return found
+        order = self._orders.get(key)
+        if order is None:
+            order = self._orders[key] = _Order.of(parts)
+        return order
 
 
 @dataclass(frozen=True, slots=True, eq=False)

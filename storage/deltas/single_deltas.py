@@ -255,9 +255,9 @@ class _TailColumns(Mapping[int, DeltaColumn]):
 
 def lasts(rows: Array) -> Array:
     """Ends of runs of equal row numbers: ndarray of bool."""
-    found = np.ones(len(rows), np.bool_)
-    np.not_equal(rows[1:], rows[:-1], out=found[:-1])
-    return found
+    is_last = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=is_last[:-1])
+    return is_last
 
 
 def with_all_columns(run: Deltas) -> Deltas:

@@ -58,9 +58,9 @@ def read_payload(fs: FileSystem, path: str, magic: bytes, newest_version: int) -
         file.close()
     if len(data) < _HEADER.size:
         raise CorruptionError(f"{len(data)} bytes are too few for a header", path, "header")
-    found, version, checksum, length = _HEADER.unpack_from(data)
-    if found != magic:
-        raise CorruptionError(f"expected {magic!r}, found {found!r}", path, "header at offset 0")
+    magic_read, version, checksum, length = _HEADER.unpack_from(data)
+    if magic_read != magic:
+        raise CorruptionError(f"expected {magic!r}, found {magic_read!r}", path, "header at offset 0")
     payload = data[_HEADER.size :]
     if length != len(payload):
         raise CorruptionError(f"expected {length} bytes, found {len(payload)}", path, "payload at offset 24")

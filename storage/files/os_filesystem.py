@@ -106,15 +106,15 @@ class OsFileSystem:
 
 def machine_memory() -> int:
     """Bytes of memory that this process may use: the machine's, or what its container (cgroup) is given of it."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _CGROUP_LIMITS:
         with suppress(OSError, ValueError):  # none, or "max"
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                found.append(int(os.read(descriptor, 32)))
+                limits.append(int(os.read(descriptor, 32)))
             finally:
                 os.close(descriptor)
-    return min(found)
+    return min(limits)
 
 
 class _OpenFile:

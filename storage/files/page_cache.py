@@ -79,18 +79,18 @@ class PageCache:
         try:
             yield
         except CorruptionError as error:
-            found = self.named(error)
-            if found is error:
+            named = self.named(error)
+            if named is error:
                 raise
-            raise found from error.__cause__
+            raise named from error.__cause__
 
     def handles(self, fs: FileSystem) -> FileHandles:
         """The open files of a file system, shared by all that share this cache."""
         with self._lock:
-            found = self._handles.get(id(fs))
-            if found is None:
-                found = self._handles[id(fs)] = (fs, FileHandles(fs))
-            return found[1]
+            cached = self._handles.get(id(fs))
+            if cached is None:
+                cached = self._handles[id(fs)] = (fs, FileHandles(fs))
+            return cached[1]
 
     def pages(self, owner: int) -> Mapping[int, CachedPage]:
         """The pages of a file that are here, kept up to date until `forget`: for readers of single cells, to whom a

@@ -92,15 +92,15 @@ def _rows(
 
 
 def _loads(fs: FileSystem, directory: str, lost: list[str]) -> list[LoadRecord]:
-    found = []
+    loads = []
     names = fs.list(directory) if fs.exists(directory) else []
     for name in names:
         if name.startswith(PREFIX) and not name.endswith(".tmp"):
             try:
-                found.append(LoadRecord.read(fs, f"{directory}/{name}"))
+                loads.append(LoadRecord.read(fs, f"{directory}/{name}"))
             except OperationalError as error:
                 lost.append(f"a bulk load: {error}")
-    return found
+    return loads
 
 
 @dataclass(slots=True)
@@ -136,15 +136,15 @@ class _TabletSalvage:
 
     def _metadata(self) -> TabletMetadata | None:
         try:
-            found = TabletMetadata.read(self.fs, self.directory, self.tablet_id)
+            metadata = TabletMetadata.read(self.fs, self.directory, self.tablet_id)
         except Error as error:
             self.lost.append(f"tablet {self.tablet_id}: its metadata, and with it the rows in its log alone: {error}")
             return None
         for record in self.loads:
             load = record.tablets.get(self.tablet_id)
-            if load is not None and found.last_load < record.timestamp:
-                found = load.applied_to(found, record.timestamp)
-        return found
+            if load is not None and metadata.last_load < record.timestamp:
+                metadata = load.applied_to(metadata, record.timestamp)
+        return metadata
 
     def _guessed(self) -> TabletMetadata:
         """The rowsets by the names of their files, of each column the newest."""

@@ -77,11 +77,11 @@ def probe_chunk(chunk: bytes, hashes: Array) -> Array:
     words = np.frombuffer(chunk, "<u4")
     first = _block(hashes, len(words) // 8) * 8
     low = hashes.astype(np.uint32)
-    found = np.ones(len(hashes), np.bool_)
+    passes = np.ones(len(hashes), np.bool_)
     for word, salt in enumerate(_SALTS):
         bit = low * salt >> np.uint32(27)
-        found &= (words.take(first + word) >> bit & np.uint32(1)).view(np.int32).astype(np.bool_)
-    return found
+        passes &= (words.take(first + word) >> bit & np.uint32(1)).view(np.int32).astype(np.bool_)
+    return passes
 
 
 class BloomProbe:
@@ -175,17 +175,17 @@ class BloomReader:
 
     def chunk(self, number: int) -> bytes:
         """One chunk, checked; one that every key passes where the file cannot be used."""
-        found: bytes | None = self._cache.get(self._owner, number)
-        if found is None:
+        cached: bytes | None = self._cache.get(self._owner, number)
+        if cached is None:
             if self.damage:
                 return _PASSES_ALL
             try:
-                found = self.read_chunk(number)
+                cached = self.read_chunk(number)
             except (CorruptionError, UnsupportedFormat, DiskError) as error:
                 self.note_damage(str(error))
                 return _PASSES_ALL
-            self._cache.put(self._owner, number, found, len(found))
-        return found
+            self._cache.put(self._owner, number, cached, len(cached))
+        return cached
 
     def note_damage(self, reason: str) -> None:
         """The file cannot be used."""

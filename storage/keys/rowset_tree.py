@@ -114,7 +114,7 @@ class RowSetTree(Generic[T]):
 
     def _reaching(self, lower: bytes, end: int) -> list[int]:
         """Places before `end` whose max key is at or above `lower`, ascending."""
-        found: list[int] = []
+        reaching: list[int] = []
         pending = [(0, len(self))]
         while pending:
             low, high = pending.pop()
@@ -123,11 +123,11 @@ class RowSetTree(Generic[T]):
                 continue
             if middle < end:
                 if self._maxs[middle] >= lower:
-                    found.append(middle)
+                    reaching.append(middle)
                 pending.append((middle + 1, high))
             pending.append((low, middle))
-        found.sort()
-        return found
+        reaching.sort()
+        return reaching
 
     def _build(self, low: int, high: int) -> bytes:
         """Fill in the greatest key of the subtree over places `low` to `high`."""

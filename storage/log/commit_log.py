@@ -209,10 +209,10 @@ class CommitLog:
             message = f"the log ends with COMMIT {last}, but went on to COMMIT {self._witness}"
             self._refuse(CorruptionError(message, self._last_file(), "end"))
         if self.damage is None:
-            found, self._found = self._found, RecoveredLog([], [], last)
-            before = found.segments[0].segment.first_index - 1 if found.segments else last
+            recovered, self._found = self._found, RecoveredLog([], [], last)
+            before = recovered.segments[0].segment.first_index - 1 if recovered.segments else last
             self._log = WriteAheadLog.settled(
-                self._fs, self._directory, _NO_COLUMNS, found, before, self._syncs, SEGMENT_BYTES, self._is_trial
+                self._fs, self._directory, _NO_COLUMNS, recovered, before, self._syncs, SEGMENT_BYTES, self._is_trial
             )
             self._log.witnessed.durable_index = int(self._syncs)
             self.durable.durable_index = self._log.synced_index
@@ -306,9 +306,9 @@ class CommitLog:
         `replayed` returns, for each existing tablet, the log entry up to which replay is not needed.
         """
         last = self._log.last_index  # before the look at the tablets: later records may be about newer ones
-        found = replayed()
+        replayed_by_tablet = replayed()
         with self._lock:
-            while self._chunks and self._chunks[0].last <= last and self._chunks[0].is_replayed(found):
+            while self._chunks and self._chunks[0].last <= last and self._chunks[0].is_replayed(replayed_by_tablet):
                 self._chunks.popleft()
             floor = self._chunks[0].first - 1 if self._chunks else last
         for end in self._log.finished_segments:

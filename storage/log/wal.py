@@ -471,9 +471,9 @@ class WriteAheadLog:
         `known_index` were. Files are changed only after all segments were read and `before_changes` has returned:
         a damaged log stays as it is. With `is_trial`, nothing is logged.
         """
-        found = read_log(fs, directory, durable_index, known_index, replay)
+        recovered = read_log(fs, directory, durable_index, known_index, replay)
         before_changes()
-        return cls.settled(fs, directory, schema, found, durable_index, syncs, segment_bytes, is_trial)
+        return cls.settled(fs, directory, schema, recovered, durable_index, syncs, segment_bytes, is_trial)
 
     @classmethod
     def settled(

@@ -156,19 +156,19 @@ def read_segment(
         raise CorruptionError(
             f"expected a log from entry {expected} on, found one from {header.first_index} on", path, "header"
         )
-    found: SegmentScan = scan_entries(data, header.length, first_index, path, is_last, known_index)
+    scan: SegmentScan = scan_entries(data, header.length, first_index, path, is_last, known_index)
     if is_last:
-        found = _without_half_a_write(found, known_index)
-    for entry in found.entries:
+        scan = _without_half_a_write(scan, known_index)
+    for entry in scan.entries:
         if entry.index >= expected:
             replay(entry, header.schema)
-    last_index = first_index + len(found.entries) - 1
-    if not found.entries and is_last and first_index > known_index:
+    last_index = first_index + len(scan.entries) - 1
+    if not scan.entries and is_last and first_index > known_index:
         return None
     # They are acted upon from now on, but may have come from a process that died before its sync.
     needs_sync = is_last and last_index > known_index
-    torn = len(data) - found.end if found.torn else 0
-    return RecoveredSegment(Segment(path, first_index, last_index, found.end), torn, needs_sync)
+    torn = len(data) - scan.end if scan.torn else 0
+    return RecoveredSegment(Segment(path, first_index, last_index, scan.end), torn, needs_sync)
 
 
 def _without_half_a_write(found: SegmentScan, known_index: int) -> SegmentScan:

@@ -116,21 +116,21 @@ class CompactionPolicy:
             return None
         sizes = np.array([rowset.size for rowset in rowsets], np.float64)
         spans = key_spans(rowsets)
-        found, bound = _Search(self, spans, sizes).run()
-        if found is None:
+        chosen, bound = _Search(self, spans, sizes).run()
+        if chosen is None:
             return None
-        saved_width, score = self.evaluate(spans, sizes, found)
+        saved_width, score = self.evaluate(spans, sizes, chosen)
         if score <= 0:
             return None
         height = spans.average_height
         return Choice(
-            tuple(sorted(found.tolist())),
-            int(sizes[found].sum()),
+            tuple(sorted(chosen.tolist())),
+            int(sizes[chosen].sum()),
             height,
             height - saved_width / spans.total,
             score / spans.total,
             max(bound, score) / spans.total,
-            1.0 + score / (self.price * float(sizes[found].sum())) if self.price else float("inf"),
+            1.0 + score / (self.price * float(sizes[chosen].sum())) if self.price else float("inf"),
         )
 
     def evaluate(self, spans: KeySpans, sizes: Array, rowsets: Array) -> tuple[float, float]:

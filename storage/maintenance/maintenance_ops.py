@@ -92,14 +92,14 @@ class TabletOperations:
         if tablet.is_dropped or tablet.flush_lock.locked():
             return []
         state = tablet.state
-        found = [*self._log_gc(), *self._flush_memrowset(now)]
+        operations = [*self._log_gc(), *self._flush_memrowset(now)]
         for stored in state.rowsets:
-            found += self._flush_deltas(stored, now)
+            operations += self._flush_deltas(stored, now)
             if stored.redo:
-                found += self._compact_deltas(stored)
+                operations += self._compact_deltas(stored)
             if stored.rowset.bloom.damage:
-                found.append(self._rebuild_bloom(stored))
-        return [*found, *self._compact_rowsets(state.rowsets), *self._collect_history(state.rowsets, now)]
+                operations.append(self._rebuild_bloom(stored))
+        return [*operations, *self._compact_rowsets(state.rowsets), *self._collect_history(state.rowsets, now)]
 
     # ---- memory and log ------------------------------------------------------------------------------------------
 

@@ -192,7 +192,7 @@ class MaintenanceManager:
 
     def _operations(self) -> list[Operation]:
         now = self._clock()
-        found: list[Operation] = []
+        operations: list[Operation] = []
         for tablet in self._tablets():
             failure = self._failures.get(tablet)
             if failure is not None and now < failure.retry:
@@ -209,8 +209,8 @@ class MaintenanceManager:
                     self._record_failed_look(tablet, error)
                     self._failed(tablet, error)
                 continue
-            found += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
-        return found
+            operations += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
+        return operations
 
     def _perform(self, operation: Operation, reason: str) -> OperationRecord:
         tablet, statistics = operation.tablet, operation.statistics

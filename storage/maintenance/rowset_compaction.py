@@ -167,17 +167,17 @@ class _Merge:
 
     def pieces(self, part: _Part) -> list[_Piece]:
         """Ranges of each source in a part of the plan: contiguous, since sources ascend by key."""
-        found = []
+        pieces_ = []
         owners = np.searchsorted(self._starts, part.sources, side="right") - 1
         place = 0
         for number, source in enumerate(self.sources):
             mine = np.flatnonzero(owners == number)
             if len(mine):
                 rows = part.sources[mine] - self._starts[number]
-                found.append(_Piece(source, int(rows[0]), int(rows[-1]) + 1, place, part.targets[mine]))
+                pieces_.append(_Piece(source, int(rows[0]), int(rows[-1]) + 1, place, part.targets[mine]))
                 part.places[mine] = np.arange(place, place + len(mine))
                 place += len(mine)
-        return found
+        return pieces_
 
     # ---- taking over ---------------------------------------------------------------------------------------------
 

@@ -68,13 +68,13 @@ class BoundPredicate:
     def mask(self, vector: Vector) -> Array:
         """Rows for which the predicate is true: a new ndarray of bool, shape (n_rows,)."""
         if self.condition is not None:
-            found = evaluate_condition(self.condition, vector, admits_null(self.predicate))
+            passes = evaluate_condition(self.condition, vector, admits_null(self.predicate))
         else:
-            found = evaluate(self.predicate, vector)
+            passes = evaluate(self.predicate, vector)
         if isinstance(self.predicate, BloomFilter):
-            self.effectiveness.asked += len(found)
-            self.effectiveness.passed += int(np.count_nonzero(found))
-        return found
+            self.effectiveness.asked += len(passes)
+            self.effectiveness.passed += int(np.count_nonzero(passes))
+        return passes
 
     def verdicts(self, first: int, last: int) -> Array:
         """NONE, SOME or ALL for the pages `first` to `last` (exclusive), without reading them: ndarray of uint8."""
@@ -84,18 +84,18 @@ class BoundPredicate:
         lengths = np.full(last - first, footer.page_rows)
         lengths[-1] = footer.page_length(last - 1)
         if isinstance(self.predicate, IsNull):
-            found = np.where(nulls == 0, NONE, np.where(nulls == lengths, ALL, SOME))
-            return (ALL - found if self.predicate.negated else found).astype(np.uint8)
+            results = np.where(nulls == 0, NONE, np.where(nulls == lengths, ALL, SOME))
+            return (ALL - results if self.predicate.negated else results).astype(np.uint8)
         if self.condition is not None:
-            found = self.condition.verdicts(pages["low"], pages["high"])
+            results = self.condition.verdicts(pages["low"], pages["high"])
         else:
             bounds = footer.bounds or [None] * len(footer.pages)
-            found = np.array([_verdict(self.predicate, b, footer.type) for b in bounds[first:last]], np.uint8)
+            results = np.array([_verdict(self.predicate, b, footer.type) for b in bounds[first:last]], np.uint8)
         # What the NULLs of a page say: all of them the same.
         theirs = ALL if admits_null(self.predicate) else NONE
-        found[(nulls > 0) & (found != theirs)] = SOME
-        found[nulls == lengths] = theirs
-        return np.asarray(found)
+        results[(nulls > 0) & (results != theirs)] = SOME
+        results[nulls == lengths] = theirs
+        return np.asarray(results)
 
 
 def bind(predicate: ColumnPredicate, column: ColumnSchema, reader: ColumnReader) -> BoundPredicate:

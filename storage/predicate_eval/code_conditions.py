@@ -214,13 +214,13 @@ def union(conditions: Sequence[Condition]) -> Condition:
 
 def _joined(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The same integers as disjoint ascending intervals with gaps between them."""
-    found: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     for low, high in sorted(pairs):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], high)
+        if intervals and low <= intervals[-1][1] + 1:
+            intervals[-1] = intervals[-1][0], max(intervals[-1][1], high)
         else:
-            found.append((low, high))
-    return tuple(found)
+            intervals.append((low, high))
+    return tuple(intervals)
 
 
 def _tabled(pairs: tuple[tuple[int, int], ...]) -> Condition:

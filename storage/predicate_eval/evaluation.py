@@ -54,24 +54,24 @@ def evaluate_condition(condition: Condition, vector: Vector, null: bool = False)
     """`evaluate` for a condition over the integers of a `Narrow` or `Flat` vector, or over the codes of a `Dict`;
     where a value is NULL the answer is `null`."""
     if isinstance(vector, Narrow):
-        found = condition.matches(vector.codes, vector.base, vector.top)
+        matches = condition.matches(vector.codes, vector.base, vector.top)
     elif isinstance(vector, Dict):
-        found = condition.matches(_unsigned(vector.codes))
+        matches = condition.matches(_unsigned(vector.codes))
     else:
         assert isinstance(vector, Flat)
         values = vector.values()
         if values.dtype.kind in "bu":
-            found = condition.matches(_unsigned(values))
+            matches = condition.matches(_unsigned(values))
         else:
             # Flipping the sign bit turns signed values into unsigned codes over the type's smallest value.
             unsigned = _unsigned(values)
             half = 1 << (8 * values.dtype.itemsize - 1)
-            found = condition.matches(unsigned - unsigned.dtype.type(half), -half)
+            matches = condition.matches(unsigned - unsigned.dtype.type(half), -half)
     if vector.validity is None:
-        return found
+        return matches
     if null:
-        return np.logical_or(found, ~vector.validity, out=found)
-    return np.logical_and(found, vector.validity, out=found)
+        return np.logical_or(matches, ~vector.validity, out=matches)
+    return np.logical_and(matches, vector.validity, out=matches)
 
 
 def condition_of(predicate: ColumnPredicate) -> Condition:
@@ -119,8 +119,8 @@ def dictionary_condition(predicate: ColumnPredicate, dictionary: pa.Array, order
         if len(predicate.values) * 8 < len(dictionary):
             places = [find(dictionary, value) for value in predicate.values]
             return members([p for p in places if p >= 0])
-        found = pc.index_in(pa.array(predicate.values, dictionary.type), value_set=dictionary).drop_null()
-        return members(np.sort(found.to_numpy()))
+        codes = pc.index_in(pa.array(predicate.values, dictionary.type), value_set=dictionary).drop_null()
+        return members(np.sort(codes.to_numpy()))
     raise TypeError(f"{type(predicate).__name__} is not a predicate over texts")
 
 
@@ -199,16 +199,16 @@ def _float_mask(predicate: ColumnPredicate, values: Array) -> Array:
     if isinstance(predicate, BloomFilter):
         return probe(predicate.words, hash_floats(values))
     if isinstance(predicate, InList):
-        found = np.isin(values, np.array(predicate.values, np.float64))
-        return found | np.isnan(values) if any(v != v for v in predicate.values) else found
+        mask = np.isin(values, np.array(predicate.values, np.float64))
+        return mask | np.isnan(values) if any(v != v for v in predicate.values) else mask
     if not isinstance(predicate, Range):
         raise TypeError(f"{type(predicate).__name__} is not a predicate over floats")
-    found = np.ones(len(values), np.bool_)
+    mask = np.ones(len(values), np.bool_)
     if predicate.lower is not None:
-        found &= _not_below(values, predicate.lower, predicate.lower_inclusive)
+        mask &= _not_below(values, predicate.lower, predicate.lower_inclusive)
     if predicate.upper is not None:
-        found &= ~_not_below(values, predicate.upper, not predicate.upper_inclusive)
-    return found
+        mask &= ~_not_below(values, predicate.upper, not predicate.upper_inclusive)
+    return mask
 
 
 def _not_below(values: Array, bound: float, inclusive: bool) -> Array:
@@ -238,12 +238,12 @@ def _arrow_mask(predicate: ColumnPredicate, vector: Text | Wide) -> Array:
     if predicate.lower is not None and predicate.lower == predicate.upper:
         both = predicate.lower_inclusive and predicate.upper_inclusive
         return _compared(pc.equal, array, predicate.lower) if both else np.zeros(len(array), np.bool_)
-    found = np.ones(len(array), np.bool_)
+    mask = np.ones(len(array), np.bool_)
     if predicate.lower is not None:
-        found &= _compared(pc.greater_equal if predicate.lower_inclusive else pc.greater, array, predicate.lower)
+        mask &= _compared(pc.greater_equal if predicate.lower_inclusive else pc.greater, array, predicate.lower)
     if predicate.upper is not None:
-        found &= _compared(pc.less_equal if predicate.upper_inclusive else pc.less, array, predicate.upper)
-    return found
+        mask &= _compared(pc.less_equal if predicate.upper_inclusive else pc.less, array, predicate.upper)
+    return mask
 
 
 def _compared(compare: Callable[[pa.Array, pa.Scalar], pa.Array], array: pa.Array, bound: Any) -> Array:
@@ -260,19 +260,19 @@ def _wide_mask(predicate: ColumnPredicate, array: pa.Array) -> Array:
     """On the two limbs: an unscaled bound may have more digits than the column's Arrow type takes."""
     high, low = decimal_limbs(array)
     if isinstance(predicate, InList):
-        found = np.zeros(len(array), np.bool_)
+        mask = np.zeros(len(array), np.bool_)
         for value in predicate.values:
-            found |= (high == value >> 64) & (low == value & (2**64 - 1))
-        return found
+            mask |= (high == value >> 64) & (low == value & (2**64 - 1))
+        return mask
     if isinstance(predicate, BitmapFilter):
         return _wide_bits(predicate, high, low)
     assert isinstance(predicate, Range)
-    found = np.ones(len(array), np.bool_)
+    mask = np.ones(len(array), np.bool_)
     if predicate.lower is not None:
-        found &= _limbs_not_below(high, low, predicate.lower + (not predicate.lower_inclusive))
+        mask &= _limbs_not_below(high, low, predicate.lower + (not predicate.lower_inclusive))
     if predicate.upper is not None:
-        found &= ~_limbs_not_below(high, low, predicate.upper + predicate.upper_inclusive)
-    return found
+        mask &= ~_limbs_not_below(high, low, predicate.upper + predicate.upper_inclusive)
+    return mask
 
 
 def _limbs_not_below(high: Array, low: Array, bound: int) -> Array:

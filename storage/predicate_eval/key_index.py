@@ -159,8 +159,8 @@ class KeyIndex:
                 return [bias + code for code in page.codes[start - origin : stop - origin].tolist()]
         keys = Keys(self._types, tuple(r.read(start, stop, None, counters) for r in self._readers))
         packed = keys.packed()
-        found: list[Any] = (keys.encoded() if packed is None else packed).tolist()
-        return found
+        encoded: list[Any] = (keys.encoded() if packed is None else packed).tolist()
+        return encoded
 
     def hashes_32(self, start: int, stop: int) -> Array:
         """`Keys.hashes_32` of some rows, at least one."""
@@ -176,7 +176,7 @@ class KeyIndex:
         """
         if len(keys) <= FEW_KEYS:
             return self._find_few(keys)
-        found = np.full(len(keys), -1, np.int64)
+        offsets = np.full(len(keys), -1, np.int64)
         groups = search_encoded(self._group_firsts, keys.encoded(), right=True) - 1
         order = np.argsort(groups, kind="stable")
         ends = np.searchsorted(groups[order], np.arange(len(self._group_firsts) + 1))
@@ -185,8 +185,8 @@ class KeyIndex:
             if not likely:
                 asked = asked[probe_chunk(self._bloom.chunk(group), keys.hashes().take(asked))]
             if len(asked):
-                found[asked] = self._find_in_group(group, keys.take(asked))
-        return found
+                offsets[asked] = self._find_in_group(group, keys.take(asked))
+        return offsets
 
     def _find_few(self, keys: Keys) -> Array:
         hashes = keys.hashes().tolist()
@@ -197,7 +197,7 @@ class KeyIndex:
         """Row offsets of keys that are in this row group if anywhere."""
         start = group * ROW_GROUP_ROWS
         stop = min(start + ROW_GROUP_ROWS, self._rows)
-        found = np.full(len(keys), -1, np.int64)
+        offsets = np.full(len(keys), -1, np.int64)
         alive = np.arange(len(keys))
         low, high = np.zeros(len(keys), np.int64), np.full(len(keys), stop - start, np.int64)
         for reader, column in zip(self._readers, keys.columns):
@@ -207,8 +207,8 @@ class KeyIndex:
             low, high = _search(values, probes, low, high, False), _search(values, probes, low, high, True)
             hit = low < high
             alive, low, high = alive[hit], low[hit], high[hit]
-        found[alive] = low + start
-        return found
+        offsets[alive] = low + start
+        return offsets
 
 
 def _after_equals(codes: memoryview, code: int, low: int, high: int) -> int:
@@ -305,7 +305,7 @@ def _search(values: Any, probes: Any, low: Array, high: Array, right: bool) -> A
 def _below(values: Any, rows: Array, probes: Any, or_equal: bool) -> Array:
     """True for each row whose value is below (or equal to) its probe."""
     if isinstance(values, np.ndarray):
-        found = values.take(rows)
-        return np.asarray(found <= probes if or_equal else found < probes)
+        row_values = values.take(rows)
+        return np.asarray(row_values <= probes if or_equal else row_values < probes)
     compare = pc.less_equal if or_equal else pc.less
     return np.asarray(compare(values.take(pa.array(rows)), probes).to_numpy(zero_copy_only=False))

@@ -240,13 +240,13 @@ class _Columns:
         places = np.arange(len(self), dtype=np.intp) if chosen is None else chosen
         sources, rows, times = (a[places] for a in (self._changes.sources, self._changes.rows, self._changes.times))
         parts = [pa.array([], column.type.arrow)]
-        found = []
+        vectors = []
         for number in np.flatnonzero(np.bincount(sources)).tolist():
             mine = np.flatnonzero(sources == number)
-            found.append(mine)
+            vectors.append(mine)
             parts.append(self._sources[number].values(column, rows[mine], times[mine], self._counters))
         array = (
-            parts[-1] if len(parts) < 3 else pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(found))))
+            parts[-1] if len(parts) < 3 else pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(vectors))))
         )
         return vector_from_arrow(column.type, array)
 

@@ -150,12 +150,12 @@ class DiskSource(Source):
         if self.is_plain:
             return rows
         for row in changed_rows(stored, range(first, stop)):
-            found: dict[int, Any] = {}
-            if look_up_deltas(stored, row, timestamp, self._ids, found) is _DELETE:
+            by_place: dict[int, Any] = {}
+            if look_up_deltas(stored, row, timestamp, self._ids, by_place) is _DELETE:
                 rows[row - first] = None
-            elif found:
+            elif by_place:
                 base = rows[row - first] or ()
-                rows[row - first] = tuple([found.get(id_, value) for id_, value in zip(self._ids, base)])
+                rows[row - first] = tuple([by_place.get(id_, value) for id_, value in zip(self._ids, base)])
         return rows
 
     def _left(self) -> tuple[int, int]:

@@ -36,8 +36,8 @@ def check_tablet(tablet: Tablet, clock: HybridClock) -> None:
 def _check_deleted(stored: StoredRowSet, newest: int) -> None:
     """Compare the deleted rows that writers see with those that readers see. No write may run at the same time."""
     hidden = stored.patches(newest, 0, stored.row_count, ()).hidden
-    found = np.flatnonzero(stored.deleted.contains(np.arange(stored.row_count)))
-    assert np.array_equal(hidden, found), f"rowset {stored.metadata.id}: other rows are deleted than are hidden"
+    deleted = np.flatnonzero(stored.deleted.contains(np.arange(stored.row_count)))
+    assert np.array_equal(hidden, deleted), f"rowset {stored.metadata.id}: other rows are deleted than are hidden"
     assert stored.live_count == stored.row_count - len(hidden), f"rowset {stored.metadata.id} counts its rows wrongly"
 
 

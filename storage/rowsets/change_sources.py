@@ -53,15 +53,15 @@ class Events:
 
     def exists(self, rows: Array, times: Array) -> Array:
         """Rows that exist at their time, which is in the interval: a parallel ndarray of bool."""
-        found = np.ones(len(rows), np.bool_)
+        existing = np.ones(len(rows), np.bool_)
         for deltas, places in (
             (self.undo, first_after(self.undo.rows, self.undo.timestamps, rows, times)),
             (self.redo, last_until(self.redo.rows, self.redo.timestamps, rows, times)),
         ):
             told = places >= 0
             revived = deltas.kinds[places[told]] == DeltaKind.REINSERT
-            found[told] = revived
-        return found
+            existing[told] = revived
+        return existing
 
 
 class ChangeSource(ABC):

@@ -130,5 +130,5 @@ def set_aside(patches: RowSetPatches, columns: Collection[int], start: int, stop
     """Changed rows to scan separately, for a scan of some columns, by id; None if overlaying patches is better."""
     if stop - start < ASIDE_LEAST or patches.has_past:
         return None
-    found = SetAside(patches, patches.touched(columns), start, stop)
-    return found if len(found.out) * ASIDE_SHARE <= stop - start else None
+    aside = SetAside(patches, patches.touched(columns), start, stop)
+    return aside if len(aside.out) * ASIDE_SHARE <= stop - start else None

@@ -113,8 +113,8 @@ class MemRowSet:
         rows = self.find(keys)
         if rows is None or not self.deleted.count:
             return rows
-        found = np.flatnonzero(rows >= 0)
-        rows[found[self.deleted.contains(rows[found])]] = -1
+        live = np.flatnonzero(rows >= 0)
+        rows[live[self.deleted.contains(rows[live])]] = -1
         return rows if (rows >= 0).any() else None
 
     def find_one(self, key: int | bytes) -> int:

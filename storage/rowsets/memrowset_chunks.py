@@ -89,23 +89,23 @@ class Chunk:
 
     def strings(self, places: Sequence[int]) -> list[tuple[memoryview, memoryview]] | None:
         """Offsets and bytes of the values of some columns, if all are strings without NULLs: `TextCells.strings`."""
-        found = []
+        buffers = []
         for place in places:
             texts = self._texts[place] if place >= 0 else None
             where = None if texts is None else texts.strings
             if where is None:
                 return None
-            found.append(where)
-        return found
+            buffers.append(where)
+        return buffers
 
     def vector(self, place: int, type_: DataType) -> Vector:
         """The column at a place of the schema, of a type; kept where the chunk is small."""
-        found = self._vectors.get(place)
-        if found is None:
-            found = vector_from_arrow(type_, self.rows.column(place))
+        cached = self._vectors.get(place)
+        if cached is None:
+            cached = vector_from_arrow(type_, self.rows.column(place))
             if len(self) < LARGE_CHUNK:
-                self._vectors[place] = found
-        return found
+                self._vectors[place] = cached
+        return cached
 
     @cached_property
     def _vectors(self) -> dict[int, Vector]:
@@ -227,30 +227,30 @@ class Chunks:
         """
         version = self._version
         try:
-            found = None if self._is_changing else self._locate(rows)
+            located = None if self._is_changing else self._locate(rows)
         except IndexError:  # pending rows became a chunk meanwhile
-            found = None
-        if found is None or self._is_changing or version != self._version:
+            located = None
+        if located is None or self._is_changing or version != self._version:
             with mutex:
                 return self._locate(rows)
-        return found
+        return located
 
     def _locate(self, rows: Sequence[int]) -> list[Located | None]:
         pending, chunks, starts = self._pending, self._chunks, self._starts
         first = self.row_count - len(pending)
-        found: list[Located | None] = []
+        located: list[Located | None] = []
         for row in rows:
             if row < 0:
-                found.append(None)
+                located.append(None)
             elif row >= first:
                 place = row - first
-                found.append((pending.stamps[place], pending.rows[place], None, place))
+                located.append((pending.stamps[place], pending.rows[place], None, place))
             else:
                 number = bisect_right(starts, row) - 1
                 chunk, place = chunks[number], row - starts[number]
                 stamps = chunk.timestamps
-                found.append((stamps if isinstance(stamps, int) else int(stamps[place]), None, chunk, place))
-        return found
+                located.append((stamps if isinstance(stamps, int) else int(stamps[place]), None, chunk, place))
+        return located
 
 
 def values_of(located: Located, places: Sequence[int]) -> list[Any]:

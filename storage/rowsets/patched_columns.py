@@ -34,11 +34,11 @@ def patched_column(patches: RowSetPatches, column: ColumnSchema, reader: ColumnR
     if patches.vector(column.id, column.type) is None:
         return None
     key = (column.id, reader)
-    found = patches.kept.get(key)
-    if found is None:
-        found = patches.kept.setdefault(key, PatchedColumn(patches, column, reader))
-    assert isinstance(found, PatchedColumn)
-    return found
+    cached = patches.kept.get(key)
+    if cached is None:
+        cached = patches.kept.setdefault(key, PatchedColumn(patches, column, reader))
+    assert isinstance(cached, PatchedColumn)
+    return cached
 
 
 class PatchedColumn:

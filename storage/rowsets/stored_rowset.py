@@ -224,11 +224,11 @@ class StoredRowSet:
 
     def find_live(self, keys: Keys) -> Array:
         """Row offset per key, -1 where it is not here or deleted now: ndarray of int64, shape (n_keys,)."""
-        found = self.rowset.find(keys)
+        offsets = self.rowset.find(keys)
         if self.deleted.count:
-            here = np.flatnonzero(found >= 0)
-            found[here[self.deleted.contains(found[here])]] = -1
-        return found
+            here = np.flatnonzero(offsets >= 0)
+            offsets[here[self.deleted.contains(offsets[here])]] = -1
+        return offsets
 
     def key_hashes(self, start: int, stop: int) -> Array:
         """As `DiskRowSet.key_hashes`."""
@@ -292,15 +292,15 @@ class StoredRowSetView:
             past = Past(stored.undo, self.row_count, metadata.inserted, self.timestamp)
         if not runs and not stored.redo and past is None:
             return None
-        found = stored.cache.patches(stored.redo, runs, self.row_count, self.timestamp, past)
-        return None if not found.layers and past is None else found
+        patches = stored.cache.patches(stored.redo, runs, self.row_count, self.timestamp, past)
+        return None if not patches.layers and past is None else patches
 
     def patches(self, start: int, stop: int, columns: Collection[int] | None = None) -> Patches:
         """As `StoredRowSet.patches`."""
-        found = self.all_patches
-        if found is None:
+        all_patches = self.all_patches
+        if all_patches is None:
             return NO_PATCHES
-        return found.within(start, stop, self.rowset.column_ids if columns is None else columns)
+        return all_patches.within(start, stop, self.rowset.column_ids if columns is None else columns)
 
     def deltas(
         self, start: int, stop: int, columns: Collection[int] | None = None

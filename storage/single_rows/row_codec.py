@@ -206,12 +206,12 @@ class RowCodec:
 
     def projection(self, names: tuple[str, ...]) -> tuple[ColumnSchema, ...]:
         """Columns by name; `UnknownColumn`."""
-        found = self._projections.get(names)
-        if found is None:
-            found = tuple(self.columns[self.place(name)].schema for name in names)
+        cached = self._projections.get(names)
+        if cached is None:
+            cached = tuple(self.columns[self.place(name)].schema for name in names)
             if len(self._projections) < _PROJECTIONS:
-                self._projections[names] = found
-        return found
+                self._projections[names] = cached
+        return cached
 
     def unknown(self, name: str) -> UnknownColumn:
         """The error of a name that no column has."""

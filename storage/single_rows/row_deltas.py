@@ -123,12 +123,12 @@ def rows_in_run(run: Deltas, rows: Sequence[int]) -> list[int]:
         return mine
     low = bisect_left(data, min(rows))
     high = bisect_right(data, max(rows), low)
-    found = []
+    rows_found = []
     for row in rows if low < high else ():
         place = bisect_left(data, row, low, high)
         if place < high and data[place] == row:
-            found.append(row)
-    return found
+            rows_found.append(row)
+    return rows_found
 
 
 def look_up_chain(

@@ -144,10 +144,10 @@ def stored_row(
         return _past_row(stored, row, columns, timestamp, counters)
     if not stored.memstore.count and stored.flushing is None and not stored.redo:
         return stored.rowset.cells(columns, row, _NOTHING, counters)
-    found: dict[int, Any] = {}
-    if look_up_deltas(stored, row, timestamp, [column.id for column in columns], found) is _DELETE:
+    by_column: dict[int, Any] = {}
+    if look_up_deltas(stored, row, timestamp, [column.id for column in columns], by_column) is _DELETE:
         return None
-    return stored.rowset.cells(columns, row, found, counters)
+    return stored.rowset.cells(columns, row, by_column, counters)
 
 
 def is_past(stored: StoredRowSet, timestamp: int) -> bool:
@@ -174,14 +174,14 @@ def look_up_deltas(
 
 def changed_rows(stored: StoredRowSet, rows: range) -> Iterable[int]:
     """Those of some rows, at least one, that may have REDO deltas, at any timestamp."""
-    found: set[int] = set()
+    changed: set[int] = set()
     for memstore in stored.memstores:
-        found.update(memstore.changed(rows))
+        changed.update(memstore.changed(rows))
     for file in stored.redo:
         for number, block in enumerate(file.footer.blocks):
             if block.first_row < rows.stop and block.last_row >= rows.start:
-                found.update(rows_in_run(file.read_head(number), rows))
-    return found
+                changed.update(rows_in_run(file.read_head(number), rows))
+    return changed
 
 
 def _look_up_file(

@@ -47,15 +47,15 @@ class ByColumn(Mapping[str, _Made], Generic[_Made]):
         self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> _Made:
-        found = self._made.get(name)
-        if found is None:
+        made = self._made.get(name)
+        if made is None:
             if name not in self._names:
                 raise KeyError(name)
             with self._lock:
-                found = self._made.get(name)
-                if found is None:
-                    found = self._made[name] = self._make(name)
-        return found
+                made = self._made.get(name)
+                if made is None:
+                    made = self._made[name] = self._make(name)
+        return made
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

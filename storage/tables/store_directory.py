@@ -43,13 +43,13 @@ def require_format(fs: FileSystem, directory: str, expected: bytes) -> None:
     path = f"{directory}/FORMAT"
     file = fs.open(path)
     try:
-        found = file.read_at(0, 64)
+        contents = file.read_at(0, 64)
     finally:
         file.close()
-    if not found.startswith(expected.rpartition(b" ")[0]):
-        raise CorruptionError(f"expected {expected!r}, found {found!r}", path, "offset 0")
-    if found != expected:
-        raise UnsupportedFormat(f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1")
+    if not contents.startswith(expected.rpartition(b" ")[0]):
+        raise CorruptionError(f"expected {expected!r}, found {contents!r}", path, "offset 0")
+    if contents != expected:
+        raise UnsupportedFormat(f"{path} says {contents.decode(errors='replace').strip()!r}; this nyala reads format 1")
 
 
 def write_format(fs: FileSystem, directory: str, content: bytes) -> None:

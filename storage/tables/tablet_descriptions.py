@@ -18,14 +18,14 @@ def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletD
     """The tablets of a table, in the order of partitions. `directory` is where their store is, None: in memory."""
     replica = Replica(socket.gethostname(), directory)
     damaged = replace(replica, role="QUARANTINED")
-    found = []
+    descriptions = []
     for tablet, partition in zip(layout.tablets, layout.partitioner.partitions, strict=True):
         if tablet.damage is not None:
-            found.append(TabletDescription(tablet.id, partition.describe(), 0, 0, (damaged,)))
+            descriptions.append(TabletDescription(tablet.id, partition.describe(), 0, 0, (damaged,)))
             continue
         size = sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
-        found.append(TabletDescription(tablet.id, partition.describe(), tablet.row_count, size, (replica,)))
-    return found
+        descriptions.append(TabletDescription(tablet.id, partition.describe(), tablet.row_count, size, (replica,)))
+    return descriptions
 
 
 def sampled_keys(pin: Pin) -> list[tuple[Any, ...]]:

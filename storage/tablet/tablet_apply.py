@@ -306,11 +306,11 @@ class _SingleRows:
             ids = [int(field.metadata[COLUMN_ID]) for field in schema]
             known = self._segments[id(schema)] = schema, [self._places.get(column, -1) for column in ids]
         places = known[1]
-        found = {places[at]: value for at, value in zip(part.places, part.values) if places[at] >= 0}
+        by_column = {places[at]: value for at, value in zip(part.places, part.values) if places[at] >= 0}
         for place in self._wide:
-            if place in found:
-                found[place] = decimal_from_bytes(found[place])
-        return found
+            if place in by_column:
+                by_column[place] = decimal_from_bytes(by_column[place])
+        return by_column
 
     def _stored(self, place: int, value: Any) -> Any:
         return value if value is None else self.schema.columns[place].type.to_python(value)

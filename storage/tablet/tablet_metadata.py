@@ -94,7 +94,7 @@ class TabletMetadata:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for msgpack."""
-        found = {
+        fields = {
             "tablet_id": self.tablet_id,
             "rowsets": [rowset.to_dict() for rowset in self.rowsets],
             "next_rowset_id": self.next_rowset_id,
@@ -107,8 +107,8 @@ class TabletMetadata:
             "log_index": self.log_index,
         }
         if self.commit_index or self.cut_commits:
-            found |= {"commit_index": self.commit_index, "cut_commits": self.cut_commits}
-        return found
+            fields |= {"commit_index": self.commit_index, "cut_commits": self.cut_commits}
+        return fields
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TabletMetadata:
@@ -131,8 +131,8 @@ class TabletMetadata:
     def read(cls, fs: FileSystem, directory: str, tablet_id: str = "") -> TabletMetadata:
         """The metadata of the tablet in `directory`; `CorruptionError` where it is damaged, or is that of another
         tablet than `tablet_id`."""
-        found = cls.from_dict(read_checked(fs, f"{directory}/metadata", MAGIC, VERSION))
-        if tablet_id and found.tablet_id != tablet_id:
-            message = f"is that of tablet {found.tablet_id}, expected {tablet_id}: files were mixed up"
+        metadata = cls.from_dict(read_checked(fs, f"{directory}/metadata", MAGIC, VERSION))
+        if tablet_id and metadata.tablet_id != tablet_id:
+            message = f"is that of tablet {metadata.tablet_id}, expected {tablet_id}: files were mixed up"
             raise CorruptionError(message, f"{directory}/metadata", "tablet id")
-        return found
+        return metadata

@@ -110,12 +110,12 @@ def open_rowsets(
 def _opened_rowsets(
     fs: FileSystem, directory: str, table: Table, metadata: TabletMetadata, cache: PageCache
 ) -> list[StoredRowSet]:
-    found = [open_rowset(fs, directory, table.schema, m, cache) for m in metadata.rowsets]
-    for stored in found:
+    rowsets = [open_rowset(fs, directory, table.schema, m, cache) for m in metadata.rowsets]
+    for stored in rowsets:
         bloom = stored.rowset.bloom
         if not fs.exists(bloom.path):
             bloom.note_damage(f"{bloom.path}: whole file: the file is missing")
-    return found
+    return rowsets
 
 
 def tablet_with_log(
@@ -155,10 +155,10 @@ def unnamed_files(fs: FileSystem, directory: str, metadata: TabletMetadata) -> l
     missing. A missing Bloom filter is rebuilt from the keys (`derived_files`)."""
     wanted = {name for rowset in metadata.rowsets for name in rowset_files(rowset)}
     derivable = {rowset.bloom_file for rowset in metadata.rowsets}
-    found = set(fs.list(directory))
-    if missing := sorted(wanted - derivable - found):
+    names = set(fs.list(directory))
+    if missing := sorted(wanted - derivable - names):
         raise CorruptionError("the file is missing", f"{directory}/{missing[0]}", "whole file")
-    return sorted(found - wanted)
+    return sorted(names - wanted)
 
 
 def _log_recovery(table: Table, tablet_id: str, leftovers: int, entries: int, seconds: float) -> None:

@@ -40,10 +40,10 @@ def changed_rows(tablet: Tablet, table: Table, keys: Keys, rows: Sequence[int], 
     codec = KeyCodec(tuple(column.type for column in table.schema.key))
     columns = table.schema.columns[table.schema.key_columns :]
     state = tablet.state
-    found = []
+    changed = []
     for row in rows:
         key = keys.values_at(row)
         now = find_row(state, codec, key, columns, _LAST)
         if now is not None and now != find_row(state, codec, key, columns, since):
-            found.append(row)
-    return found
+            changed.append(row)
+    return changed

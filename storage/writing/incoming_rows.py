@@ -153,13 +153,13 @@ def row_errors(table: Table, batch: IncomingRows) -> list[RowError]:
 
     DELETE looks at the key alone; the others may not set a NOT NULL column to NULL.
     """
-    found: dict[int, IntegrityError] = {}
+    errors: dict[int, IntegrityError] = {}
     deletes = np.isin(batch.ops, _DELETES)
     columns = zip(table.schema.columns, batch.rows.columns, batch.given)
     for place, (column, array, given) in enumerate(columns):
         is_key = place < table.schema.key_columns
         if column.auto_increment:
-            _check_numbers(table, column, batch, found)
+            _check_numbers(table, column, batch, errors)
         elif not column.nullable and (array.null_count or (is_key and not isinstance(given, bool))):
             bad = array.is_null().to_numpy(zero_copy_only=False)
             if is_key:
@@ -167,47 +167,47 @@ def row_errors(table: Table, batch: IncomingRows) -> list[RowError]:
             else:
                 bad = bad & given & ~deletes
             for row in np.flatnonzero(bad).tolist():
-                found.setdefault(row, _null_error(table, column, batch.rows, row))
+                errors.setdefault(row, _null_error(table, column, batch.rows, row))
         if column.type.is_text:
             too_long = _long_cells(array)
             for row in too_long[~deletes[too_long] | is_key].tolist():
-                found.setdefault(row, _cell_error(table, column, array[row], row))
-    _check_key_lengths(table, batch.rows, found)
-    return [RowError(row, found[row]) for row in sorted(found)]
+                errors.setdefault(row, _cell_error(table, column, array[row], row))
+    _check_key_lengths(table, batch.rows, errors)
+    return [RowError(row, errors[row]) for row in sorted(errors)]
 
 
 def null_errors(table: Table, rows: pa.RecordBatch | pa.Table) -> list[RowError]:
     """The rows with a NULL in a NOT NULL column, ascending, each with its first such column."""
-    found: dict[int, IntegrityError] = {}
+    errors: dict[int, IntegrityError] = {}
     for column, array in zip(table.schema.columns, rows.columns):
         if column.nullable or not array.null_count:
             continue
         for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
-            found.setdefault(row, _null_error(table, column, rows, row))
-    return [RowError(row, found[row]) for row in sorted(found)]
+            errors.setdefault(row, _null_error(table, column, rows, row))
+    return [RowError(row, errors[row]) for row in sorted(errors)]
 
 
 def limit_errors(table: Table, rows: pa.RecordBatch) -> list[RowError]:
     """The rows, without NULLs in their keys, with a value or a key that passes the store's limits, ascending."""
-    found: dict[int, IntegrityError] = {}
+    errors: dict[int, IntegrityError] = {}
     for column, array in zip(table.schema.columns, rows.columns):
         if column.type.is_text:
             for row in _long_cells(array).tolist():
-                found.setdefault(row, _cell_error(table, column, array[row], row))
-    _check_key_lengths(table, rows, found)
-    return [RowError(row, found[row]) for row in sorted(found)]
+                errors.setdefault(row, _cell_error(table, column, array[row], row))
+    _check_key_lengths(table, rows, errors)
+    return [RowError(row, errors[row]) for row in sorted(errors)]
 
 
 def incomplete_rows(table: Table, given: Sequence[Given], count: int) -> Array | None:
     """The rows that cannot be inserted, since they leave out a NOT NULL column without a default: ndarray of bool,
     shape (n_rows,); None where there is none."""
-    found: Array | None = None
+    incomplete: Array | None = None
     for column, mask in zip(table.schema.columns[table.schema.key_columns :], given[table.schema.key_columns :]):
         if mask is True or column.nullable or column.default is not None:
             continue
         lacking = np.ones(count, np.bool_) if mask is False else ~mask
-        found = lacking if found is None else found | lacking
-    return found
+        incomplete = lacking if incomplete is None else incomplete | lacking
+    return incomplete
 
 
 def missing_column(table: Table, given: Sequence[Given], row: int) -> str:
@@ -227,11 +227,11 @@ def _null_error(table: Table, column: ColumnSchema, rows: pa.RecordBatch | pa.Ta
 
 def _shown(rows: pa.RecordBatch | pa.Table, row: int) -> str:
     """The first values of a row, the key's before others: `k = 1, v = NULL`."""
-    found = []
+    shown = []
     for name, value in rows.select(rows.schema.names[:_SHOWN_COLUMNS]).slice(row, 1).to_pylist()[0].items():
         text = "NULL" if value is None else repr(value) if isinstance(value, str | bytes) else str(value)
-        found.append(f"{name} = {text[:40]}{'...' if len(text) > 40 else ''}")
-    return ", ".join(found) + (", ..." if rows.num_columns > _SHOWN_COLUMNS else "")
+        shown.append(f"{name} = {text[:40]}{'...' if len(text) > 40 else ''}")
+    return ", ".join(shown) + (", ..." if rows.num_columns > _SHOWN_COLUMNS else "")
 
 
 _SHOWN_COLUMNS = 6

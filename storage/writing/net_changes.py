@@ -36,22 +36,24 @@ class NetChanges:
     resolution: Resolution
 
     def __len__(self) -> int:
-        found = self.resolution
-        return len(found.inserts) + len(found.updates) + len(found.deletes)
+        resolution = self.resolution
+        return len(resolution.inserts) + len(resolution.updates) + len(resolution.deletes)
 
     # ---- for the log ---------------------------------------------------------------------------------------------
 
     def parts(self) -> list[WritePart]:
         """The changes as they are logged; those that there are none of are left out."""
-        found = self.resolution
+        resolution = self.resolution
         key_places = tuple(range(self.schema.key_columns))
         parts: list[WritePart] = []
-        if len(found.inserts):
+        if len(resolution.inserts):
             parts.append(WritePart(Op.INSERT, self.inserted_rows(), tuple(range(len(self.schema.columns)))))
-        if len(found.updates):
+        if len(resolution.updates):
             parts.append(self._update_part(key_places))
-        if len(found.deletes):
-            parts.append(WritePart(Op.DELETE, self._taken(key_places, [found.deletes] * len(key_places)), key_places))
+        if len(resolution.deletes):
+            parts.append(
+                WritePart(Op.DELETE, self._taken(key_places, [resolution.deletes] * len(key_places)), key_places)
+            )
         return parts
 
     def inserted_rows(self) -> pa.RecordBatch:
@@ -91,22 +93,24 @@ class NetChanges:
 
     def deltas(self, locations: Locations, timestamp: int) -> Iterator[tuple[RowHome, Deltas]]:
         """The changes of existing rows, by place; a reinserted ghost is one of the current MemRowSet."""
-        found = self.resolution
-        ghosts = np.flatnonzero(locations.ghost[found.inserts] >= 0)
-        again = found.inserts[ghosts]
-        batch_rows = np.concatenate([found.updates, found.deletes, again])
+        resolution = self.resolution
+        ghosts = np.flatnonzero(locations.ghost[resolution.inserts] >= 0)
+        again = resolution.inserts[ghosts]
+        batch_rows = np.concatenate([resolution.updates, resolution.deletes, again])
         if not len(batch_rows):
             return
         kinds = np.repeat(
             np.array([DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REINSERT], np.uint8),
-            [len(found.updates), len(found.deletes), len(again)],
+            [len(resolution.updates), len(resolution.deletes), len(again)],
         )
         home = np.where(kinds == DeltaKind.REINSERT, 0, locations.home[batch_rows])
         row = np.where(kinds == DeltaKind.REINSERT, locations.ghost[batch_rows], locations.row[batch_rows])
-        nothing = np.full(len(found.deletes), -1)
+        nothing = np.full(len(resolution.deletes), -1)
         columns: list[tuple[int, pa.Array, Array]] = []
         for place, column in enumerate(self.schema.columns[self.schema.key_columns :]):
-            source = np.concatenate([found.update_sources[place], nothing, found.insert_sources[place][ghosts]])
+            source = np.concatenate(
+                [resolution.update_sources[place], nothing, resolution.insert_sources[place][ghosts]]
+            )
             if (source >= 0).any():
                 columns.append((column.id, self.rows.column(self.schema.key_columns + place), source))
         order = np.lexsort((row, home))

@@ -57,7 +57,7 @@ def _check_file(
     """Check one file. Returns it, closed but with its statistics read, where it is sound."""
     cache = PageCache(0)
     file = DeltaFile(cache.handles(fs), path, None, cache)
-    found = len(report.findings)
+    before = len(report.findings)
     report.checked.delta_files += 1
     with report.reading(path):
         report.checked.bytes += file_size(fs, path)
@@ -77,7 +77,7 @@ def _check_file(
                     report.error(path, place, fault)
         _check_order(file.footer.blocks, path, report)
     file.close()
-    return file if len(report.findings) == found else None
+    return file if len(report.findings) == before else None
 
 
 def _check_parts(fs: FileSystem, path: str, footer: DeltaFooter, report: Report) -> None:
@@ -106,22 +106,22 @@ def _check_order(blocks: Sequence[BlockRecord], path: str, report: Report) -> No
 def _faults(deltas: Deltas, block: BlockRecord, row_count: int) -> list[str]:
     """Differences between a block's deltas and its record, or the rowset."""
     rows, times = deltas.rows, deltas.timestamps
-    found = []
+    faults = []
     if not ((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (times[1:] > times[:-1]))).all():
-        found.append("the deltas do not ascend by row and time")
+        faults.append("the deltas do not ascend by row and time")
     if int(rows[0]) < 0 or int(rows[-1]) >= row_count:
-        found.append(f"deltas of the rows {rows[0]:,} to {rows[-1]:,}, the rowset has {row_count:,}")
+        faults.append(f"deltas of the rows {rows[0]:,} to {rows[-1]:,}, the rowset has {row_count:,}")
     if rows[0] // ROW_GROUP_ROWS != rows[-1] // ROW_GROUP_ROWS:
-        found.append("the deltas are of several row groups")
+        faults.append("the deltas are of several row groups")
     kinds = [int(np.count_nonzero(deltas.kinds == kind)) for kind in DeltaKind]
     if sum(kinds) < len(deltas):
-        found.append("deltas of an unknown kind")
+        faults.append("deltas of an unknown kind")
     said = (block.first_row, block.last_row, block.oldest, block.newest, block.deletes, block.reinserts)
     true = (int(rows[0]), int(rows[-1]), deltas.oldest, deltas.newest, kinds[1], kinds[2])
     names = ("first row", "last row", "oldest", "newest", "DELETEs", "REINSERTs")
-    found += [f"{name} {b:,}, the footer has {a:,}" for name, a, b in zip(names, said, true) if a != b]
+    faults += [f"{name} {b:,}, the footer has {a:,}" for name, a, b in zip(names, said, true) if a != b]
     for column, given in deltas.columns.items():
         if not (np.diff(given.places) > 0).all() or not 0 <= given.places[0] <= given.places[-1] < len(deltas):
-            found.append(f"the values of column id {column} belong to no deltas")
+            faults.append(f"the values of column id {column} belong to no deltas")
         given.values.validate(full=True)
-    return found
+    return faults

@@ -49,23 +49,23 @@ def check_rowset(
     if not bloom or not sound >= {column.id for column in schema.key}:
         return None
     rowset = DiskRowSet.open(fs, directory, Schema(schema.key, len(schema.key)), metadata, cache)
-    found = len(report.findings)
+    before = len(report.findings)
     with report.reading(f"{directory}/{metadata.column_files[schema.key[0].id]}", f"keys of rowset {metadata.id}"):
         rowset.check()
-    return rowset if len(report.findings) == found else None
+    return rowset if len(report.findings) == before else None
 
 
 def _check_bloom(fs: FileSystem, directory: str, metadata: RowSetMetadata, report: Report) -> bool:
     path = f"{directory}/{metadata.bloom_file}"
     cache = PageCache(0)
     reader = BloomReader(cache.handles(fs), path, metadata.row_count, cache)
-    found = len(report.findings)
+    before = len(report.findings)
     report.checked.bloom_filters += 1
     with report.reading(path):
         report.checked.bytes += file_size(fs, path)
         reader.check()
         reader.close()
-    return len(report.findings) == found
+    return len(report.findings) == before
 
 
 def check_column(fs: FileSystem, path: str, column: int, type_: DataType | None, rows: int, report: Report) -> bool:
@@ -75,14 +75,14 @@ def check_column(fs: FileSystem, path: str, column: int, type_: DataType | None,
     """
     cache = PageCache(0)
     reader: ColumnReader | None = None
-    found = len(report.findings)
+    before = len(report.findings)
     report.checked.column_files += 1
     with report.reading(path):
         report.checked.bytes += file_size(fs, path)
         known = type_ or file_facts(fs, path).type
         reader = ColumnReader(cache.handles(fs), path, column, known, rows, cache)
         _check_page_index(fs, path, reader.footer, report)
-    if reader is None or len(report.findings) > found:
+    if reader is None or len(report.findings) > before:
         return False
     if reader.footer.dictionary is not None:
         with report.reading(path, "dictionary"):
@@ -95,7 +95,7 @@ def check_column(fs: FileSystem, path: str, column: int, type_: DataType | None,
             for fault in _faults(vector, record, reader.footer.page_length(number)):
                 report.error(path, place, fault)
     reader.close()
-    return len(report.findings) == found
+    return len(report.findings) == before
 
 
 def _check_page_index(fs: FileSystem, path: str, footer: Footer, report: Report) -> None:
@@ -126,21 +126,21 @@ def _check_dictionary(reader: ColumnReader, report: Report) -> None:
 
 def _faults(vector: Vector, record: Any, rows: int) -> list[str]:
     """Differences between a page's values and the footer."""
-    found = []
+    faults = []
     if len(vector) != rows:
-        found.append(f"{len(vector):,} rows, {rows:,} expected")
+        faults.append(f"{len(vector):,} rows, {rows:,} expected")
     nulls = 0 if vector.validity is None else int(np.count_nonzero(~vector.validity))
     if nulls != int(record["nulls"]):
-        found.append(f"{nulls:,} NULLs, the footer has {int(record['nulls']):,}")
+        faults.append(f"{nulls:,} NULLs, the footer has {int(record['nulls']):,}")
     if isinstance(vector, Dict):
         if len(vector.codes) and int(vector.codes.max()) >= max(1, len(vector.dictionary)):
-            found.append(f"code {int(vector.codes.max())}, the dictionary has {len(vector.dictionary)} entries")
-        return found
+            faults.append(f"code {int(vector.codes.max())}, the dictionary has {len(vector.dictionary)} entries")
+        return faults
     if isinstance(vector, (Flat, Narrow)) and not vector.type.is_float:
         values = vector.values() if vector.validity is None else vector.values()[vector.validity]
         low, high = int(record["low"]), int(record["high"])
         if len(values) and not (low <= int(values.min()) and int(values.max()) <= high):
-            found.append(f"values from {int(values.min())} to {int(values.max())}, the footer has {low} to {high}")
+            faults.append(f"values from {int(values.min())} to {int(values.max())}, the footer has {low} to {high}")
     elif not isinstance(vector, (Flat, Narrow)):
         vector.to_arrow().validate(full=True)
-    return found
+    return faults

@@ -149,8 +149,8 @@ def _check_commits(fs: FileSystem, directory: str, report: Report) -> CommitLog 
         with report.reading(directory, "directory"):
             check_log(fs, directory, [name for name in fs.list(directory) if name != FORGOTTEN], 0, 0, report)
     with report.reading(directory, "commit log"):
-        found = CommitLog(ReadOnlyFileSystem(fs), directory, is_trial=True)
-        if found.damage is None:
-            return found
-        raise found.damage
+        commit_log = CommitLog(ReadOnlyFileSystem(fs), directory, is_trial=True)
+        if commit_log.damage is None:
+            return commit_log
+        raise commit_log.damage
     return None

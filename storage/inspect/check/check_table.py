@@ -299,10 +299,10 @@ class _TabletCheck:
 
 def _live_keys(schema: Schema, stored: StoredRowSet) -> list[Keys]:
     """The keys of a rowset's rows that are not deleted, in pieces."""
-    found = []
+    live_keys = []
     start = 0
     for keys in rowset_keys(schema, stored.rowset):
         alive = ~stored.deleted.contains(np.arange(start, start + len(keys), dtype=np.int64))
-        found.append(keys if alive.all() else keys.take(np.flatnonzero(alive)))
+        live_keys.append(keys if alive.all() else keys.take(np.flatnonzero(alive)))
         start += len(keys)
-    return found
+    return live_keys

@@ -127,8 +127,8 @@ class Report:
             f"{plural(done.logged_rows, 'row')}",
         ]
         errors = len(self.errors)
-        found = f"{plural(errors, 'error')}, {plural(len(self.findings) - errors, 'note')}"
-        return f"checked {', '.join(parts)}; {format_bytes(done.bytes)}: {found}"
+        counts = f"{plural(errors, 'error')}, {plural(len(self.findings) - errors, 'note')}"
+        return f"checked {', '.join(parts)}; {format_bytes(done.bytes)}: {counts}"
 
 
 def describe_report(report: Report) -> str:
