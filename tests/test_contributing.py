@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,26 +23,37 @@ RECIPES = {
     if section.startswith("Add ")
 }
 BLOCK = re.compile(r"^```(diff|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LEFT_OUT = {".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".data", "build", "dist"}
+LEFT_OUT = {
+    "tests",
+    ".git",
+    ".venv",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    ".hypothesis",
+    ".data",
+    "build",
+    "dist",
+}
 
 
-def linked_copy(package: Path) -> Path:
-    """A copy of the repository's files as links: caches of compiled modules hold for them as well."""
-    package.mkdir()
+def copy_of_package(package: Path) -> Path:
+    """A copy of the repository's files. Their times are kept, so that the compiled modules, which are linked, hold."""
     for path in ROOT.iterdir():
-        if path.name in LEFT_OUT or path.name.endswith(".egg-info"):
-            continue
-        _link(path, package / path.name)
+        if path.name not in LEFT_OUT and not path.name.endswith(".egg-info"):
+            _copy(path, package / path.name)
     return package
 
 
-def _link(path: Path, to: Path) -> None:
-    if path.is_dir() and path.name not in ("__pycache__", "tests"):
-        to.mkdir()
-        for inner in path.iterdir():
-            _link(inner, to / inner.name)
-    else:
+def _copy(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if path.name == "__pycache__":
         to.symlink_to(path)
+    elif path.is_dir():
+        for inner in path.iterdir():
+            _copy(inner, to / inner.name)
+    else:
+        shutil.copy2(path, to)  # no link: commands of a recipe write to files
 
 
 def change(package: Path, block: str) -> None:
@@ -59,7 +71,6 @@ def change(package: Path, block: str) -> None:
         text = path.read_text(encoding="utf-8")
         assert text.count(before) == 1, f"{head[4:]} has {text.count(before)} times:\n{before}"
         text = text.replace(before, after)
-        path.unlink()  # the link
     path.write_text(text, encoding="utf-8")
 
 
@@ -83,7 +94,8 @@ def test_there_are_six_recipes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_gives_what_it_says(name: str, tmp_path: Path) -> None:
-    package = linked_copy(tmp_path / "nyala")
+    before = (ROOT / "docs" / "functions.md").read_bytes()
+    package = copy_of_package(tmp_path / "nyala")
     for kind, text in BLOCK.findall(RECIPES[name]):
         if kind == "diff":
             change(package, text)
@@ -92,6 +104,7 @@ def test_a_recipe_gives_what_it_says(name: str, tmp_path: Path) -> None:
             command, _, expected = part.partition("\n")
             printed = run(package, command)
             assert printed == expected, command
+    assert (ROOT / "docs" / "functions.md").read_bytes() == before, "a recipe changes its copy alone"
 
 
 def test_hooks_run_commands_that_there_are() -> None:
