@@ -37,9 +37,9 @@ from ..log.tablet_log import WriteContext
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
 from ..rowsets.memrowset import MemRowSet
+from ..tablet.row_locator import RowHome, change_row, locate_row
 from ..tablet.tablet import Tablet
 from .row_codec import LONG_TEXT, MISSING, RowCodec
-from .row_locator import RowHome, change_row, locate_row
 from .wal_row import encode_row, row_front
 
 LONG_CELL = 1 << 18

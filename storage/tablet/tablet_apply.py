@@ -36,8 +36,8 @@ from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, merge
 from ..log.logged_rows import LoggedPart, LoggedRows
 from ..log.wal_format import COLUMN_ID, LogEntry, entry_parts
 from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
-from ..single_rows.row_locator import change_row, locate_row
 from ..single_rows.wal_row import RowPart
+from .row_locator import change_row, locate_row
 from .tablet import Tablet, TabletState
 
 STEP_ENTRIES = 4096

@@ -13,9 +13,8 @@ from ...model.store import Op
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from ..log.wal_format import WritePart
-from ..single_rows.row_locator import RowHome
+from ..tablet.row_locator import Locations, RowHome
 from .op_resolution import Resolution
-from .row_location import Locations
 
 
 @dataclass(frozen=True, slots=True, eq=False)

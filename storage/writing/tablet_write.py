@@ -38,12 +38,12 @@ from ..log.tablet_log import WriteContext
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
 from ..rowsets.memrowset import IndexKeys, MemRowSet
+from ..tablet.row_locator import Locations, RowLocator
 from ..tablet.tablet import Tablet
 from .changed_since import changed_rows
 from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
 from .net_changes import NetChanges
 from .op_resolution import OpBatch, Refusal, Resolution, resolve_ops
-from .row_location import Locations, RowLocator
 
 LOG_ROWS = 1 << 17
 """Rows per log entry at most: entries then stay far below the 2 GiB that an Arrow string column can hold."""
