@@ -308,7 +308,7 @@ class RowWriter:
         since: Timestamp | None,
         context: WriteContext | None,
     ) -> StartedRow | _Unchanged:
-        """All that is done before the log is waited for; `_BatchPathNeeded` also if the tablet was written after `since`."""
+        """All that precedes the wait for the log; `_BatchPathNeeded` also if the tablet was written after `since`."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
