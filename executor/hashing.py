@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ..model.bloom_predicate import hash_floats, hash_integers, hash_texts, hash_wide
 from ..model.vectors.vector import Array, Const, Dict, Text, Vector, Wide, vector_from_arrow
-from .kernels.intervals import sortable
+from .kernels.times.intervals import sortable
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 

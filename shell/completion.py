@@ -19,7 +19,7 @@ from prompt_toolkit.document import Document
 
 from ..driver.connection import Connection
 from ..errors import Error
-from ..sql.syntax.grammar_catalog import SHOWN
+from ..sql.syntax.grammar.catalog import SHOWN
 from ..sql.syntax.written_names import written_name
 from .commands.commands import COMMANDS
 from .completion_places import (

@@ -6,8 +6,8 @@
 The life of a statement:
 
    1. `syntax.parser.parse` splits the text at its semicolons. `syntax.dialect.NyalaTokenizer` makes tokens and
-      `syntax.grammar.NyalaParser` a tree of sqlglot's nodes and our own (`nodes`), each with the position of its token.
-      Text that cannot be parsed raises `SqlSyntaxError`.
+      `syntax.grammar.statements.NyalaParser` a tree of sqlglot's nodes and our own (`nodes`), each with the position of
+      its token. Text that cannot be parsed raises `SqlSyntaxError`.
    2. `binding.binder.bind` turns bind values into literals (`placeholders.match_parameters`). It creates the
       statement's `binding.context.Context`: text, catalog, counter of column numbers.
    3. `binding.clauses.query.bind_query` binds set operations, VALUES and LIMIT. `binding.clauses.with_clause` binds

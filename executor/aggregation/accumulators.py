@@ -11,7 +11,7 @@ composition.
 Inputs are vectors of one length. A row whose first input is NULL is ignored.
 
 Sums of integers and decimals are exact: one int64 per group while |value| * rows is proven to fit; else several, one of
-each limb of 32 bits (`kernels.limbs`).
+each limb of 32 bits (`kernels.numbers.limbs`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,17 @@ import pyarrow.compute as pc
 
 from ...model.types import BIGINT, DOUBLE
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
-from ..kernels.arithmetic import refuse_overflow
-from ..kernels.limbs import Limbs, carried, limbs_of_integer, widened
-from ..kernels.numbers import INT64, floats, from_objects, known_bounds, limbs_of, measured_bounds, objects
+from ..kernels.numbers.arithmetic import refuse_overflow
+from ..kernels.numbers.bounded_integers import (
+    INT64,
+    floats,
+    from_objects,
+    known_bounds,
+    limbs_of,
+    measured_bounds,
+    objects,
+)
+from ..kernels.numbers.limbs import Limbs, carried, limbs_of_integer, widened
 from ..lazy import joined
 from ..spilling.sizes import array_bytes, batch_bytes, vector_bytes
 from .group_codes import Segments
@@ -122,7 +130,7 @@ class Total:
     Parameters
     ----------
     parts : tuple of ndarray, shape (n_groups,)
-        One of int64 or float64; or several of int64, the limbs of the sum (`kernels.limbs`), not yet carried.
+        One of int64 or float64; or several of int64, the limbs of the sum (`kernels.numbers.limbs`), not yet carried.
     most : int
         Upper bound of the absolute value of each sum.
     """

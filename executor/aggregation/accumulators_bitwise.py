@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...model.vectors.vector import Flat, Vector, concat
-from ..kernels.arithmetic import refuse_overflow
+from ..kernels.numbers.arithmetic import refuse_overflow
 from ..spilling.sizes import vector_bytes
 from .accumulators import Accumulator
 from .group_codes import Segments

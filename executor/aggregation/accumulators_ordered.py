@@ -20,7 +20,7 @@ from ...errors import DataError
 from ...model.types import BIGINT, DOUBLE, DataType
 from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ...sql.expressions import OrderItem
-from ..kernels.numbers import floats, joined_validity
+from ..kernels.numbers.bounded_integers import floats, joined_validity
 from ..lazy import with_validity
 from ..sorting.sort_keys import order_of, ordered_codes
 from ..spilling.sizes import batch_bytes

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...model.types import DOUBLE
 from ...model.vectors.vector import Array, Flat, Vector
-from ..kernels.arithmetic import refuse_overflow
-from ..kernels.numbers import floats, joined_validity
+from ..kernels.numbers.arithmetic import refuse_overflow
+from ..kernels.numbers.bounded_integers import floats, joined_validity
 from .accumulators import Accumulator, first_rows, gathered, joined_arrays
 from .group_codes import Segments
 

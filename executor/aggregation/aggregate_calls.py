@@ -20,9 +20,9 @@ from ...model.types import BIGINT, BOOLEAN, Kind
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr
 from ...sql.functions import AGGREGATES
-from ..kernels.arithmetic import divide_integers, refuse_overflow
-from ..kernels.limbs import quotient
-from ..kernels.numbers import from_limbs, result, scale_of
+from ..kernels.numbers.arithmetic import divide_integers, refuse_overflow
+from ..kernels.numbers.bounded_integers import from_limbs, result, scale_of
+from ..kernels.numbers.limbs import quotient
 from ..lazy import with_validity
 from .accumulators import Accumulator, AnyValue, Count, Extreme, Rows, Sum, Total
 from .accumulators_bitwise import OPERATIONS, Fold

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
-from ..kernels.intervals import sortable
-from ..kernels.numbers import measured_bounds
+from ..kernels.numbers.bounded_integers import measured_bounds
+from ..kernels.times.intervals import sortable
 
 _MOST_BITS = 62
 _MOST_CODES = (1 << 64) - 1

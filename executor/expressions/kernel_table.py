@@ -12,22 +12,10 @@ from typing import Any, Final, TypeAlias
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Const, Vector
 from ...sql.functions.dates import PARTS
-from ..kernels import (
-    arithmetic,
-    boolean,
-    calendar,
-    cast,
-    compare,
-    conditional,
-    date_templates,
-    frame_limits,
-    mathematics,
-    number_templates,
-    regex,
-    temporal,
-    text_per_value,
-    text_vectorized,
-)
+from ..kernels import boolean, cast, compare, conditional, frame_limits
+from ..kernels.numbers import arithmetic, mathematics, number_templates
+from ..kernels.texts import regex, text_per_value, text_vectorized
+from ..kernels.times import calendar, date_templates, temporal
 
 Kernel: TypeAlias = Callable[..., Vector]
 """(result type, *argument vectors) -> vector."""

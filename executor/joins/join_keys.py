@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
 from ..aggregation.group_codes import run_starts
-from ..kernels.numbers import INT64, fits, integers, known_bounds, measured_bounds
+from ..kernels.numbers.bounded_integers import INT64, fits, integers, known_bounds, measured_bounds
 
 _MOST = 1 << 62
 _TRANSLATIONS_KEPT = 64

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...model.predicates import BitmapFilter, BloomFilter, Range
 from ...model.vectors.vector import Vector, concat, spread
 from ...planner.algebra.physical import HashJoin, RuntimeFilter
-from ..kernels.numbers import known_bounds, measured_bounds
+from ..kernels.numbers.bounded_integers import known_bounds, measured_bounds
 from ..run.memory import Account
 from ..spilling.sizes import vector_bytes
 from .join_shape import DROPS_UNMATCHED_PROBE

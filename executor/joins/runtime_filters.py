@@ -21,7 +21,7 @@ from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InLi
 from ...model.vectors.vector import Array, Dict, Text, Vector, spread
 from ...planner.algebra.physical import TableScan
 from ...planner.estimates.cost import MOST_TEXTS
-from ..kernels.numbers import integers, known_bounds, measured_bounds
+from ..kernels.numbers.bounded_integers import integers, known_bounds, measured_bounds
 
 MOST_BITS = 1 << 26
 """Largest range of values of a bitmap: 64 MB, for keys of tables of that many rows."""

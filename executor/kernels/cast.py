@@ -19,8 +19,8 @@ from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRan
 from ...model.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from ...sql import interval_text
-from .arithmetic import cut, rescale
-from .numbers import (
+from .numbers.arithmetic import cut, rescale
+from .numbers.bounded_integers import (
     INT64,
     fits,
     floats,
@@ -35,7 +35,7 @@ from .numbers import (
     scale_of,
     unchecked,
 )
-from .temporal import DAY
+from .times.temporal import DAY
 
 _Converter = Callable[[DataType, Vector, bool], Vector]
 

@@ -20,7 +20,17 @@ import pyarrow.compute as pc
 from ...model.types import BOOLEAN, Kind
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from .boolean import disjunction
-from .numbers import INT32, INT64, fits, floats, integers, joined_validity, known_bounds, objects, scale_of
+from .numbers.bounded_integers import (
+    INT32,
+    INT64,
+    fits,
+    floats,
+    integers,
+    joined_validity,
+    known_bounds,
+    objects,
+    scale_of,
+)
 
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {

@@ -16,7 +16,7 @@ from ...model.types import DataType
 from ...model.vectors.vector import Array, Const, Flat, Text, Vector, Wide, concat, spread
 from .boolean import truths
 from .compare import compare
-from .numbers import from_values, known_bounds, objects, unchecked
+from .numbers.bounded_integers import from_values, known_bounds, objects, unchecked
 
 
 def pick(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> Vector:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...model.types import DataType
 from ...model.vectors.vector import Const, Text, Vector
 from ..aggregation.group_codes import segments
-from .numbers import from_values
+from .numbers.bounded_integers import from_values
 
 
 def per_distinct(function: Callable[..., Any], type_: DataType, args: Sequence[Vector], strict: bool = True) -> Vector:

@@ -13,10 +13,10 @@ import numpy as np
 from ...errors import NumericOutOfRange
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Flat, Vector
-from . import arithmetic
-from .intervals import parts as interval_parts
-from .numbers import floats, joined_validity, limits_of, objects, unchecked
-from .temporal import DAY, FIRST_DAY, LAST_DAY, add_months, days_of, rest_of
+from .numbers import arithmetic
+from .numbers.bounded_integers import floats, joined_validity, limits_of, objects, unchecked
+from .times.intervals import parts as interval_parts
+from .times.temporal import DAY, FIRST_DAY, LAST_DAY, add_months, days_of, rest_of
 
 
 def limit(type_: DataType, key: Vector, offset: Vector, sign: int) -> Vector:

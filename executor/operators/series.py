@@ -16,7 +16,7 @@ from ...model.types import Interval, Kind
 from ...model.vectors.vector import Array, Batch, Flat, Vector
 from ...planner.algebra.physical import Series
 from ..expressions.evaluate import Compiler, Evaluation, physical
-from ..kernels.temporal import shift
+from ..kernels.times.temporal import shift
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS, Stream
 

@@ -16,8 +16,8 @@ from ...model.vectors.vector import Array, Const, Narrow, Vector, Wide
 from ...sql.expressions import OrderItem
 from ..aggregation.accumulators import ordered_dictionary
 from ..aggregation.group_codes import sort_rows, with_nulls, with_room
-from ..kernels.intervals import sortable
-from ..kernels.numbers import measured_bounds
+from ..kernels.numbers.bounded_integers import measured_bounds
+from ..kernels.times.intervals import sortable
 
 _MOST_BITS = 62
 _FLOAT_CODES = 0xFFF8_0000_0000_0001

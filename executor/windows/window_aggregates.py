@@ -26,8 +26,8 @@ from ...sql.functions import AGGREGATES
 from ..aggregation.accumulators import Total
 from ..aggregation.aggregate_calls import Part, aggregate_rows, parts_of, result_of
 from ..aggregation.group_codes import Segments, sort_rows
-from ..kernels.arithmetic import refuse_overflow
-from ..kernels.numbers import INT64, floats, limbs_of, measured_bounds
+from ..kernels.numbers.arithmetic import refuse_overflow
+from ..kernels.numbers.bounded_integers import INT64, floats, limbs_of, measured_bounds
 from ..lazy import with_validity
 from ..sorting.sort_keys import ordered_codes
 from .window_blocks import Runs, aggregate_of_blocks, has_blocks

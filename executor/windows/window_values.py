@@ -16,7 +16,7 @@ from ...model.types import DataType
 from ...model.vectors.vector import Array, Const, Flat, Vector
 from ...sql.expressions import Window
 from ..kernels.conditional import pick
-from ..kernels.numbers import integers
+from ..kernels.numbers.bounded_integers import integers
 from ..lazy import with_validity
 from .window_frames import Frames, Layout
 

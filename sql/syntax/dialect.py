@@ -26,7 +26,7 @@
     EXPLAIN [ANALYZE] [VERBOSE] statement
     query, its tables as name [FOR SYSTEM_TIME AS OF t | BETWEEN a AND b | FROM a TO b]
 
-The tokenizer is here; `grammar.py` parses tokens into trees, `generator.py` writes trees as text. Writing a tree and
+The tokenizer is here; `grammar` parses tokens into trees, `generator.py` writes trees as text. Writing a tree and
 parsing the text again gives the same tree.
 
 Departures from sqlglot's habits: a function call stays a name with arguments (`exp.Anonymous`), so that only the
@@ -40,9 +40,9 @@ from sqlglot import exp, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType
 
-from . import grammar_operators
 from .generator import NyalaGenerator
-from .grammar import NyalaParser
+from .grammar import operators as grammar_operators
+from .grammar.statements import NyalaParser
 
 _FOREIGN_KEYWORDS = (
     *grammar_operators.FOREIGN,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp, generator
 
-from . import grammar_operators, nodes
+from . import nodes
 from .generator_writes import WriteGenerator
+from .grammar import operators as grammar_operators
 
 
 class NyalaGenerator(WriteGenerator, generator.Generator):
-    """The inverse of `grammar.NyalaParser`."""
+    """The inverse of `grammar.statements.NyalaParser`."""
 
     NULL_ORDERING_SUPPORTED = True
     SUPPORTS_WINDOW_EXCLUDE = True

@@ -1,4 +1,4 @@
-"""Writes the statements that change rows, COPY and settings; the inverse of `grammar_writes`."""
+"""Writes the statements that change rows, COPY and settings; the inverse of `grammar.writes`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ...errors import Error, NotSupportedError, SqlSyntaxError
 from ..deep_stack import deeply, on_deep_stack
 from .complexity import too_complex
 from .dialect import Nyala
-from .grammar_expressions import PlacedParseError
+from .grammar.expressions import PlacedParseError
 from .not_supported import PLACEHOLDERS
 from .token_depth import is_deep
 from .tokenizing import tokenize

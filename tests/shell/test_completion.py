@@ -5,8 +5,8 @@ import pytest
 from nyala.shell.completion import SqlCompleter
 from nyala.shell.highlighting import NyalaLexer
 from nyala.shell.keywords import FUNCTIONS, KEYWORDS
-from nyala.sql.syntax.grammar import STATEMENTS
-from nyala.sql.syntax.grammar_catalog import SHOWN
+from nyala.sql.syntax.grammar.catalog import SHOWN
+from nyala.sql.syntax.grammar.statements import STATEMENTS
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from pygments.token import Keyword, Name

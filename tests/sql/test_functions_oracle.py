@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
-from nyala.executor.kernels import date_templates, number_templates, text_per_value
+from nyala.executor.kernels.numbers import number_templates
+from nyala.executor.kernels.texts import text_per_value
+from nyala.executor.kernels.times import date_templates
 from nyala.model.types import Interval
 from nyala.sql import interval_text
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from nyala.errors import NumericOutOfRange
 from nyala.executor.aggregation.accumulators import Sum, Total
 from nyala.executor.aggregation.group_codes import Segments
-from nyala.executor.kernels.limbs import carried, halves_of_limbs, limbs_of_halves, quotient
-from nyala.executor.kernels.numbers import from_limbs
+from nyala.executor.kernels.numbers.bounded_integers import from_limbs
+from nyala.executor.kernels.numbers.limbs import carried, halves_of_limbs, limbs_of_halves, quotient
 from nyala.model.types import BIGINT, DECIMAL, DataType
 from nyala.model.vectors.vector import Const, Flat, Vector, Wide, concat, physical_to_arrow
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from nyala.errors import DataError, DivisionByZero, NumericOutOfRange
 from nyala.executor.expressions.evaluate import Compiler
 from nyala.executor.expressions.kernel_table import GENERATORS, KERNELS
-from nyala.executor.kernels import like_search as search
-from nyala.executor.kernels import text_vectorized as text_kernels
 from nyala.executor.kernels.conditional import from_physical
+from nyala.executor.kernels.texts import like_search as search
+from nyala.executor.kernels.texts import text_vectorized as text_kernels
 from nyala.model.types import (
     BIGINT,
     BOOLEAN,

@@ -15,7 +15,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotSupportedError
-from nyala.executor.kernels import regex
+from nyala.executor.kernels.texts import regex
 from nyala.model.types import BIGINT, BOOLEAN, INT, STRING
 from nyala.model.vectors.vector import Const, Dict, Text, Vector
 from nyala.sql.functions.regular_expressions import parse, similar_pattern

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, NumericOutOfRange
-from ...model.types import DATE, TIMESTAMP, DataType, Kind
-from ...model.vectors.vector import Array, Const, Flat, Vector
+from ....errors import DataError, NumericOutOfRange
+from ....model.types import DATE, TIMESTAMP, DataType, Kind
+from ....model.vectors.vector import Array, Const, Flat, Vector
+from ..numbers.bounded_integers import floats, integers, joined_validity
 from . import intervals
-from .numbers import floats, integers, joined_validity
 from .temporal import (
     DAY,
     FIRST_DAY,
@@ -41,7 +41,7 @@ def micros_of(moment: Vector) -> Array:
 
 
 def further_part(name: str, type_: DataType, arg: Vector) -> Vector:
-    """Return the parts that `temporal.part` does not have; those with fractions are DECIMALs in microseconds or
+    """Return the parts that `times.temporal.part` does not have; those with fractions are DECIMALs in microseconds or
     less."""
     if arg.type.kind is Kind.INTERVAL:
         return intervals.epoch(type_, arg) if name == "epoch" else intervals.part(name, type_, arg)

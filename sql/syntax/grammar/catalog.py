@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
-from . import nodes
-from .grammar_expressions import PlacedParser
+from .. import nodes
+from .expressions import PlacedParser
 
 
 class CatalogParser(PlacedParser):
-    """The part of `grammar.NyalaParser` that parses statements about the catalog."""
+    """The part of `grammar.statements.NyalaParser` that parses statements about the catalog."""
 
     def _create_view(self, replace: bool = False) -> Any:
         """Parses the rest of CREATE [OR REPLACE] VIEW."""

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import InvalidText
-from ...model.vectors.vector import Array
-from ...sql.functions.regular_expressions import Regex
+from ....errors import InvalidText
+from ....model.vectors.vector import Array
+from ....sql.functions.regular_expressions import Regex
 
 _MARK = 0xFF
 _UPPER_BITS = 0xC0

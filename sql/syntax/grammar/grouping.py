@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from .grammar_expressions import PlacedParser
+from .expressions import PlacedParser
 
 
 class GroupingParser(PlacedParser):

@@ -19,7 +19,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from .grammar_expressions import PlacedParser
+from .expressions import PlacedParser
 
 _KEYWORDS = ("PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS")
 """Words that begin a part of a window, so that they cannot name a window there."""

@@ -1,6 +1,6 @@
 """Parses statements: tokens into syntax trees; the grammar is described in `dialect.py`.
 
-Each statement has its own method; those about tables are in `grammar_tables`, expressions in `grammar_expressions`.
+Each statement has its own method; those about tables are in `grammar.tables`, expressions in `grammar.expressions`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from . import nodes, not_supported
-from .grammar_grouping import GroupingParser
-from .grammar_windows import WindowParser
-from .grammar_writes import WriteParser
+from .. import nodes, not_supported
+from .grouping import GroupingParser
+from .windows import WindowParser
+from .writes import WriteParser
 
 UNSUPPORTED = {
     "BEGIN": "BEGIN",

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, InvalidText
-from ...model.types import BOOLEAN, STRING, DataType
-from ...model.vectors.vector import Const, Text, Vector
-from .distinct import as_kernel
+from ....errors import DataError, InvalidText
+from ....model.types import BOOLEAN, STRING, DataType
+from ....model.vectors.vector import Const, Text, Vector
+from ..distinct import as_kernel
 from .text_vectorized import masked, per_constant
 
 _LONGEST = 1 << 28

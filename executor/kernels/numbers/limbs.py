@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...model.vectors.vector import Array
+from ....model.vectors.vector import Array
 
 Limbs: TypeAlias = tuple[Array, ...]
 

@@ -14,9 +14,10 @@ from sqlglot import exp, parser
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
-from ...errors import NotSupportedError, StatementError
-from ..literals import unit_name
-from . import grammar_operators, nodes
+from ....errors import NotSupportedError, StatementError
+from ...literals import unit_name
+from .. import nodes
+from . import operators as grammar_operators
 
 
 class PlacedParseError(ParseError):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...model.types import DataType
-from ...model.vectors.arrow_values import decimal_from_limbs
-from ...model.vectors.vector import Array, Vector, Wide
+from ....model.types import DataType
+from ....model.vectors.arrow_values import decimal_from_limbs
+from ....model.vectors.vector import Array, Vector, Wide
+from .bounded_integers import INT64, fits, limits_of
 from .limbs import negated, scaled
-from .numbers import INT64, fits, limits_of
 
 MOST_DIGITS = 18
 """Digits that fit 64 bits."""

@@ -1,6 +1,6 @@
 """Functions of regular expressions over whole columns: `~`, SIMILAR TO, regexp_replace and similar ones.
 
-`sql.functions.regular_expressions` parses a pattern, `regex_matches` finds its matches; this module computes the
+`sql.functions.regular_expressions` parses a pattern, `texts.regex_matches` finds its matches; this module computes the
 values.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError
-from ...model.vectors.vector import Array, Vector
-from ...sql.functions.regular_expressions import Regex, parse, similar_pattern
+from ....errors import DataError
+from ....model.vectors.vector import Array, Vector
+from ....sql.functions.regular_expressions import Regex, parse, similar_pattern
 from .regex_matches import (
     Matches,
     all_matches,

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ...errors import InvalidText
-from .distinct import as_kernel
+from ....errors import InvalidText
+from ..distinct import as_kernel
 
 _TOKEN = re.compile(r'"([^"]*)"|(FM|EEEE|MI|PL|SG|PR|TH|RN|[90.,DGSV])|(.)', re.IGNORECASE | re.DOTALL)
 _NUMERALS = (

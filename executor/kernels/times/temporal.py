@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import NumericOutOfRange
-from ...model.types import DataType, Kind
-from ...model.vectors.vector import Array, Flat, Vector
+from ....errors import NumericOutOfRange
+from ....model.types import DataType, Kind
+from ....model.vectors.vector import Array, Flat, Vector
+from ..numbers.bounded_integers import integers, joined_validity
 from .intervals import parts as interval_parts
-from .numbers import integers, joined_validity
 
 DAY = 86_400_000_000
 """Microseconds."""

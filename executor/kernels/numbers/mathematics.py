@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, NumericOutOfRange
-from ...model.types import BOOLEAN, DOUBLE, DataType
-from ...model.vectors.vector import Array, Const, Flat, Vector
+from ....errors import DataError, NumericOutOfRange
+from ....model.types import BOOLEAN, DOUBLE, DataType
+from ....model.vectors.vector import Array, Const, Flat, Vector
+from ..distinct import per_distinct
 from . import arithmetic
 from .arithmetic import finished_floats
-from .distinct import per_distinct
-from .numbers import INT64, floats, from_objects, integers, joined_validity, objects, result, scale_of
+from .bounded_integers import INT64, floats, from_objects, integers, joined_validity, objects, result, scale_of
 
 _Refused = Callable[[Any], Any]
 _NEVER: _Refused = lambda x: np.zeros(np.shape(x), np.bool_)  # noqa: E731

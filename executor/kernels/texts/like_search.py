@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...model.vectors.vector import Array
+from ....model.vectors.vector import Array
 
 _SAMPLED = 1 << 16
 """Number of bytes from which the rarest bytes are estimated."""

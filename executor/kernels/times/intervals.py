@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DivisionByZero, NumericOutOfRange
-from ...model.types import BIGINT, INTERVAL, INTERVAL_DTYPE, DataType, Kind
-from ...model.vectors.vector import Array, Const, Flat, Vector
-from .numbers import INT32, INT64, floats, integers, joined_validity, scale_of
+from ....errors import DivisionByZero, NumericOutOfRange
+from ....model.types import BIGINT, INTERVAL, INTERVAL_DTYPE, DataType, Kind
+from ....model.vectors.vector import Array, Const, Flat, Vector
+from ..numbers.bounded_integers import INT32, INT64, floats, integers, joined_validity, scale_of
 
 DAY = 86_400_000_000
 """Microseconds."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from . import nodes, not_supported
-from .grammar_catalog import CatalogParser
+from .. import nodes, not_supported
+from .catalog import CatalogParser
 
 _OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
 OTHER_OBJECTS = frozenset([*_OTHERS.split(), "EXTERNAL", "UNIQUE", "UNLOGGED", "USER", "VIEW"])
@@ -17,7 +17,7 @@ OTHER_OBJECTS = frozenset([*_OTHERS.split(), "EXTERNAL", "UNIQUE", "UNLOGGED", "
 
 
 class TableParser(CatalogParser):
-    """The part of `grammar.NyalaParser` that parses table definitions."""
+    """The part of `grammar.statements.NyalaParser` that parses table definitions."""
 
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
         **CatalogParser.CONSTRAINT_PARSERS,

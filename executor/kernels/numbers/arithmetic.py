@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, DivisionByZero, NumericOutOfRange
-from ...model.types import DOUBLE, DataType
-from ...model.vectors.vector import Array, Const, Flat, Vector, Wide
-from .numbers import (
+from ....errors import DataError, DivisionByZero, NumericOutOfRange
+from ....model.types import DOUBLE, DataType
+from ....model.vectors.vector import Array, Const, Flat, Vector, Wide
+from .bounded_integers import (
     INT32,
     INT64,
     Bounds,

@@ -18,15 +18,15 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from ..settings import SETTINGS
-from . import nodes, not_supported
-from .grammar_tables import TableParser
+from ...settings import SETTINGS
+from .. import nodes, not_supported
+from .tables import TableParser
 
 _QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
 
 
 class WriteParser(TableParser):
-    """The part of `grammar.NyalaParser` for INSERT, UPSERT, UPDATE, DELETE, COPY, SET and RESET."""
+    """The part of `grammar.statements.NyalaParser` for INSERT, UPSERT, UPDATE, DELETE, COPY, SET and RESET."""
 
     def _with_statement(self) -> Any:
         """A statement that starts with WITH: a query, or a change of rows with CTEs before it."""

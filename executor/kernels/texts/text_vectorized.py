@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError
-from ...model.types import BOOLEAN, DataType
-from ...model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
-from ..aggregation.group_codes import segments
-from .distinct import python_values
+from ....errors import DataError
+from ....model.types import BOOLEAN, DataType
+from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
+from ...aggregation.group_codes import segments
+from ..distinct import python_values
+from ..numbers.bounded_integers import integers, joined_validity
 from .like_search import contain_in_order
-from .numbers import integers, joined_validity
 from .regex_matches import characters_before
 
 _MANY = 512
-"""Number of texts from which on `like_search` is faster than Arrow's row-by-row kernels."""
+"""Number of texts from which on `texts.like_search` is faster than Arrow's row-by-row kernels."""
 _LONGEST = 2**31 - 1
 """Upper bound of the number of characters of a text."""
 _MOST_REPEATED = 1 << 28

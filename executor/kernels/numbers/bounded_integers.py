@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import NumericOutOfRange
-from ...model.types import INTEGER_WIDTHS, DataType, Interval, Kind
-from ...model.vectors.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs, decimal_limbs
+from ....errors import NumericOutOfRange
+from ....model.types import INTEGER_WIDTHS, DataType, Interval, Kind
+from ....model.vectors.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs, decimal_limbs
 from .limbs import LIMB_BITS, LIMB_MASK, Limbs, as_floats, halves_of_limbs, limbs_of_halves, limbs_of_integer
 
 INT32 = (-(2**31), 2**31 - 1)
