@@ -152,7 +152,7 @@ def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch
         return rows
 
     def by_batch(*given: object) -> None:
-        raise row_write._LongWay
+        raise row_write._BatchPathNeeded
 
     monkeypatch.setattr("nyala.storage.writing.tablet_write.changed_rows", always)
     monkeypatch.setattr(row_write.RowWriter, "_start", by_batch)
