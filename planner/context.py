@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from ..model.schema import Table
-from ..model.store import TableStatistics
 from ..sql.bound import Query
 from ..sql.expressions import Expr
 from .algebra.logical import Node
 from .algebra.trees import Numbers
 from .estimates.cardinality import Estimator
-
-
-class StatisticsSource(Protocol):
-    """The part of a `model.store.Store` that planning needs."""
-
-    def statistics(self, table: Table) -> TableStatistics:
-        """Known statistics of a table's rows and columns."""
 
 
 @dataclass(frozen=True, slots=True)

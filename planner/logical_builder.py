@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..sql import bound
-from ..sql.expressions import SUBQUERIES, Column, Expr, OrderItem
+from ..sql.expressions import Column, Expr, OrderItem
+from ..sql.subqueries import SUBQUERIES
 from .algebra import windows
 from .algebra.logical import (
     Aggregate,

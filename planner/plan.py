@@ -15,8 +15,9 @@ from .algebra.invariants import check_plan
 from .algebra.logical import Node, Shared
 from .algebra.physical import PhysicalNode
 from .algebra.trees import nodes, rewrite_nodes
-from .context import Context, PlannerOptions, StatisticsSource
+from .context import Context, PlannerOptions
 from .estimates.cardinality import Estimator
+from .estimates.statistics import StatisticsSource
 from .logical_builder import Builder, numbers_above
 from .physical.merge_joins import MODES
 from .physical.physical_planner import PhysicalPlanner

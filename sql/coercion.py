@@ -37,7 +37,8 @@ from ..model.types import (
 from . import literals
 from .bound import Query, Select, Values
 from .deferred_parameters import DeferredParameter
-from .expressions import Call, Cast, Expr, Literal, ScalarSubquery
+from .expressions import Call, Cast, Expr, Literal
+from .subqueries import ScalarSubquery
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}

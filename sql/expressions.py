@@ -14,12 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..model.types import BOOLEAN, NULL, DataType
-
-if TYPE_CHECKING:
-    from .bound import Query
 
 
 class _ByValue:
@@ -304,41 +301,6 @@ class Window(Expr):
     range_end: Expr | None = None
     filter: Expr | None = None
     ignore_nulls: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScalarSubquery(Expr):
-    """The single value of a query of one column; NULL if it has no row, an error if it has more than one."""
-
-    query: Query | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Exists(Expr):
-    """`EXISTS (query)`: never NULL."""
-
-    query: Query | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InSubquery(Expr):
-    """`args IN (query)`: as many columns as args, three-valued; NOT IN is `not` around it."""
-
-    args: tuple[Expr, ...] = ()
-    query: Query | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Quantified(Expr):
-    """`arg comparison ANY (query)`, or ALL: `comparison` is eq, ne, lt, le, gt or ge."""
-
-    arg: Expr = field(default_factory=lambda: Literal(NULL, True))
-    comparison: str = "eq"
-    all: bool = False
-    query: Query | None = None
-
-
-SUBQUERIES = (ScalarSubquery, Exists, InSubquery, Quantified)
 
 
 def summary(expr: Expr, of: Callable[[Expr, tuple[Any, ...]], Any]) -> Any:

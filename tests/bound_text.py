@@ -33,17 +33,14 @@ from nyala.sql.expressions import (
     Case,
     Cast,
     Column,
-    Exists,
     Expr,
-    InSubquery,
     InValues,
     Literal,
     OrderItem,
     Parameter,
-    Quantified,
-    ScalarSubquery,
     Window,
 )
+from nyala.sql.subqueries import Exists, InSubquery, Quantified, ScalarSubquery
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ...errors import InternalError
 from ...model.types import DataType, Kind
-from ...sql.expressions import SUBQUERIES, Call, Column, Expr
+from ...sql.expressions import Call, Column, Expr
+from ...sql.subqueries import SUBQUERIES
 from .logical import (
     Aggregate,
     FileScan,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...sql.expressions import SUBQUERIES, Call, Column, Expr, InValues, Literal, conjuncts
+from ...sql.expressions import Call, Column, Expr, InValues, Literal, conjuncts
 from ...sql.functions import AGGREGATES, OPERATIONS
+from ...sql.subqueries import SUBQUERIES
 from .logical import (
     Aggregate,
     FileScan,

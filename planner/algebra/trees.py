@@ -10,21 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...model.types import BOOLEAN, DataType
-from ...sql.expressions import (
-    SUBQUERIES,
-    Call,
-    Case,
-    Cast,
-    Column,
-    Expr,
-    InValues,
-    Literal,
-    OrderItem,
-    Parameter,
-    conjuncts,
-)
 from ...sql.expressions import Aggregate as AggregateCall
+from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, OrderItem, Parameter, conjuncts
 from ...sql.expressions import Window as WindowCall
+from ...sql.subqueries import SUBQUERIES
 from .logical import (
     Aggregate,
     FileScan,

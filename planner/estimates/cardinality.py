@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...model.store import TableStatistics
 from ...sql.expressions import Aggregate as AggregateCall
@@ -42,14 +41,12 @@ from .statistics import (
     UNKNOWN_ROWS,
     ColumnProfile,
     Profiles,
+    StatisticsSource,
     distinct_among,
     profile_of,
     restricted,
     selectivity,
 )
-
-if TYPE_CHECKING:
-    from ..context import StatisticsSource
 
 DEFAULT = 0.3
 """Selectivity of a condition without any statistics."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, admits_null
+from ...model.schema import Table
 from ...model.store import ColumnStatistics, TableStatistics
 from ...model.types import DataType
 
@@ -20,6 +21,13 @@ RANGE = 0.3
 """Selectivity of an open range on values without bounds (PostgreSQL: 1/3)."""
 NARROW_RANGE = 0.05
 """Selectivity of a range closed at both ends on values without bounds, as `LIKE 'prefix%'` produces it."""
+
+
+class StatisticsSource(Protocol):
+    """The part of a `model.store.Store` that planning needs."""
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """Known statistics of a table's rows and columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,15 @@ from ...sql.expressions import (
     Case,
     Cast,
     Column,
-    Exists,
     Expr,
-    InSubquery,
     InValues,
     Literal,
     OrderItem,
     Parameter,
-    Quantified,
-    ScalarSubquery,
     Window,
     WindowFrame,
 )
+from ...sql.subqueries import Exists, InSubquery, Quantified, ScalarSubquery
 
 _INFIX = {
     "or": ("OR", 1),

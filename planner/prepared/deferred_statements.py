@@ -12,7 +12,8 @@ from typing import Any
 
 from ...sql import bound, expressions
 from ...sql.deferred_parameters import DeferredParameter, Key, Path
-from ...sql.expressions import SUBQUERIES, Expr, Literal
+from ...sql.expressions import Expr, Literal
+from ...sql.subqueries import SUBQUERIES
 from ..algebra.trees import rewrite
 from ..fold import fold
 

@@ -30,22 +30,10 @@ from dataclasses import replace
 from ...errors import InternalError, NotSupportedError
 from ...model.types import BIGINT, BOOLEAN
 from ...sql.bound import Query
-from ...sql.expressions import (
-    SUBQUERIES,
-    Call,
-    Case,
-    Column,
-    Exists,
-    Expr,
-    InSubquery,
-    Literal,
-    Quantified,
-    ScalarSubquery,
-    conjuncts,
-    walk,
-)
 from ...sql.expressions import Aggregate as AggregateCall
+from ...sql.expressions import Call, Case, Column, Expr, Literal, conjuncts, walk
 from ...sql.expressions import Window as WindowCall
+from ...sql.subqueries import SUBQUERIES, Exists, InSubquery, Quantified, ScalarSubquery
 from ..algebra.logical import (
     Aggregate,
     Filter,

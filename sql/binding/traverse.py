@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from ..bound import Join, Query, Recursive, Relation, Select, SeriesRef, SetOperation, SubqueryRef, Values
-from ..expressions import SUBQUERIES, Column, Expr, walk
+from ..expressions import Column, Expr, walk
+from ..subqueries import SUBQUERIES
 
 Change = Callable[[Expr], Expr]
 Mapped: TypeAlias = dict[int, tuple[Query, Query]]

@@ -16,7 +16,8 @@ from ....errors import NotNullViolation, StatementError, TypeMismatch, UnknownCo
 from ....model.schema import ColumnSchema, Table
 from ...bound import Query, Select
 from ...coercion import assign, assign_value
-from ...expressions import Expr, Literal, ScalarSubquery
+from ...expressions import Expr, Literal
+from ...subqueries import ScalarSubquery
 from ...syntax.written_names import did_you_mean
 from ..clauses.query_casts import select_from
 from ..context import Context, Frame, name_of

@@ -20,8 +20,9 @@ from ....errors import GroupingError, SqlSyntaxError, UnknownColumn
 from ....model.types import INT, STRING, Kind
 from ...bound import Join, Relation, TableRef
 from ...coercion import convert
-from ...expressions import SUBQUERIES, Call, Case, Column, Expr
+from ...expressions import Call, Case, Column, Expr
 from ...functions import REGISTRY
+from ...subqueries import SUBQUERIES
 from ...syntax.parser import generate
 from ..context import Context, Frame, name_of, only
 from ..scope import Scope

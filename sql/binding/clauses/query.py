@@ -11,7 +11,8 @@ from ....model.types import BIGINT, STRING, DataType, Kind
 from ...bound import Query, SetOperation, Values
 from ...coercion import comparand, convert, unify
 from ...deferred_parameters import DeferredParameter
-from ...expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk
+from ...expressions import Column, Expr, Literal, OrderItem, Parameter, walk
+from ...subqueries import SUBQUERIES
 from ...syntax.written_names import did_you_mean
 from ..context import Context, Frame, name_of, only, unsupported
 from ..scope import Scope

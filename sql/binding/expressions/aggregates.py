@@ -18,7 +18,8 @@ from sqlglot import exp
 from ....errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunction
 from ....model.types import INT
 from ... import functions
-from ...expressions import SUBQUERIES, Aggregate, Expr, Literal, OrderItem, columns_of, walk
+from ...expressions import Aggregate, Expr, Literal, OrderItem, columns_of, walk
+from ...subqueries import SUBQUERIES
 from ..clauses.grouping_sets import grouping_value
 from ..context import Frame, Handler, name_of, only
 from ..scope import Scope

@@ -11,8 +11,9 @@ from ....errors import NotSupportedError, TypeMismatch
 from ....model.types import BOOLEAN, INTERVAL, Kind
 from ...bound import Query, SubqueryRef, Values
 from ...coercion import comparand, comparands, convert, is_cut, meeting_type, nulls_of
-from ...expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
+from ...expressions import Expr
 from ...functions import comparable
+from ...subqueries import Exists, InSubquery, Quantified, ScalarSubquery
 from ..clauses.query_casts import cast_query, select_from
 from ..context import Frame, Handler, only
 from . import expressions

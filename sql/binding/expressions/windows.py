@@ -25,7 +25,6 @@ from ....model.types import BIGINT, DOUBLE, INTERVAL, STRING, DataType, Kind
 from ... import arithmetic, functions
 from ...coercion import as_decimal, cast, common_type, comparand, convert, fit, is_text_literal
 from ...expressions import (
-    SUBQUERIES,
     Aggregate,
     Call,
     Column,
@@ -40,6 +39,7 @@ from ...expressions import (
     walk,
 )
 from ...functions.windows import check_offset
+from ...subqueries import SUBQUERIES
 from ..context import Context, Frame, Handler, Windows, name_of, only
 from ..scope import Field, Scope
 from .expressions import condition
