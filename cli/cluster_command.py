@@ -114,8 +114,10 @@ def _plain(server: LocalServer) -> dict[str, Any]:
 
 def ksck_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster ksck`: 1 where anything is wrong."""
-    with _connected(arguments) as reached:
-        report = ksck(reached.view(arguments.timeout), reached.channels if arguments.checksum else None)
+    with _connected(arguments, leaderless=True) as reached:
+        patience = min(arguments.timeout, _PATIENCE_SECONDS)
+        view = look(reached.channels, reached.masters, reached.clock, arguments.timeout, patience, leaderless=True)
+        report = ksck(view, reached.channels if arguments.checksum else None)
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe(report))
     return 0 if report.is_clean else 1
 
@@ -274,7 +276,7 @@ class _Reached:
 
     def view(self, seconds: float = 30.0) -> ClusterView:
         """Returns the current state of the cluster."""
-        return look(self.channels, self.masters, self.clock.now(), seconds)
+        return look(self.channels, self.masters, self.clock, seconds)
 
     def mover(self) -> ReplicaMover:
         """Moves its replicas and leaders."""
@@ -282,9 +284,11 @@ class _Reached:
 
 
 @contextmanager
-def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
-    """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://. One of its masters
-    is there; otherwise it is said before long."""
+def _connected(arguments: argparse.Namespace, leaderless: bool = False) -> Iterator[_Reached]:
+    """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://.
+
+    A master leads, unless `leaderless`; if none can be reached, the error comes after `_PATIENCE_SECONDS`.
+    """
     local: Mapping[str, str] = {}
     if is_cluster(arguments.cluster):
         masters: Sequence[str] = [address_of(host, port) for host, port in servers(arguments.cluster)]
@@ -296,7 +300,8 @@ def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
     channels = Channels(clock, tls=None if files is None else read_credentials(files))
     try:
         seconds = getattr(arguments, "timeout", None) or 30.0
-        ask_master(channels, masters, ListServers(), seconds, min(seconds, _PATIENCE_SECONDS))
+        if not leaderless:
+            ask_master(channels, masters, ListServers(), seconds, min(seconds, _PATIENCE_SECONDS))
         yield _Reached(channels, masters, local, clock)
     finally:
         channels.close()

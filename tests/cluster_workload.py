@@ -233,7 +233,7 @@ def check_replicas(cluster: MiniCluster) -> None:
 
     def is_clean() -> bool:
         nonlocal found
-        report = ksck(look(channels, cluster.local.masters, clock.now()), channels)
+        report = ksck(look(channels, cluster.local.masters, clock), channels)
         found = describe(report)
         return report.is_clean
 

@@ -1,8 +1,12 @@
 """`nyala cluster ksck`: checks that the cluster is complete and that replicas agree.
 
-HEALTHY every replica runs, and a leader serves RECOVERING a replica is being copied or catching up; nothing to be done
-UNDER_REPLICATED a replica is missing, failed or damaged; a majority serves UNAVAILABLE no majority: reads of the latest
-and writes wait CONFLICT replicas that should be equal differ
+    HEALTHY             every replica runs, and a leader serves
+    RECOVERING          a replica is being copied or catching up; nothing to be done
+    UNDER_REPLICATED    a replica is missing, failed or damaged; a majority serves
+    UNAVAILABLE         no majority: reads of the latest and writes wait
+    CONFLICT            replicas that should be equal differ
+
+Without a leading master only the masters can be checked.
 """
 
 from __future__ import annotations
@@ -117,7 +121,10 @@ def _server_findings(view: ClusterView) -> list[str]:
             )
     leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
     if len(leaders) != 1:
-        findings.append(f"{len(leaders)} masters claim to lead" + (f": {', '.join(leaders)}" if leaders else ""))
+        several = f"{len(leaders)} masters claim to lead: {', '.join(leaders)}"
+        findings.append(several if leaders else "no master leads: tables can be read and written, but not changed")
+    if not leaders and not view.tservers:
+        findings.append("tablet servers and tablets were not checked: a leading master lists them")
     if any(m.status is not None and m.status.details.get("repair_is_paused") for m in view.masters):
         findings.append("too many replicas are bad: the master replaces none; look for a common cause")
     for server in view.tservers:

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import AccessDenied, ClusterError
+from ...errors import AccessDenied, ClusterError, DeadlineExceeded
+from ...model.clock import HybridClock
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import (
@@ -74,11 +75,35 @@ class ClusterView:
         return next((server for server in self.tservers if server.id == id), None)
 
 
-def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float = 30.0) -> ClusterView:
-    """Calls all servers. Raises if no master responds; an unresponsive tablet server is part of the view."""
+def look(
+    channels: Channels,
+    masters: Sequence[str],
+    clock: HybridClock,
+    seconds: float = 30.0,
+    patience: float | None = None,
+    *,
+    leaderless: bool = False,
+) -> ClusterView:
+    """Calls all servers. Raises if no master responds; an unresponsive tablet server is part of the view.
+
+    Parameters
+    ----------
+    clock : HybridClock
+        Of the channels: it is above the servers' clocks after their replies.
+    seconds, patience : float
+        For each call of a master, as in `ask_master`.
+    leaderless : bool
+        If no master leads within `seconds`, return a view of the masters alone instead of raising.
+    """
     with ThreadPoolExecutor(16, "nyala-look") as pool:
+        try:
+            known = ask_master(channels, masters, ListServers(), seconds, patience)
+        except DeadlineExceeded:
+            statuses = list(pool.map(lambda address: _status(channels, address), masters))
+            if leaderless and any(master.status is not None for master in statuses):
+                return ClusterView(tuple(statuses), (), {}, (), (), clock.now())
+            raise
         statuses = list(pool.map(lambda address: _status(channels, address), masters))
-        known = ask_master(channels, masters, ListServers(), seconds)
         catalog = ask_master(channels, masters, GetCatalog(), seconds)
         answers = dict(pool.map(lambda server: (server.id, _status_of(channels, server)), known.tservers))
         reports = dict(pool.map(lambda server: (server.id, _reports(channels, server, answers)), known.tservers))
@@ -98,7 +123,7 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
                 )
             )
     tables = tuple(sorted(table["name"] for table in catalog.tables or ()))
-    return ClusterView(tuple(statuses), known.tservers, answers, tuple(views), tables, clock)
+    return ClusterView(tuple(statuses), known.tservers, answers, tuple(views), tables, clock.now())
 
 
 def call(channels: Channels, address: str, request: Request, seconds: float = _CALL_SECONDS) -> Any:

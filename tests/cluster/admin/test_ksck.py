@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace as replace_struct
 from nyala.cluster.admin.ksck import Health, describe, ksck
-from nyala.cluster.admin.view import ClusterView, ServerView, TabletView
+from nyala.cluster.admin.view import ClusterView, ServerView, TabletView, look
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
-from nyala.cluster.wire.messages.methods import ChecksumReply, NamedServer, ServerStatus, TabletReport
-from nyala.errors import CorruptionError, DiskError
+from nyala.cluster.wire.messages.methods import ChecksumReply, GetStatus, NamedServer, ServerStatus, TabletReport
+from nyala.errors import CorruptionError, DeadlineExceeded, DiskError, NotTheLeader
+from nyala.model.clock import HybridClock
 
 PEERS = tuple(Peer(id, f"{id}:1") for id in "abc")
 
@@ -127,6 +128,30 @@ def test_checksums_go_on_past_replicas_that_cannot_be_read() -> None:
         "the replica at b:1: CorruptionError: /b/rowsets/x.col: page 0: checksum 1 instead of 2",
         "the replica at c:1: DiskError: cannot read /c/y",
     )
+
+
+@pytest.mark.parametrize("leaderless", [True, False])
+def test_masters_of_which_none_leads_are_checked(leaderless: bool) -> None:
+    full = status("m")
+    full.details["full"] = "disk full: /m"
+
+    def call(request: Any, timeout: float = 1.0) -> ServerStatus:
+        if isinstance(request, GetStatus):
+            return full
+        raise NotTheLeader("no master leads at the moment")
+
+    channels = cast(Any, SimpleNamespace(get=lambda address: SimpleNamespace(call=call)))
+    if not leaderless:
+        with pytest.raises(DeadlineExceeded, match="no master leads at the moment"):
+            look(channels, ["m:1"], HybridClock(), 0.2)
+        return
+    found = ksck(look(channels, ["m:1"], HybridClock(), 0.2, leaderless=True))
+    assert found.servers == (
+        "master m:1 accepts no changes of the catalog: disk full: /m",
+        "no master leads: tables can be read and written, but not changed",
+        "tablet servers and tablets were not checked: a leading master lists them",
+    )
+    assert not found.is_clean and [server.state for server in found.listed] == ["FOLLOWER"]
 
 
 def test_an_empty_cluster_lists_its_servers() -> None:
