@@ -6,7 +6,9 @@ them waiting for its entry before the next proposal, then those whose entries we
 again. They are *awaited*: entries wait until as many more have arrived, or a moment has passed (`RaftOptions.gathers`).
 Without that, the callers would alternate in small groups, with several messages instead of one.
 
-committed 5 entries awaited 5 held: a, b, c 2 held: a, b, c, d 1 d, e come: all are sent 0
+    committed 5 entries    awaited 5    held: a, b, c    2    held: a, b, c, d    1    d, e come: all are sent    0
+
+The numbers are those of awaited proposers.
 """
 
 from __future__ import annotations

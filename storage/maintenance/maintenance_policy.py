@@ -3,11 +3,11 @@
 Every possible operation has statistics: memory that it would free, log that it would make removable, bytes on the disk,
 and improvement of reads. `pick` compares only these numbers, in this order:
 
-    1. log segments that are not needed: removing them costs nothing LogGC
-    2. memory is short most freed memory a flush
-    3. much log would have to be replayed most released log a flush, oldest deltas first
-    4. disk space, over time most freed space UndoDeltaGC, DeletedRowsetGC
-    5. else                               the best score above 0             a compaction, or a flush of what is idle
+    1. log segments that are not needed: removing them costs nothing     LogGC
+    2. memory is short                       most freed memory           a flush
+    3. much log would have to be replayed    most released log           a flush, oldest deltas first
+    4. disk space, over time                 most freed space            UndoDeltaGC, DeletedRowsetGC
+    5. else                                  the best score above 0      a compaction, or a flush of idle memory
 
 Scores of all kinds are comparable: 1 is about what one rowset less costs or saves in every lookup. A MemRowSet over its
 size has a score of at least 1, growing with every megabyte, and so precedes nearly all compactions.

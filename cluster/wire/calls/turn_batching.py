@@ -1,6 +1,6 @@
 """Per-thread batching: items that a thread holds back until the end of a unit of work, to be processed together.
 
-with held.turn(): held.add(a), held.add(b), held.add(a) at the end: finish([a, b])
+    with held.turn():    held.add(a), held.add(b), held.add(a)        at the end: finish([a, b])
 
 A unit of work (a turn) is a frame of calls, a batch of a peer, or a write of a log: without batching, the thread would
 process its items one by one, or wake another thread for each.
