@@ -9,15 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..driver.connection import Connection
-from ..driver.stores.open_stores import MEMORY, directory_of, is_cluster
+from ..driver.stores.open_stores import MEMORY, is_cluster
 from ..driver.stores.served_directory import ADVICE
 from ..errors import Error, OperationalError
-
-if TYPE_CHECKING:
-    from .shell import Shell
 
 _LOCKED: Final = (
     "end that process (in a shell, \\q), or let it serve the directory: a shell at a terminal does so unless it was "
@@ -99,12 +96,3 @@ def note_new(target: str | Path) -> None:
     path = Path(target).expanduser()
     if is_directory(str(target)) and not (path / "FORMAT").exists():
         print(f"nyala: note: {path} holds no store yet; a new one is made", file=sys.stderr)
-
-
-def serve(shell: Shell, rest: str) -> None:
-    """`\\serve`: serve the store, and print how other processes reach it."""
-    url = shell.serving.url()
-    targets = [directory_of(shell.target)] if is_directory(shell.target) else []
-    print("Other processes reach this store by", file=shell.out)
-    for target in (*targets, url):
-        print(f'  nyala.connect("{target}")', file=shell.out)

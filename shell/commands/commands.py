@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ...driver.stores.open_stores import directory_of
 from ...errors import InterfaceError, did_you_mean
-from .. import formats, serving
+from .. import formats
+from ..console import Console
 from ..output import SUFFIXES, OutputFile
+from ..serving import is_directory
 from . import describe, rerun
-
-if TYPE_CHECKING:
-    from ..shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,48 +23,48 @@ class Command:
     name: str
     usage: str
     text: str
-    run: Callable[[Shell, str], None]
+    run: Callable[[Console, str], None]
     takes: tuple[str, ...] | str = ()
 
 
-def run(shell: Shell, line: str) -> None:
+def run(console: Console, line: str) -> None:
     """Run one backslash command; `InterfaceError` where there is none of that name."""
     name, _, rest = line.strip().rstrip(";").partition(" ")
     for command in COMMANDS:
         if name == command.name:
-            command.run(shell, rest.strip())
+            command.run(console, rest.strip())
             return
     hint = did_you_mean(name, [command.name for command in COMMANDS])
     raise InterfaceError(f"there is no command {name}{hint} (\\? explains them)")
 
 
-def _quit(shell: Shell, rest: str) -> None:
+def _quit(console: Console, rest: str) -> None:
     raise EOFError
 
 
-def _help(shell: Shell, rest: str) -> None:
+def _help(console: Console, rest: str) -> None:
     width = max(len(command.usage) for command in COMMANDS)
     for command in COMMANDS:
-        print(f"  {command.usage:<{width}}  {command.text}", file=shell.out)
-    print("Everything else is SQL and ends with a semicolon.", file=shell.out)
+        print(f"  {command.usage:<{width}}  {command.text}", file=console.out)
+    print("Everything else is SQL and ends with a semicolon.", file=console.out)
 
 
-def _tables(shell: Shell, rest: str) -> None:
-    describe.tables(shell)
+def _tables(console: Console, rest: str) -> None:
+    describe.tables(console)
 
 
-def _views(shell: Shell, rest: str) -> None:
-    describe.views(shell)
+def _views(console: Console, rest: str) -> None:
+    describe.views(console)
 
 
-def _timing(shell: Shell, rest: str) -> None:
-    shell.timing = _switch(rest, shell.timing)
-    print(f"Timing is {'on' if shell.timing else 'off'}.", file=shell.out)
+def _timing(console: Console, rest: str) -> None:
+    console.timing = _switch(rest, console.timing)
+    print(f"Timing is {'on' if console.timing else 'off'}.", file=console.out)
 
 
-def _pager(shell: Shell, rest: str) -> None:
-    shell.paging = _switch(rest, shell.paging)
-    print(f"The pager is {'on' if shell.paging else 'off'}.", file=shell.out)
+def _pager(console: Console, rest: str) -> None:
+    console.paging = _switch(rest, console.paging)
+    print(f"The pager is {'on' if console.paging else 'off'}.", file=console.out)
 
 
 def _switch(word: str, now: bool) -> bool:
@@ -75,47 +75,56 @@ def _switch(word: str, now: bool) -> bool:
     return word.lower() == "on"
 
 
-def _expanded(shell: Shell, rest: str) -> None:
-    word = rest.lower() or ("off" if shell.expanded == "on" else "on")
+def _expanded(console: Console, rest: str) -> None:
+    word = rest.lower() or ("off" if console.expanded == "on" else "on")
     if word not in ("on", "off", "auto"):
         raise InterfaceError(f"{rest}: say on, off or auto")
-    shell.expanded = word
+    console.expanded = word
     meaning = {
         "on": "a line per value",
         "off": "tables",
         "auto": "a line per value where a table is wider than the screen",
     }
-    print(f"Results are printed as {meaning[word]}.", file=shell.out)
+    print(f"Results are printed as {meaning[word]}.", file=console.out)
 
 
-def _rows(shell: Shell, rest: str) -> None:
+def _rows(console: Console, rest: str) -> None:
     if rest.lower() == "all":
-        shell.most_rows = None
+        console.most_rows = None
     elif rest.isdecimal() and int(rest):
-        shell.most_rows = int(rest)
+        console.most_rows = int(rest)
     elif rest:
         raise InterfaceError(f"{rest}: \\rows takes a number above 0, or all")
-    most = "all rows" if shell.most_rows is None else f"the first {shell.most_rows:,} rows"
-    print(f"A terminal gets {most} of a table.", file=shell.out)
+    most = "all rows" if console.most_rows is None else f"the first {console.most_rows:,} rows"
+    print(f"A terminal gets {most} of a table.", file=console.out)
 
 
-def _format(shell: Shell, rest: str) -> None:
+def _format(console: Console, rest: str) -> None:
     if rest not in formats.NAMES:
-        raise InterfaceError(f"\\format takes one of {', '.join(formats.NAMES)}; it is {shell.format} now")
-    shell.format = rest
+        raise InterfaceError(f"\\format takes one of {', '.join(formats.NAMES)}; it is {console.format} now")
+    console.format = rest
 
 
-def _output(shell: Shell, rest: str) -> None:
-    file = OutputFile(Path(rest), _format_beside(rest, shell.format)) if rest else None
-    if shell.file is not None:
-        shell.file.close()
-    shell.file = file
+def _output(console: Console, rest: str) -> None:
+    file = OutputFile(Path(rest), _format_beside(rest, console.format)) if rest else None
+    if console.file is not None:
+        console.file.close()
+    console.file = file
 
 
 def _format_beside(name: str, chosen: str) -> str | None:
     """The format chosen by `\\format`, for a file with an unknown suffix."""
     suffix = Path(name).suffix.lower()
     return chosen if suffix and suffix not in SUFFIXES and chosen != "table" else None
+
+
+def _serve(console: Console, rest: str) -> None:
+    """Serve the store, and print how other processes reach it."""
+    url = console.serving.url()
+    targets = [directory_of(console.target)] if is_directory(console.target) else []
+    print("Other processes reach this store by", file=console.out)
+    for target in (*targets, url):
+        print(f'  nyala.connect("{target}")', file=console.out)
 
 
 COMMANDS: Final = (
@@ -132,7 +141,7 @@ COMMANDS: Final = (
     Command("\\x", "\\x [on|off|auto]", "print a line per value, for wide rows", _expanded, ("on", "off", "auto")),
     Command("\\rows", "\\rows [N|all]", "how many rows of a table a terminal gets", _rows, ("all",)),
     Command("\\pager", "\\pager [on|off]", "show what does not fit the screen through $PAGER", _pager, ("on", "off")),
-    Command("\\serve", "\\serve", "let other processes reach this store, and say how", serving.serve),
+    Command("\\serve", "\\serve", "let other processes reach this store, and say how", _serve),
     Command("\\timing", "\\timing [on|off]", "print how long each statement takes", _timing, ("on", "off")),
     Command("\\?", "\\?", "this list", _help),
     Command("\\q", "\\q", "leave (so does Ctrl-D)", _quit),

@@ -3,54 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ...model.schema import PartitionSchema, RangePartition, Table, View
 from ...model.types import BIGINT, STRING, DataType
-
-if TYPE_CHECKING:
-    from ..shell import Shell
+from ..console import Console
 
 
-def tables(shell: Shell) -> None:
+def tables(console: Console) -> None:
     """The tables, with their sizes."""
-    store = shell.connection.store
+    store = console.connection.store
     found = store.tables()
     if not found:
-        print("There are no tables.", file=shell.text)
+        print("There are no tables.", file=console.text)
         return
     rows = [store.statistics(table).row_count for table in found]
     tablets = [store.tablet_count(table) for table in found]
     columns: list[tuple[str, DataType]] = [("table", STRING), ("rows", BIGINT), ("tablets", BIGINT)]
     batch = pa.record_batch([[table.name for table in found], rows, tablets], [name for name, _ in columns])
-    shell.show(columns, batch)
+    console.show(columns, batch)
 
 
-def views(shell: Shell) -> None:
+def views(console: Console) -> None:
     """The views, with their columns."""
-    found = shell.connection.store.views()
+    found = console.connection.store.views()
     if not found:
-        print("There are no views.", file=shell.text)
+        print("There are no views.", file=console.text)
         return
     batch = pa.record_batch(
         [[view.name for view in found], [", ".join(view.columns) for view in found]], ["view", "columns"]
     )
-    shell.show([("view", STRING), ("columns", STRING)], batch)
+    console.show([("view", STRING), ("columns", STRING)], batch)
 
 
-def describe(shell: Shell, name: str) -> None:
+def describe(console: Console, name: str) -> None:
     """A table or view by name; all of them where there is none."""
-    store = shell.connection.store
+    store = console.connection.store
     if not name:
-        tables(shell)
+        tables(console)
         if store.views():
-            views(shell)
+            views(console)
         return
     view = store.view(_unquoted(name))
     if view is not None:
-        _describe_view(shell, view)
+        _describe_view(console, view)
         return
     table = store.table(_unquoted(name))
     schema = table.schema
@@ -70,9 +67,9 @@ def describe(shell: Shell, name: str) -> None:
     shown = [i for i in range(len(names)) if i < 3 or any(line[i] not in ("", "AUTO") for line in lines)]
     columns = [(names[i], STRING) for i in shown]
     batch = pa.record_batch([pa.array([line[i] for line in lines]) for i in shown], [names[i] for i in shown])
-    shell.show(columns, batch)
+    console.show(columns, batch)
     for line in describe_partitions(table):
-        print(line, file=shell.text)
+        print(line, file=console.text)
 
 
 def _unquoted(name: str) -> str:
@@ -80,16 +77,16 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') else name.lower()
 
 
-def _describe_view(shell: Shell, view: View) -> None:
+def _describe_view(console: Console, view: View) -> None:
     """A view's columns with their types, and its query."""
     name = view.name.replace('"', '""')
-    with shell.connection.cursor() as cursor:
+    with console.connection.cursor() as cursor:
         rows = cursor.execute(f'DESCRIBE "{name}"').fetchall()
     names = ("column", "type", "null")
     lines = [(column, type_, "" if nullable else "NOT NULL") for column, type_, nullable in rows]
     batch = pa.record_batch([pa.array([line[i] for line in lines]) for i in range(3)], list(names))
-    shell.show([(name, STRING) for name in names], batch)
-    print(f"AS {view.text}", file=shell.text)
+    console.show([(name, STRING) for name in names], batch)
+    print(f"AS {view.text}", file=console.text)
 
 
 def describe_partitions(table: Table) -> list[str]:

@@ -11,15 +11,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...driver.tables.timestamps import Moment
 from ...errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError
+from ..console import Console
 from ..pager import ignoring_interrupts
 from ..reader import Statement
-
-if TYPE_CHECKING:
-    from ..shell import Shell
 
 _EVERY: Final = 2.0
 """Seconds between two runs of `\\watch`."""
@@ -34,13 +32,13 @@ class AlreadyTold(Exception):
     """Something failed inside a command, and its error is printed already."""
 
 
-def include(shell: Shell, name: str) -> None:
+def include(console: Console, name: str) -> None:
     """Run a file's statements and commands, up to the first error."""
     if not name:
         raise InterfaceError("\\i takes the name of a file")
     path = Path(name).expanduser()
-    if not shell.run_lines(read_file(path).splitlines(keepends=True)):
-        print(f"in {path}", file=shell.err)
+    if not console.run_lines(read_file(path).splitlines(keepends=True)):
+        print(f"in {path}", file=console.err)
         raise AlreadyTold
 
 
@@ -52,12 +50,12 @@ def read_file(path: Path) -> str:
         raise OperationalError(f"cannot read {path}: {error}") from error
 
 
-def edit(shell: Shell, text: str) -> None:
+def edit(console: Console, text: str) -> None:
     """Put what the user's editor makes of a text, or of the last statement, at the next prompt."""
-    if not shell.screen or not sys.stdin.isatty():
+    if not console.screen or not sys.stdin.isatty():
         raise InterfaceError("\\e needs a terminal")
-    if not text and shell.last is not None:
-        text = shell.last.text + ";"
+    if not text and console.last is not None:
+        text = console.last.text + ";"
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="nyala-") as folder:
         path = Path(folder) / "statement.sql"
@@ -69,10 +67,10 @@ def edit(shell: Shell, text: str) -> None:
             raise OperationalError(f"cannot start {editor}: {error.strerror} ($EDITOR says which it is)") from error
         if code:
             raise OperationalError(f"{editor} ended with code {code}; nothing is changed")
-        shell.draft = read_file(path).strip()
+        console.draft = read_file(path).strip()
 
 
-def watch(shell: Shell, interval: str) -> None:
+def watch(console: Console, interval: str) -> None:
     """Run the last statement again and again, until the user interrupts."""
     try:
         seconds = float(interval or _EVERY)
@@ -80,42 +78,42 @@ def watch(shell: Shell, interval: str) -> None:
         seconds = -1.0
     if not 0 < seconds < float("inf"):
         raise InterfaceError(f"{interval}: \\watch takes a number of seconds above 0")
-    statement = _last(shell, "\\watch")
-    paging, shell.paging = shell.paging, False
+    statement = _last(console, "\\watch")
+    paging, console.paging = console.paging, False
     try:
         while True:
             now = datetime.datetime.now().astimezone()
-            print(f"{now:%Y-%m-%d %H:%M:%S %Z}, every {seconds:g} s; Ctrl-C ends it", file=shell.out, flush=True)
-            shell.execute(statement)
-            shell.out.flush()
+            print(f"{now:%Y-%m-%d %H:%M:%S %Z}, every {seconds:g} s; Ctrl-C ends it", file=console.out, flush=True)
+            console.execute(statement)
+            console.out.flush()
             time.sleep(seconds)
     except KeyboardInterrupt:
-        if not shell.screen:
+        if not console.screen:
             raise
-        print("\nended", file=shell.out)
+        print("\nended", file=console.out)
     finally:
-        shell.paging = paging
+        console.paging = paging
 
 
-def _last(shell: Shell, command: str) -> Statement:
-    if shell.last is None:
+def _last(console: Console, command: str) -> Statement:
+    if console.last is None:
         raise InterfaceError(f"{command} runs the last statement again, and there is none yet")
-    return shell.last
+    return console.last
 
 
-def plan(shell: Shell, text: str) -> None:
+def plan(console: Console, text: str) -> None:
     """Run a statement, or the last one, and print its plan with what each operator did and its share of the time."""
-    text = text or _last(shell, "\\plan").text
-    with shell.observed() as bar, shell.reading.cursor() as cursor:
+    text = text or _last(console, "\\plan").text
+    with console.observed() as bar, console.reading.cursor() as cursor:
         try:
             cursor.execute(_EXPLAIN + text)
         except Error as error:
             bar.stop()
-            shell.tell(error, hidden=_EXPLAIN)
+            console.tell(error, hidden=_EXPLAIN)
             raise AlreadyTold from None
         lines = [str(row[0]) for row in cursor.fetchall()]
         bar.stop()
-    print("\n".join(with_shares(lines)), file=shell.text)
+    print("\n".join(with_shares(lines)), file=console.text)
 
 
 def with_shares(lines: list[str]) -> list[str]:
@@ -140,19 +138,19 @@ def _time(line: str) -> float | None:
     return float(times[-1].replace(",", "")) if times else None
 
 
-def as_of(shell: Shell, text: str) -> None:
+def as_of(console: Console, text: str) -> None:
     """Read all tables as of a time; `off`: as they are."""
     if text.lower() == "off":
-        shell.read_at(None)
+        console.read_at(None)
     elif text:
-        shell.read_at(_moment(shell, text))
-    if not shell.moment:
-        print("Tables are read as they are now.", file=shell.out)
+        console.read_at(_moment(console, text))
+    if not console.moment:
+        print("Tables are read as they are now.", file=console.out)
     else:
-        print(f"Tables are read as of {shell.moment} UTC; \\asof off ends it.", file=shell.out)
+        print(f"Tables are read as of {console.moment} UTC; \\asof off ends it.", file=console.out)
 
 
-def _moment(shell: Shell, text: str) -> Moment:
+def _moment(console: Console, text: str) -> Moment:
     """A time in UTC, a hybrid timestamp, or the value of an SQL expression."""
     if text.isdecimal() and len(text) > _DIGITS_OF_A_DATE:
         return int(text)
@@ -161,7 +159,7 @@ def _moment(shell: Shell, text: str) -> Moment:
     except ValueError:
         pass
     try:
-        with shell.connection.cursor() as cursor:
+        with console.connection.cursor() as cursor:
             cursor.execute(f"SELECT CAST({text} AS TIMESTAMP)")
             moment: datetime.datetime | None = cursor.fetchall()[0][0]
     except (ProgrammingError, DataError, NotSupportedError) as error:
