@@ -29,7 +29,7 @@ The life of a statement:
       `binding.changes.copy.bind_copy` bind DDL and writes. Constants are converted to the columns' types here, so that
       an invalid one fails before execution. Written rows always come from a query: `binding.changes.on_conflict` joins
       it with the table for ON CONFLICT, `binding.changes.returning` adds the columns of RETURNING.
-   8. A statement whose plan is cached is bound again with `deferred_parameters.LateParameter`s in place of its values.
+   8. A statement whose plan is cached is bound again with `deferred_parameters.DeferredParameter`s for its values.
    9. The bound statement goes to the planner.
 
 Errors are raised without a position where a rule is checked; `binding.context.Context.at` adds line and caret as they

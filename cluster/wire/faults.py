@@ -3,7 +3,7 @@
     cut            traffic from and to these servers (ids or addresses, "*" for all) fails as if the network were down
     disk_delay     each sync of a file takes this number of seconds longer
     broken_path    each operation on a path that contains this fails with EIO
-    full_path      each creation and write of a file on a path that contains this fails with ENOSPC, a write in its middle
+    full_path      each creation and write of a file on a path that contains this fails with ENOSPC, also halfway
     clock_skew     the server's wall clock is this number of seconds ahead
 
 The switches belong to the process (`FAULTS`). Calls, scans and peer streams call `check` for outgoing and incoming
