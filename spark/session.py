@@ -64,9 +64,9 @@ def session(threads: int | None = None, **conf: object) -> SparkSession:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     finalize(made, shutil.rmtree, scratch, ignore_errors=True)
-    from . import register
+    from .source.data_source import NyalaDataSource
 
-    register(made)
+    made.dataSource.register(NyalaDataSource)
     return made
 
 
