@@ -22,18 +22,18 @@ from ...executor import ExecutionContext
 from ...executor import run as run_statement
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.forks import stay_with_process
+from ...model.store import Store, Timestamp
 from ...model.types import Interval
 from ...model.waiting_time import current_waiting, within
 from ...planner import Plan
 from ...sql import bound
 from ...sql.deep_stack import on_deep_stack
 from . import external_engine
-from .settings import SettingStatement
+from .settings import Settings, SettingStatement
 
 if TYPE_CHECKING:
     from ...sql.expressions import Column
     from .engines import Engine
-    from .session import Session
 
 T = TypeVar("T")
 ROWS_AT_ONCE = 1 << 12
@@ -67,6 +67,15 @@ class Halt:
 class Execution:
     """A statement that runs: its result's columns, and its rows as they are made.
 
+    Parameters
+    ----------
+    settings : Settings
+        The session's, which SET and SHOW change and read.
+    cancel : threading.Event
+        Stops the statement. The execution itself sets it when it fails or is closed.
+    forget : callable
+        Called with the execution when it has ended; more than once if it is closed again.
+
     Attributes
     ----------
     columns : tuple of Column, or None
@@ -75,9 +84,10 @@ class Execution:
         Rows changed; for a query -1 until its last batch is out, then how many rows it had.
     """
 
-    def __init__(self, session: Session, cancel: threading.Event):
-        self._session = session
+    def __init__(self, settings: Settings, cancel: threading.Event, forget: Callable[[Execution], None]):
+        self._settings = settings
         self._cancel = cancel
+        self._forget = forget
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._first: pa.RecordBatch | None = None
         self._part: pa.RecordBatch | None = None
@@ -108,7 +118,7 @@ class Execution:
         self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext, engine: Engine | None
     ) -> None:
         if isinstance(statement, SettingStatement):
-            result = self._session.settings.run(statement)
+            result = self._settings.run(statement)
         elif engine is not None:
             result = external_engine.run(engine, statement, plan, context)
         else:
@@ -171,7 +181,7 @@ class Execution:
             # Another thread may be inside it just now: the cancel event ends it there.
             with contextlib.suppress(ValueError):
                 self._with_room(close)
-        self._session.forget(self)
+        self._forget(self)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -192,19 +202,20 @@ def raise_if(cancel: Halt | threading.Event | None) -> None:
 
 
 class RowExecution(Execution):
-    """A statement on one row: it is complete when it is created; Arrow data is made only on request."""
+    """A statement on one row: it is complete when it is created; Arrow data is made only on request.
 
-    def __init__(self, session: Session, single: SingleRow, cells: Sequence[Any]):
+    A read returns the row of `snapshot`; None: its latest state.
+    """
+
+    def __init__(self, store: Store, single: SingleRow, cells: Sequence[Any], snapshot: Timestamp | None):
         self.columns = None
         self.rowcount = -1
         self._row: tuple[Any, ...] | None = None
         self._seen = 0
         if isinstance(single, RowWrite):
-            self.rowcount = single.run(session.store, cells)
-            if self.rowcount:
-                session.note_write()
+            self.rowcount = single.run(store, cells)
         else:
-            self._row = single.run(session.store, cells, session.moment)
+            self._row = single.run(store, cells, snapshot)
             self.columns = single.columns
 
     def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:

@@ -261,7 +261,9 @@ class Session:
             cells = prepared.cells(parameters, self.store)
             if cells is None:
                 return None
-            found = RowExecution(self, prepared.single, cells)
+            found = RowExecution(self.store, prepared.single, cells, self.moment)
+            if found.rowcount > 0:
+                self.note_write()
             if self.progress is not None:
                 self.progress(Progress(1, 1, 1, 1))
             return found
@@ -352,7 +354,7 @@ class Session:
         own = threading.Event()
         if cancel is not None:
             cancel.adopt(own)
-        execution = Execution(self, own)
+        execution = Execution(self.settings, own, self.forget)
         options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
         if serial_runs is not None:
             options["serial_runs"] = serial_runs
