@@ -12,23 +12,39 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias
 
 import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
 from ..model.forks import check_process, is_inherited
 from .notebook import SHOWN_ROWS, html_table
+from .open_connection import OpenConnection
 from .session.bind_values import Parameters, normalize, normalize_rows
 from .session.executions import Execution, Halt, arrow_rows, raise_if
 from .session.insert_batches import insert_rows
 
 if TYPE_CHECKING:
     from ..model.types import DataType
-    from .connection import Connection
 
 Row: TypeAlias = tuple[Any, ...]
 Description: TypeAlias = "tuple[tuple[str, DataType, None, None, int | None, int | None, bool], ...]"
+
+
+class DBAPIConnection(OpenConnection, Protocol):
+    """The connection of a cursor, with the methods of PEP 249."""
+
+    def close(self) -> None:
+        """See `driver.connection.Connection.close`."""
+
+    def commit(self) -> None:
+        """See `driver.connection.Connection.commit`."""
+
+    def rollback(self) -> None:
+        """See `driver.connection.Connection.rollback`."""
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
 
 
 class Cursor:
@@ -36,6 +52,8 @@ class Cursor:
 
     Attributes
     ----------
+    connection : Connection
+        The connection that made it.
     description : tuple of 7-tuples, or None
         Per result column (name, type code, None, None, precision, scale, null_ok); None without a result set. The type
         code is a `DataType`, equal to the PEP 249 type object of its family.
@@ -53,7 +71,7 @@ class Cursor:
     Whatever reads Arrow streams (pyarrow, pandas, polars, DuckDB) takes a cursor for its rows, without copies.
     """
 
-    def __init__(self, connection: Connection):
+    def __init__(self, connection: DBAPIConnection):
         self.connection = connection
         self.arraysize = 1
         self.lastrowid: None = None

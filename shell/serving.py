@@ -13,7 +13,7 @@ from typing import Final
 
 from ..driver.connection import Connection
 from ..driver.stores.open_stores import MEMORY, is_cluster
-from ..driver.stores.served_directory import ADVICE
+from ..driver.stores.server_processes import ADVICE
 from ..errors import Error, OperationalError
 
 _LOCKED: Final = (

@@ -20,6 +20,7 @@ from ...model.forks import renew_in_child
 from ...model.store import Store
 from ...storage.database import Database
 from .cluster_url import TLS_OPTIONS, servers, tls_options
+from .server_processes import locked, owner_of
 
 if TYPE_CHECKING:
     from ...cluster.embedded_server.server import OwnerServer
@@ -159,8 +160,6 @@ def _opened(directory: str, threads: int, options: dict[str, Any]) -> tuple[Stor
     try:
         return Database(directory, threads=threads, **options), ""
     except StoreLocked:
-        from .served_directory import locked, owner_of
-
         url = owner_of(directory)
     if not url:
         try:  # an owner that was closing has closed it by now

@@ -37,7 +37,7 @@ from .key_ranges import KeyRange, key_ranges
 from .table_scans import Scan, check_counts, scan_of
 
 if TYPE_CHECKING:
-    from ..connection import Connection
+    from ..open_connection import OpenConnection
 
 MAGIC: Final = b"nyala scan token"
 VERSION: Final = 2
@@ -143,7 +143,7 @@ class ScanToken:
             predicates=tuple(_renamed(read(predicate), names) for predicate in fields["predicates"]),
         )
 
-    def open(self, connection: Connection, batch_rows: int | None = None) -> Scan:
+    def open(self, connection: OpenConnection, batch_rows: int | None = None) -> Scan:
         """Read this part, as it was at the token's moment, through any connection to the store.
 
         Columns come out under the names that they had when the token was made.

@@ -31,7 +31,7 @@ from .table_scans import Scan, arrow_schema, scan_of
 from .timestamps import Moment, hybrid_time
 
 if TYPE_CHECKING:
-    from ..connection import Connection
+    from ..open_connection import OpenConnection
 
 
 class TableHandle:
@@ -43,7 +43,7 @@ class TableHandle:
     keys and reasons. With `all_or_none`, one refused row keeps all others out. May be used by several threads.
     """
 
-    def __init__(self, connection: Connection, table: Table):
+    def __init__(self, connection: OpenConnection, table: Table):
         self._connection = connection
         self._table = table
         self._known: list[str] | None = None

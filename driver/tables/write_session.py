@@ -49,7 +49,7 @@ from .row_writes import SHOWN_ROWS, write_batch
 from .table_handle import TableHandle
 
 if TYPE_CHECKING:
-    from ..connection import Connection
+    from ..open_connection import OpenConnection
 
 FLUSH_MODES: Final = ("AUTO_FLUSH_SYNC", "AUTO_FLUSH_BACKGROUND", "MANUAL_FLUSH")
 BUFFER_BYTES: Final = 7 << 20
@@ -90,7 +90,7 @@ class WriteSession:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: OpenConnection,
         flush_mode: str = "AUTO_FLUSH_SYNC",
         buffer_bytes: int = BUFFER_BYTES,
         flush_interval: float = FLUSH_INTERVAL,
@@ -166,7 +166,9 @@ class WriteSession:
         UnknownTable, UnknownColumn, InvalidText, NumericOutOfRange, DataError, InterfaceError
             Something is no row of the table.
         """
-        handle = self._connection.table(table) if isinstance(table, str) else table
+        handle = table
+        if isinstance(handle, str):
+            handle = TableHandle(self._connection, self._connection.store.table(handle))
         if self._closed:
             raise InterfaceError("the session is closed")
         if self.flush_mode == "AUTO_FLUSH_SYNC":

@@ -18,7 +18,7 @@ from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.embedded_server.owner_record import find_owner
 from nyala.driver.stores import keep_alive as owner_keeping
-from nyala.driver.stores.served_directory import reachable, serve
+from nyala.driver.stores.served_directory import reachable
 from nyala.storage.database import Database
 from owner_support import ServeProcess
 
@@ -79,7 +79,7 @@ def test_a_cluster_is_reached_where_it_is_and_memory_is_not():
 def test_a_directory_that_this_process_has_open_is_served_until_it_is_closed(made):
     with nyala.connect(made) as connection:
         url = connection.serve()
-        assert url == serve(connection) == reachable(made) == reachable(f"{made}/../store")
+        assert url == connection.serve() == reachable(made) == reachable(f"{made}/../store")
         with nyala.connect(url) as other, connection.at(connection.store.now()) as past:
             assert isinstance(other.store, Client) and isinstance(connection.store, Database)
             other.execute("INSERT INTO t VALUES (3)")
