@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -96,6 +96,50 @@ def test_arrows_point_down() -> None:
             if there != here and FLOOR[there] <= FLOOR[here]:
                 wrong.append(f"{_name(path)}:{line}: `{here}` must not know of `{there}`")
     assert not wrong, "\n".join([*wrong, "Move what is needed down, or pass it in from above."])
+
+
+def _module_file(parts: tuple[str, ...]) -> str | None:
+    """Name of the source file of a module or package; None if there is none."""
+    for path in (ROOT.joinpath(*parts, "__init__.py"), ROOT.joinpath(*parts).with_suffix(".py")):
+        if path.exists():
+            return _name(path)
+    return None
+
+
+def _imported_files(path: Path) -> set[str]:
+    """The other source files that a file imports, also inside functions and under TYPE_CHECKING.
+
+    Not itself, as a file may that is run as `__main__`.
+    """
+    found: set[str] = set()
+    for node, target in _relative_imports(path):
+        files = (_module_file((*target, alias.name)) or _module_file(target) for alias in node.names)
+        found |= {file for file in files if file is not None}
+    return found - {_name(path)}
+
+
+def _circles(imports: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """The largest groups of files each of which imports, perhaps through others, all files of its group."""
+    reached: dict[str, set[str]] = {}
+    for name, there in imports.items():
+        known: set[str] = set()
+        while there:
+            known |= there
+            there = set().union(*(imports[next_] for next_ in there)) - known
+        reached[name] = known
+    return {frozenset(o for o in known if name in reached[o]) for name, known in reached.items() if name in known}
+
+
+def test_no_modules_import_each_other() -> None:
+    circles = _circles({_name(path): _imported_files(path) for path in SOURCES})
+    wrong = [" <-> ".join(sorted(circle)) for circle in circles]
+    assert not wrong, "\n".join([*wrong, "Pass what the lower one needs, as values or by a Protocol of its own."])
+
+
+def test_the_search_for_circles_finds_them() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"e"}, "e": {"f"}, "f": {"d", "e"}, "g": {"g", "a"}}
+    assert _circles(imports) == {frozenset("bc"), frozenset("def"), frozenset("g")}
+    assert _imported_files(ROOT / "driver" / "connection.py") >= {"errors.py", "driver/session/engines.py"}
 
 
 def test_the_version_is_that_of_the_package() -> None:
