@@ -247,7 +247,13 @@ class MasterServer:
             replica.consensus.note_space(is_full)
 
     def _leave_to_others(self) -> None:
-        """Transfers leadership from a master with a full disk, if enough others have space to change the catalog."""
+        """Transfers leadership if this master's disk is full and enough others have space to change the catalog.
+
+        Not before the others have looked at their disks: a master whose disk filled at the same time could not store
+        its vote, and no master would lead until there is space.
+        """
+        if not self._space.others_have_looked:
+            return
         replica = self._tablet.replica
         if len(self._peers) == 1 or replica is None or self._tablet.serving_term is None:
             return

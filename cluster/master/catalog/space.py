@@ -40,12 +40,18 @@ class MasterSpace:
         self._looked = 0.0
         self.full = ""
         """The reason for which no write is possible: "disk full", the directory, and the system's error; or ""."""
+        self._full_since = 0.0
 
     def note_full(self, tablet_id: str, error: Exception) -> bool:
         """Notes that the log has met a full disk; called without the lock of its consensus. Returns True: `look` will
         check it."""
         self._set(f"disk full: {self._directory}: {error}")
         return True
+
+    @property
+    def others_have_looked(self) -> bool:
+        """True if the disk has been full for so long that a master whose disk filled at the same time has noticed."""
+        return bool(self.full) and time.monotonic() - self._full_since > 2 * LOOK_SECONDS
 
     def look(self) -> None:
         """Checks for space; called about every second."""
@@ -75,6 +81,7 @@ class MasterSpace:
         was, self.full = self.full, full
         if bool(was) is bool(full):
             return
+        self._full_since = time.monotonic()
         fields = {"path": self._directory, "error": full or was}
         (_log.error if full else _log.info)("disk full" if full else "space again", extra={"fields": fields})
         self._changed(bool(full))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgpack
+import msgspec
 import numpy as np
 import pyarrow as pa
 from nyala.model.store import Op
@@ -84,7 +84,7 @@ def entry(command: str) -> str:
     kind_name, _, rest = command.partition(" ")
     kind = EntryKind[kind_name]
     if kind is EntryKind.COMMIT:
-        body = msgpack.packb(ast.literal_eval(rest))
+        body = msgspec.msgpack.encode(ast.literal_eval(rest))
         shown = cut(body, {"map": len(body)})
     else:
         head, _, text = rest.partition(": ")
