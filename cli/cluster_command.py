@@ -115,8 +115,7 @@ def _plain(server: LocalServer) -> dict[str, Any]:
 def ksck_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster ksck`: 1 where anything is wrong."""
     with _connected(arguments, leaderless=True) as reached:
-        patience = min(arguments.timeout, _PATIENCE_SECONDS)
-        view = look(reached.channels, reached.masters, reached.clock, arguments.timeout, patience, leaderless=True)
+        view = reached.view(arguments.timeout, leaderless=True)
         report = ksck(view, reached.channels if arguments.checksum else None)
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe(report))
     return 0 if report.is_clean else 1
@@ -274,9 +273,10 @@ class _Reached:
     local: Mapping[str, str]
     clock: HybridClock
 
-    def view(self, seconds: float = 30.0) -> ClusterView:
-        """Returns the current state of the cluster."""
-        return look(self.channels, self.masters, self.clock, seconds)
+    def view(self, seconds: float = 30.0, leaderless: bool = False) -> ClusterView:
+        """Returns the current state of the cluster; if `leaderless`, of the masters alone if none of them leads."""
+        patience = min(seconds, _PATIENCE_SECONDS) if leaderless else None  # else `_connected` has reached one
+        return look(self.channels, self.masters, self.clock, seconds, patience, leaderless=leaderless)
 
     def mover(self) -> ReplicaMover:
         """Moves its replicas and leaders."""
