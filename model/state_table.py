@@ -1,8 +1,11 @@
-"""States and what leads from one to the next, as a table that is written down once and held to.
+"""State tables: the states of a kind of object and the moves between them, written once and enforced.
 
-class Door(Enum): ...
-TABLE = StateTable(Door.OPEN, {(Door.OPEN, "it is pushed"): Door.SHUT, ...})
-self._state = TABLE.checked(self._state, Door.SHUT)
+    class Door(Enum): ...
+
+    TABLE = StateTable(Door.OPEN, {(Door.OPEN, "it is pushed"): Door.SHUT, ...})
+    self._state = TABLE.checked(self._state, Door.SHUT)
+
+The table also stands on the page of the module that uses it; `tests/test_state_tables.py` compares both.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def change(package: Path, block: str) -> None:
 
 
 def run(package: Path, command: str) -> str:
-    """What a command of the page prints, in the copy."""
+    """Runs a command of the page in the copy; returns its output."""
     python = f'"{sys.executable}"'
     line = re.sub("^nyala ", f"{python} -m nyala ", re.sub(r"^python ", f"{python} ", command))
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}

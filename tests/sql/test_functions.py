@@ -75,7 +75,7 @@ def test_every_scalar_has_a_kernel_and_every_kernel_a_name() -> None:
 
 
 def test_facts_stand_in_one_record() -> None:
-    """Where an operator has the name of a function, the facts are the operator's."""
+    """A function with the name of an operator takes its facts from the operator."""
     facts = [field.name for field in fields(Operation) if field.name != "name"]
     for function in SCALAR:
         if OPERATIONS.get(function.name) is not function:

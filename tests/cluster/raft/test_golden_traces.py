@@ -87,7 +87,7 @@ class Player:
         self.group = Trace("ABC")
 
     def play(self, script: str) -> str:
-        """What the commands of a block print."""
+        """Runs a block of commands; returns the printed lines."""
         if script.startswith("group "):
             self.group = Trace(script.split()[1])
             return ""

@@ -121,7 +121,7 @@ def bitmap(places: list[int]) -> BitmapFilter:
 
 
 def told(predicate: Any) -> list[Any]:
-    """What a runtime filter is, for comparison."""
+    """Fields of a runtime filter as plain data, for comparison."""
     return [
         getattr(predicate, f) if f != "bits" and f != "words" else getattr(predicate, f).tolist()
         for f in predicate.__slots__
