@@ -157,11 +157,6 @@ class Consensus:
                         driver.node.term,
                     )
 
-    def can_serve(self, timestamp: int) -> bool:
-        """True if `check_can_serve` would return at once; raises `NotTheLeader` unless this peer leads and serves."""
-        with self._driver.lock:
-            return self._may_serve(timestamp)
-
     def _may_serve(self, timestamp: int) -> bool:
         self.log.check_serving()
         driver = self._driver

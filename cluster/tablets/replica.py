@@ -482,18 +482,10 @@ class Replica(ReplicaHealth):
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
         """Returns the row with a primary key (None: none exists), and the timestamp as of which it was read; physical
         values in and out. Without a snapshot it is the latest, at the leader, and includes every write acknowledged
-        before."""
+        before. Raises `DeadlineExceeded` (`NO_WAIT`: instead of waiting)."""
         self._check_running()
         with self.watched:
             return self._reads.row(key, columns, snapshot, deadline, schema_version)
-
-    def read_row_at_once(
-        self, key: Sequence[Any], columns: Sequence[str], *, schema_version: int | None = None
-    ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
-        """Returns the latest `read_row`; None if it would have to wait."""
-        self._check_running()
-        with self.watched:
-            return self._reads.row_at_once(key, columns, schema_version)
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
         """Returns the tablet as of a timestamp, once it is complete up to there; None: the latest, from the leader

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import ConfigurationRefused
+from ...errors import ConfigurationRefused, DeadlineExceeded
 from ...model.codec.values import key_from_plain, map_from_plain
 from ...model.store import WriteResult
 from ...storage.deltas.single_deltas import ROW_BYTES
+from ..tablets.reads import NO_WAIT
 from ..tablets.replica import Replica
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Request
@@ -75,7 +76,7 @@ class Service:
 
     def later(self) -> dict[type[Request], Later]:
         """Returns the handlers of small calls that hold no waiting thread, by class of request."""
-        return {methods.WriteRow: self.write_row_later, methods.ReadRow: self.read_row_at_once}
+        return {methods.WriteRow: self.write_row_later, methods.ReadRow: self.try_read_row}
 
     # ---- rows without a waiting thread -------------------------------------------------------------------------------
 
@@ -108,16 +109,16 @@ class Service:
             done=done,
         )
 
-    def read_row_at_once(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
+    def try_read_row(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
         """Replies with the latest row if that needs no wait."""
         if request.snapshot is not None:
             return False
         replica = self._tablets.get(request.tablet_id)
-        row = replica.read_row_at_once(
-            key_from_plain(request.key), request.columns, schema_version=request.schema_version
-        )
-        if row is None:
-            return False
+        key = key_from_plain(request.key)
+        try:
+            row = replica.read_row(key, request.columns, None, deadline=NO_WAIT, schema_version=request.schema_version)
+        except DeadlineExceeded:
+            return False  # a thread of the pool waits
         answer(row_reply(*row))
         return True
 

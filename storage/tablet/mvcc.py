@@ -131,11 +131,6 @@ class MvccManager:
             self._wait(timestamp, deadline)
             return timestamp
 
-    def clean_at_once(self) -> Timestamp | None:
-        """`clean_now`, where it need not wait; else None."""
-        with self._lock:
-            return None if self._in_flight else self._clock.now()
-
     def passed_now(self) -> Timestamp:
         """The greatest timestamp such that every write at or below it is decided, and none will get one any more."""
         with self._lock:

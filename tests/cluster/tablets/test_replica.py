@@ -8,6 +8,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 from cluster_tablets_support import TABLE, Group, batch, describe, rows_at, soon, until
 from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.tablets.checksum import checksum
+from nyala.cluster.tablets.reads import NO_WAIT
 from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import (
     ClusterError,
@@ -314,6 +316,19 @@ def test_a_deadline_leaves_the_write_in_flight_and_its_call_tells() -> None:
         group.network.cut = set()
         assert group.write(batch([2]), call=call).applied == 1
         agree(group, [1, 2])
+
+
+def test_a_read_that_must_not_wait_raises_while_a_write_is_in_flight() -> None:
+    with Group(1) as group:
+        group.write(batch([1]))
+        replica = group.leader().replica
+        read = partial(replica.read_row, (1,), ("v",), None, deadline=NO_WAIT)
+        assert read()[0] == ("v1",)
+        timestamp = replica.tablet.mvcc.start()
+        with pytest.raises(DeadlineExceeded):
+            read()
+        replica.tablet.mvcc.commit(timestamp)
+        assert read()[0] == ("v1",)
 
 
 # ---- copies ------------------------------------------------------------------------------------------------------
