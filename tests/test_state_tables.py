@@ -23,7 +23,15 @@ ROW = re.compile(r"^ *\| ([A-Z_]+) \| (.+) \| ([A-Z_]+) \|$", re.MULTILINE)
 
 
 def test_there_are_tables():
-    assert {name.rpartition(".")[2] for name in MODULES} >= {"token_scan", "scanners", "replica", "health", "session"}
+    assert {name.rpartition(".")[2] for name in MODULES} >= {
+        "token_scan",
+        "scanners",
+        "replica",
+        "health",
+        "session",
+        "slots",
+        "server",
+    }
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -54,7 +62,8 @@ def test_no_move_is_made_that_is_not_in_the_table(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_state_is_set_in_one_place(name):
-    """`STATES.checked(self.x, ...)` stands in one method, and elsewhere `self.x` is set to the first state alone."""
+    """`STATES.checked(self.x, ...)` stands in one method; elsewhere `self.x`, or the field `x` of a dataclass, is
+    set to the first state alone."""
     tree = ast.parse(Path(import_module(name).__file__).read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     (setter,) = [function for function in functions if "STATES.checked(" in ast.unparse(function)]
@@ -67,4 +76,12 @@ def test_a_state_is_set_in_one_place(name):
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if ast.unparse(target) == attribute
     ]
-    assert [value for function, value in sets if function != setter.name] == ["STATES.first"]
+    fields = [
+        (f"self.{ast.unparse(node.target)}", ast.unparse(node.value))
+        for scope in ast.walk(tree)
+        if isinstance(scope, ast.ClassDef)
+        for node in scope.body
+        if isinstance(node, ast.AnnAssign) and node.value is not None
+    ]
+    first = [value for function, value in sets if function != setter.name]
+    assert first + [value for field, value in fields if field == attribute] == ["STATES.first"]

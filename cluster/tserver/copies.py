@@ -33,7 +33,7 @@ from ..wire.calls.rpc import Channel, Channels
 from ..wire.messages.methods import BeginBootstrap, BootstrapSession, EndBootstrap, Request, StartBootstrap
 from .directories import DataDirectory, ServerDirectories
 from .removal import Removal
-from .slots import Slot, Slots
+from .slots import Slot, Slots, SlotState
 
 COPIERS, ASKERS = 2, 2
 """Threads that copy from other servers, and threads that request copies from other servers."""
@@ -45,6 +45,10 @@ CALL_SECONDS = 10.0
 """Seconds for any other response."""
 RELEASE_SECONDS = 30.0
 """Seconds for which a replica to be replaced waits for scans to end."""
+_REPLACEABLE = (SlotState.NEW, SlotState.TOMBSTONED, SlotState.RUNNING)
+"""States of replicas that a copy may replace."""
+_COPIED = (SlotState.NEW, SlotState.COPYING, SlotState.RUNNING)
+"""States in which an aborted copy leaves a replica."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
@@ -120,7 +124,7 @@ class Copies:
 
     def _check_slot(self, slot: Slot, request: StartBootstrap) -> None:
         replica, kept = slot.replica, slot.kept
-        if slot.state not in ("NEW", "TOMBSTONED", "RUNNING") or (replica is not None and replica.state != "RUNNING"):
+        if slot.state not in _REPLACEABLE or (replica is not None and replica.state != "RUNNING"):
             raise ReplicaUnavailable(
                 f"the replica of tablet {slot.id} is {slot.state}, and cannot be replaced by a copy"
             )
@@ -152,7 +156,7 @@ class Copies:
         try:
             self._check_slot(slot, request)
             call = _SourceCalls(self._channels.get(request.source.address), lambda found: self._begin(slot, found))
-            if slot.state == "NEW":
+            if slot.state is SlotState.NEW:
                 slot.directory = self._place(slot.id)
                 slot.description = request.tablet
             copy_replica(call, slot.id, self._server.id, self._fs, slot.path, check=self._check_open)
@@ -179,7 +183,7 @@ class Copies:
             self.wait_unread(slot)
         elif self._removal.is_read(slot):
             self.wait_unread(slot)
-        self._slots.set(slot, "COPYING")
+        self._slots.change_state(slot, SlotState.COPYING)
 
     def wait_unread(self, slot: Slot) -> None:
         """Returns when the files of a slot's retired replicas are no longer read; raises `ReplicaUnavailable` if they
@@ -196,15 +200,16 @@ class Copies:
             raise ServerUnavailable("the server is shutting down")
 
     def _broke_off(self, slot: Slot, error: Exception) -> None:
-        if slot.replica is not None or slot.state not in ("NEW", "COPYING", "RUNNING"):
+        if slot.replica is not None or slot.state not in _COPIED:
             return  # unchanged
         try:
             self._removal.bury(slot, f"{type(error).__name__}: {error}")
         except DiskError as failure:
             # Without space for a tombstone, the superblock still has the state COPYING: the server's next start cleans
             # it up.
-            state = "TOMBSTONED" if is_full(failure) and slot.kept is not None else "FAILED"
-            self._slots.set(slot, state, str(failure))
+            has_tombstone = is_full(failure) and slot.kept is not None
+            state = SlotState.TOMBSTONED if has_tombstone else SlotState.FAILED
+            self._slots.change_state(slot, state, str(failure))
         if isinstance(error, DiskError):
             self._disk_failed(slot.id)
 

@@ -26,7 +26,7 @@ from ..tablets.replica import Replica
 from ..tablets.superblock import NAME as SUPERBLOCK_FILE
 from ..tablets.superblock import ReplicaState, Superblock
 from .directories import ServerDirectories
-from .slots import Slot, Slots
+from .slots import Slot, Slots, SlotState
 
 FLUSH_SECONDS = 5.0
 """Seconds for which a replica to be closed waits for work on its files."""
@@ -102,7 +102,7 @@ class Removal:
             self.forget(slot)
             return
         Superblock(slot.description, ReplicaState.TOMBSTONED).write(self._fs, slot.path)
-        self._slots.set(slot, "TOMBSTONED", error)
+        self._slots.change_state(slot, SlotState.TOMBSTONED, error)
         self._clear(slot)
 
     def forget(self, slot: Slot) -> None:
@@ -117,7 +117,7 @@ class Removal:
                 # No space for it, and the removal frees space: a directory without a superblock is removed, too.
                 self._fs.remove(f"{slot.path}/{SUPERBLOCK_FILE}")
                 self._fs.sync_directory(slot.path)
-        self._slots.set(slot, "FORGOTTEN")
+        self._slots.change_state(slot, SlotState.FORGOTTEN)
         self._clear(slot)
 
     def is_read(self, slot: Slot) -> bool:
@@ -130,9 +130,9 @@ class Removal:
         if self.is_read(slot):
             return
         with contextlib.suppress(DiskError):  # retried every second, and when the server starts
-            if slot.state == "FORGOTTEN":
+            if slot.state is SlotState.FORGOTTEN:
                 self.remove(slot)
-            elif slot.state == "TOMBSTONED":
+            elif slot.state is SlotState.TOMBSTONED:
                 tombstone = {SUPERBLOCK_FILE, CONSENSUS_FILE}
                 if not tombstone.issuperset(self._fs.list(slot.path)):
                     remove_data(self._fs, slot.path)
@@ -154,7 +154,7 @@ class Removal:
         for one in doomed:
             self._finish(one)
         for slot in self._slots.all():
-            if slot.state == "FORGOTTEN" and slot.lock.acquire(blocking=False):
+            if slot.state is SlotState.FORGOTTEN and slot.lock.acquire(blocking=False):
                 try:
                     self._clear(slot)
                 finally:

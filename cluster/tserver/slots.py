@@ -10,6 +10,45 @@
 These states are reported. Three more are internal: NEW, without data yet; FORGOTTEN, without a tombstone, but with
 files that are still read; GONE, a slot that was dropped.
 
+    | state | event | next state |
+    |---|---|---|
+    | NEW | its files are found when the server starts | BOOTSTRAPPING |
+    | NEW | its directory has failed when the server starts | FAILED |
+    | NEW | an empty replica is created | RUNNING |
+    | NEW | a copy begins | COPYING |
+    | NEW | a copy is aborted, with a term to keep | TOMBSTONED |
+    | NEW | a copy is aborted | FORGOTTEN |
+    | NEW | a copy is aborted, and the disk fails | FAILED |
+    | NEW | its creation is aborted, or the server stops | GONE |
+    | BOOTSTRAPPING | it is opened | RUNNING |
+    | BOOTSTRAPPING | there is no space to open it | BOOTSTRAPPING |
+    | BOOTSTRAPPING | it cannot be opened | FAILED |
+    | BOOTSTRAPPING | its files are a tombstone's, or it is deleted | TOMBSTONED |
+    | BOOTSTRAPPING | there is no term to keep | FORGOTTEN |
+    | BOOTSTRAPPING | it has no superblock, or the server stops | GONE |
+    | RUNNING | a copy begins | COPYING |
+    | RUNNING | it is opened again with a forced configuration | RUNNING |
+    | RUNNING | there is no space to open it again | BOOTSTRAPPING |
+    | RUNNING | its directory fails, or it cannot be opened again | FAILED |
+    | RUNNING | it is deleted, or retired for a copy that is aborted | TOMBSTONED |
+    | RUNNING | it is deleted without a tombstone | FORGOTTEN |
+    | RUNNING | the server stops | GONE |
+    | COPYING | the copy is opened | RUNNING |
+    | COPYING | the copy is aborted | TOMBSTONED |
+    | COPYING | the copy is aborted, without a term to keep | FORGOTTEN |
+    | COPYING | the disk fails | FAILED |
+    | COPYING | the server stops | GONE |
+    | FAILED | its directory fails | FAILED |
+    | FAILED | it is deleted | TOMBSTONED |
+    | FAILED | it is deleted without a tombstone | FORGOTTEN |
+    | FAILED | the server stops | GONE |
+    | TOMBSTONED | a copy begins | COPYING |
+    | TOMBSTONED | its directory fails | FAILED |
+    | TOMBSTONED | it is deleted without a tombstone | FORGOTTEN |
+    | TOMBSTONED | the server stops | GONE |
+    | FORGOTTEN | its files are removed, or the server stops | GONE |
+    | GONE | the server stops | GONE |
+
 An operation that changes a replica's state holds the slot's lock for its whole duration: opening, creating, removing
 and copying exclude each other for one tablet, and exclude nothing else. Reports read without the lock.
 """
@@ -19,8 +58,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 from ...errors import ServerUnavailable
+from ...model.state_table import StateTable
 from ..consensus.consensus_file import ConsensusState
 from ..raft.messages import Configuration
 from ..tablets.replica import Replica
@@ -28,8 +70,64 @@ from ..wire.messages import methods
 from ..wire.messages.methods import TabletReport
 from .directories import DataDirectory
 
-REPORTED = ("BOOTSTRAPPING", "RUNNING", "COPYING", "FAILED", "TOMBSTONED")
-"""The reported states."""
+
+class SlotState(StrEnum):
+    """State of a tablet at this server, and its name in reports; the table is on the module's page."""
+
+    NEW = "NEW"
+    BOOTSTRAPPING = "BOOTSTRAPPING"
+    RUNNING = "RUNNING"
+    COPYING = "COPYING"
+    FAILED = "FAILED"
+    TOMBSTONED = "TOMBSTONED"
+    FORGOTTEN = "FORGOTTEN"
+    GONE = "GONE"
+
+
+_S = SlotState
+STATES = StateTable(
+    _S.NEW,
+    {
+        (_S.NEW, "its files are found when the server starts"): _S.BOOTSTRAPPING,
+        (_S.NEW, "its directory has failed when the server starts"): _S.FAILED,
+        (_S.NEW, "an empty replica is created"): _S.RUNNING,
+        (_S.NEW, "a copy begins"): _S.COPYING,
+        (_S.NEW, "a copy is aborted, with a term to keep"): _S.TOMBSTONED,
+        (_S.NEW, "a copy is aborted"): _S.FORGOTTEN,
+        (_S.NEW, "a copy is aborted, and the disk fails"): _S.FAILED,
+        (_S.NEW, "its creation is aborted, or the server stops"): _S.GONE,
+        (_S.BOOTSTRAPPING, "it is opened"): _S.RUNNING,
+        (_S.BOOTSTRAPPING, "there is no space to open it"): _S.BOOTSTRAPPING,
+        (_S.BOOTSTRAPPING, "it cannot be opened"): _S.FAILED,
+        (_S.BOOTSTRAPPING, "its files are a tombstone's, or it is deleted"): _S.TOMBSTONED,
+        (_S.BOOTSTRAPPING, "there is no term to keep"): _S.FORGOTTEN,
+        (_S.BOOTSTRAPPING, "it has no superblock, or the server stops"): _S.GONE,
+        (_S.RUNNING, "a copy begins"): _S.COPYING,
+        (_S.RUNNING, "it is opened again with a forced configuration"): _S.RUNNING,
+        (_S.RUNNING, "there is no space to open it again"): _S.BOOTSTRAPPING,
+        (_S.RUNNING, "its directory fails, or it cannot be opened again"): _S.FAILED,
+        (_S.RUNNING, "it is deleted, or retired for a copy that is aborted"): _S.TOMBSTONED,
+        (_S.RUNNING, "it is deleted without a tombstone"): _S.FORGOTTEN,
+        (_S.RUNNING, "the server stops"): _S.GONE,
+        (_S.COPYING, "the copy is opened"): _S.RUNNING,
+        (_S.COPYING, "the copy is aborted"): _S.TOMBSTONED,
+        (_S.COPYING, "the copy is aborted, without a term to keep"): _S.FORGOTTEN,
+        (_S.COPYING, "the disk fails"): _S.FAILED,
+        (_S.COPYING, "the server stops"): _S.GONE,
+        (_S.FAILED, "its directory fails"): _S.FAILED,
+        (_S.FAILED, "it is deleted"): _S.TOMBSTONED,
+        (_S.FAILED, "it is deleted without a tombstone"): _S.FORGOTTEN,
+        (_S.FAILED, "the server stops"): _S.GONE,
+        (_S.TOMBSTONED, "a copy begins"): _S.COPYING,
+        (_S.TOMBSTONED, "its directory fails"): _S.FAILED,
+        (_S.TOMBSTONED, "it is deleted without a tombstone"): _S.FORGOTTEN,
+        (_S.TOMBSTONED, "the server stops"): _S.GONE,
+        (_S.FORGOTTEN, "its files are removed, or the server stops"): _S.GONE,
+        (_S.GONE, "the server stops"): _S.GONE,
+    },
+)
+UNREPORTED: Final = frozenset((SlotState.NEW, SlotState.FORGOTTEN, SlotState.GONE))
+"""States of tablets that do not exist for others."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +136,7 @@ class Slot:
 
     id: str
     directory: DataDirectory
-    state: str
+    state: SlotState = STATES.first
     replica: Replica | None = None
     """Of a RUNNING slot. It may have failed itself (`Replica.state`)."""
     description: methods.Tablet | None = None
@@ -46,6 +144,11 @@ class Slot:
     """Of a replica that is not open: the state that it must keep."""
     error: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def change_state(self, state: SlotState, error: str = "") -> None:
+        """Changes the state. Needs `lock`, unless no other thread has the slot yet."""
+        self.state = STATES.checked(self.state, state)
+        self.error = error
 
     @property
     def path(self) -> str:
@@ -61,13 +164,13 @@ class Slot:
     def report(self) -> TabletReport:
         """Returns its report."""
         replica = self.replica
-        if replica is not None and self.state == "RUNNING":
+        if replica is not None and self.state is SlotState.RUNNING:
             return replica.report()
         kept, description = self.kept, self.description
         return TabletReport(
             tablet_id=self.id,
             table_id="" if description is None else str(description.table["id"]),
-            state=self.state,
+            state=self.state.value,
             role="",
             term=0 if kept is None else kept.term,
             leader="",
@@ -110,7 +213,7 @@ class Slots:
                 raise ServerUnavailable("the server is shutting down")
             slot = self._slots.get(tablet_id)
             if slot is None:
-                slot = self._slots[tablet_id] = Slot(tablet_id, directory, "NEW")
+                slot = self._slots[tablet_id] = Slot(tablet_id, directory)
             return slot
 
     def add(self, slot: Slot) -> None:
@@ -120,14 +223,14 @@ class Slots:
             self._slots[slot.id] = slot
         self._on_change(slot.id)
 
-    def set(self, slot: Slot, state: str, error: str = "") -> None:
-        """Changes the state. Needs the slot's lock."""
-        slot.state, slot.error = state, error
+    def change_state(self, slot: Slot, state: SlotState, error: str = "") -> None:
+        """Changes the state, which is to be reported. Needs the slot's lock."""
+        slot.change_state(state, error)
         self._on_change(slot.id)
 
     def drop(self, slot: Slot) -> None:
         """Drops a slot. Needs its lock: threads that wait for it find it GONE."""
-        slot.state = "GONE"
+        slot.change_state(SlotState.GONE, slot.error)
         with self._mutex:
             if self._slots.get(slot.id) is slot:
                 del self._slots[slot.id]
@@ -143,7 +246,7 @@ class Slots:
             slots = self.all()
         else:
             slots = [slot for id in sorted(set(tablet_ids)) if (slot := self.get(id)) is not None]
-        return [slot.report() for slot in slots if slot.state in REPORTED]
+        return [slot.report() for slot in slots if slot.state not in UNREPORTED]
 
     def close(self) -> list[Slot]:
         """Refuses new slots from now on; returns the existing ones."""

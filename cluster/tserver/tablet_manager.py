@@ -38,7 +38,7 @@ from ..wire.messages.methods import TabletReport
 from .copies import Copies
 from .directories import DataDirectory, ServerDirectories
 from .removal import Removal
-from .slots import Slot, Slots
+from .slots import UNREPORTED, Slot, Slots, SlotState
 
 OPENERS = 4
 """Threads that open replicas."""
@@ -46,6 +46,8 @@ BUSY_SECONDS = 5.0
 """Seconds for which a removal waits for other operations on the replica."""
 TRANSFER_SECONDS = 1.0
 """Seconds between two requests to a leader to transfer leadership."""
+_WITHOUT_DATA = (SlotState.NEW, SlotState.TOMBSTONED, SlotState.FORGOTTEN)
+"""States of tablets that are not counted as being here."""
 _log = logging.getLogger("nyala.cluster.tserver")
 
 
@@ -133,13 +135,13 @@ class TabletManager:
     @property
     def count(self) -> int:
         """Number of tablets, without tombstones."""
-        return sum(slot.state not in ("TOMBSTONED", "FORGOTTEN", "NEW") for slot in self._slots.all())
+        return sum(slot.state not in _WITHOUT_DATA for slot in self._slots.all())
 
     def is_missing(self, tablet_id: str) -> bool:
         """True if the server has no data of a tablet, so that a copy would help; False for one that is being opened, or
         has failed."""
         slot = self._slots.get(tablet_id)
-        return slot is None or slot.state == "TOMBSTONED"
+        return slot is None or slot.state is SlotState.TOMBSTONED
 
     def reports(self, tablet_ids: Iterable[str] | None = None) -> list[TabletReport]:
         """Returns reports of the existing tablets with these ids, None: all, by id; including tombstones."""
@@ -151,10 +153,11 @@ class TabletManager:
         """Opens the replicas in the directories, in the background; removes the remains of a crash."""
         slots: list[Slot] = []
         for found in self._directories.existing_tablets():
-            slot = Slot(found.id, found.directory, "BOOTSTRAPPING")
+            slot = Slot(found.id, found.directory)
             if found.directory.error:
-                slot.state, slot.error = "FAILED", found.directory.error
+                slot.change_state(SlotState.FAILED, found.directory.error)
             else:
+                slot.change_state(SlotState.BOOTSTRAPPING)
                 slots.append(slot)
             self._slots.add(slot)
         for slot in slots:
@@ -162,7 +165,7 @@ class TabletManager:
 
     def _open_found(self, slot: Slot) -> None:
         with slot.lock:
-            if slot.state != "BOOTSTRAPPING" or self._slots.is_closed:
+            if slot.state is not SlotState.BOOTSTRAPPING or self._slots.is_closed:
                 return
             with self._failing(slot):
                 superblock = Superblock.read(self._fs, slot.path)
@@ -193,7 +196,7 @@ class TabletManager:
         slot.description, slot.replica = replica.description, replica
         replica.disk_full = slot.directory.full
         replica.consensus.note_space(bool(replica.disk_full))
-        self._slots.set(slot, "RUNNING")
+        self._slots.change_state(slot, SlotState.RUNNING)
         return replica
 
     @contextlib.contextmanager
@@ -204,10 +207,10 @@ class TabletManager:
         # Whatever the error (a damaged file may raise any), the other tablets continue.
         except Exception as error:
             if is_full(error):  # opened when there is space again
-                self._slots.set(slot, "BOOTSTRAPPING", str(error))
+                self._slots.change_state(slot, SlotState.BOOTSTRAPPING, str(error))
                 self.disk_full(slot.id, error)
                 return
-            self._slots.set(slot, "FAILED", f"{type(error).__name__}: {error}")
+            self._slots.change_state(slot, SlotState.FAILED, f"{type(error).__name__}: {error}")
             _log.error("tablet failed", extra={"fields": {"tablet": slot.id, "error": slot.error}})
             if isinstance(error, DiskError):
                 self._in_background(self._probe, slot.directory)
@@ -219,9 +222,9 @@ class TabletManager:
         not running, `DiskError` if the disk fails: then none exists."""
         slot = self._slots.claim(tablet.id, self._directories.own)
         with slot.lock:
-            if slot.state == "RUNNING":
+            if slot.state is SlotState.RUNNING:
                 return
-            if slot.state != "NEW":
+            if slot.state is not SlotState.NEW:
                 raise ReplicaUnavailable(f"a replica of tablet {tablet.id} cannot be created: one exists, {slot.state}")
             try:
                 slot.directory = self._place(tablet.id)
@@ -238,7 +241,7 @@ class TabletManager:
     def _place(self, tablet_id: str) -> DataDirectory:
         used: dict[DataDirectory, tuple[int, int]] = {}
         for slot in self._slots.all() if len(self._directories.all) > 1 else ():
-            if slot.state != "NEW":
+            if slot.state is not SlotState.NEW:
                 size, count = used.get(slot.directory, (0, 0))
                 used[slot.directory] = (size + slot.size, count + 1)
         return self._directories.place(tablet_id, used)
@@ -266,13 +269,13 @@ class TabletManager:
         if not slot.lock.acquire(timeout=BUSY_SECONDS):
             raise ReplicaUnavailable(f"the replica of tablet {tablet_id} is {slot.state}; it can be removed later")
         try:
-            if slot.state in ("GONE", "NEW", "FORGOTTEN"):
+            if slot.state in UNREPORTED:
                 return
             self._removal.check_configuration(slot, configuration_index)
             self._removal.retire(slot)
             if forget or slot.directory.error:
                 self._removal.forget(slot)
-            elif slot.state != "TOMBSTONED":
+            elif slot.state is not SlotState.TOMBSTONED:
                 self._removal.bury(slot)
         finally:
             slot.lock.release()
@@ -289,7 +292,7 @@ class TabletManager:
             raise ReplicaUnavailable(f"{self._server.address} has no open replica of tablet {tablet_id}")
         with slot.lock:
             open_one = slot.replica
-            if open_one is None or slot.state != "RUNNING":
+            if open_one is None or slot.state is not SlotState.RUNNING:
                 raise ReplicaUnavailable(f"the replica of tablet {tablet_id} is {slot.state}")
             status = open_one.consensus.status()
             if status.is_serving or (status.leader and status.leader != self._server.id and not status.error):
@@ -405,7 +408,7 @@ class TabletManager:
                 replica.disk_full = full
                 replica.consensus.note_space(bool(full))
                 self._slots.note(slot.id)
-            elif slot.state == "BOOTSTRAPPING" and not full:
+            elif slot.state is SlotState.BOOTSTRAPPING and not full:
                 self._in_background(self._open_found, slot)
 
     def disk_failed(self, tablet_id: str) -> None:
@@ -423,9 +426,9 @@ class TabletManager:
             if slot.directory is not directory:
                 continue
             with slot.lock:
-                if slot.state not in ("GONE", "NEW", "FORGOTTEN"):
+                if slot.state not in UNREPORTED:
                     self._removal.retire(slot)
-                    self._slots.set(slot, "FAILED", directory.error)
+                    self._slots.change_state(slot, SlotState.FAILED, directory.error)
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
@@ -454,7 +457,7 @@ class TabletManager:
                 if slot.replica is not None:
                     replicas.append(slot.replica)
                     slot.replica = None
-                slot.state = "GONE"
+                slot.change_state(SlotState.GONE, slot.error)
         for replica in replicas:
             try:
                 replica.close()

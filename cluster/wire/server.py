@@ -8,6 +8,17 @@ gRPC gives each call a thread of its own, without a limit. So the server counts 
 `ServerOverloaded`, before anything is decoded or done. Calls, scans and both kinds of streams each have their limit,
 and so have bodies. A draining server refuses all new work with `ServerUnavailable` and lets running work end.
 
+    | state | event | next state |
+    |---|---|---|
+    | STARTING | start | RUNNING |
+    | STARTING | drain | DRAINING |
+    | STARTING | stop | STOPPED |
+    | RUNNING | drain | DRAINING |
+    | RUNNING | stop | STOPPED |
+    | DRAINING | drain | DRAINING |
+    | DRAINING | stop | STOPPED |
+    | STOPPED | stop | STOPPED |
+
 With `Credentials` it accepts only TLS, with certificates that its CA has signed, and checks for each method that the
 certificate's role may call it (`access`).
 """
@@ -21,6 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +41,7 @@ from pyarrow import flight
 from ... import errors
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
+from ...model.state_table import StateTable
 from ...model.vectors.vector import Batch
 from .calls import call_streams
 from .calls.call_service import AnswerStream, CallService
@@ -58,6 +71,31 @@ from .security.receive_guard import ALL_BYTES, CONNECTION_BYTES, CountedReader, 
 from .security.tls import Credentials
 
 _logger = logging.getLogger("nyala.cluster.wire")
+
+
+class ServerState(Enum):
+    """State of a server's port; the table is on the module's page."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+_S = ServerState
+STATES = StateTable(
+    _S.STARTING,
+    {
+        (_S.STARTING, "start"): _S.RUNNING,
+        (_S.STARTING, "drain"): _S.DRAINING,
+        (_S.STARTING, "stop"): _S.STOPPED,
+        (_S.RUNNING, "drain"): _S.DRAINING,
+        (_S.RUNNING, "stop"): _S.STOPPED,
+        (_S.DRAINING, "drain"): _S.DRAINING,
+        (_S.DRAINING, "stop"): _S.STOPPED,
+        (_S.STOPPED, "stop"): _S.STOPPED,
+    },
+)
 
 LONGEST_CALL = 24 * 3600.0
 """Seconds; no deadline is further away, whatever the caller sends."""
@@ -225,7 +263,8 @@ class RpcServer:
         self._is_overloaded = is_overloaded
         self._is_secure = tls is not None
         self._decoder = request_decoder()
-        self._state = "starting"
+        self._state = STATES.first
+        self._state_lock = threading.Lock()
         self._failure = ""
         """The thread that has died, and its error."""
         self._stopped = threading.Event()
@@ -255,12 +294,19 @@ class RpcServer:
         """Starts serving calls."""
         self._deferred_replies.start()
         self._guard.start()
-        self._state = "running"
+        with self._state_lock:
+            if self._state is ServerState.STARTING:
+                self._to(ServerState.RUNNING)
+
+    def _to(self, state: ServerState) -> None:
+        """Needs `_state_lock`."""
+        self._state = STATES.checked(self._state, state)
 
     def drain(self, grace: float = 10.0) -> bool:
         """Refuses new work, and waits for running calls and scans, at most `grace` seconds; True if all ended."""
-        if self._state != "stopped":
-            self._state = "draining"
+        with self._state_lock:
+            if self._state is not ServerState.STOPPED:
+                self._to(ServerState.DRAINING)
         deadline = time.monotonic() + grace
         return self._calls.wait_empty(deadline) & self._scans.wait_empty(deadline)
 
@@ -276,7 +322,8 @@ class RpcServer:
 
         Returns False if calls still run.
         """
-        self._state = "stopped"
+        with self._state_lock:
+            self._to(ServerState.STOPPED)
         self._stopped.set()
         self._call_service.close()  # a port with an open stream is not released
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -417,8 +464,8 @@ class RpcServer:
             raise errors.InternalError(
                 f"the server at {self.address} has stopped: {self._failure}; restart its process"
             )
-        if self._state != "running":
-            raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+        if self._state is not ServerState.RUNNING:
+            raise errors.ServerUnavailable(f"the server at {self.address} is {self._state.value}")
 
     def _thread_failed(self, name: str, error: BaseException) -> None:
         self._failure = f"its thread {name} ended by {type(error).__name__}: {error}"
