@@ -84,10 +84,6 @@ def _datetime(value: datetime.datetime) -> datetime.datetime | None:
     )  # fmt: skip
 
 
-def _timedelta(value: datetime.timedelta) -> datetime.timedelta:
-    return datetime.timedelta(value.days, value.seconds, value.microseconds)
-
-
 def _from_numpy(value: np.generic) -> Any:
     if isinstance(value, np.datetime64 | np.timedelta64):
         if np.isnat(value):
@@ -132,7 +128,7 @@ _BASES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (decimal.Decimal, lambda value: decimal.Decimal(value)),
     (datetime.datetime, _datetime),
     (datetime.date, lambda value: datetime.date(value.year, value.month, value.day)),
-    (datetime.timedelta, _timedelta),
+    (datetime.timedelta, lambda value: datetime.timedelta(value.days, value.seconds, value.microseconds)),
     (bytes, lambda value: b"".join((value,))),
     ((bytearray, memoryview), bytes),
 )

@@ -387,11 +387,9 @@ def _to_double(type_: DataType, value: Any) -> float:
 
 def _is_infinite(value: Any) -> bool:
     """True if a value is infinity itself, and no finite number that is too large."""
-    return "inf" in value.lower() if isinstance(value, str) else math.isinf(value) and not _is_finite_number(value)
-
-
-def _is_finite_number(value: Any) -> bool:
-    return isinstance(value, decimal.Decimal) and value.is_finite()
+    if isinstance(value, str):
+        return "inf" in value.lower()
+    return math.isinf(value) and not (isinstance(value, decimal.Decimal) and value.is_finite())
 
 
 def _to_float(type_: DataType, value: Any) -> float:

@@ -262,12 +262,9 @@ class ExactlyOnceTable:
                     del client.results[sequence]
             client.results[header.sequence] = _Result(index, header.result, ticket)
             if now - self._swept > _SWEEP_SECONDS:
-                self._sweep(now)
-
-    def _sweep(self, now: float) -> None:
-        self._swept = now
-        for name in [name for name, client in self._clients.items() if client.heard < now - IDLE_SECONDS]:
-            del self._clients[name]
+                self._swept = now
+                for name in [name for name, client in self._clients.items() if client.heard < now - IDLE_SECONDS]:
+                    del self._clients[name]
 
     # ---- results that the log no longer has
     # ---------------------------------------------------------------------------

@@ -416,8 +416,8 @@ class RpcServer:
         if not is_fault:
             note_caller(self._clock, envelope, address_of(flight_context))
         context = self._context(envelope, flight_context, always=is_fault)
-        if type(envelope.method) in self.limits.growing:
-            self._check_memory()
+        if type(envelope.method) in self.limits.growing and (reason := self._is_overloaded()):
+            raise errors.ServerOverloaded(reason)
         return context
 
     def _handled(self, method: Request, context: CallContext) -> Reply:
@@ -470,11 +470,6 @@ class RpcServer:
     def _thread_failed(self, name: str, error: BaseException) -> None:
         self._failure = f"its thread {name} ended by {type(error).__name__}: {error}"
         _logger.critical("the server at %s has stopped: %s", self.address, self._failure, exc_info=error)
-
-    def _check_memory(self) -> None:
-        reason = self._is_overloaded()
-        if reason:
-            raise errors.ServerOverloaded(reason)
 
     # ---- streams ----------------------------------------------------------------------------------------------------
 

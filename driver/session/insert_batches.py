@@ -105,16 +105,12 @@ def _chunk(
         batch = template.batch(chunk, start)  # type: ignore[arg-type]
     except (DataError, InterfaceError) as error:
         row = start + getattr(error, "row", 0)
-        error.add_note(_none_of(row, len(chunk), start))
+        error.add_note(
+            f"in row {row + 1} of the parameters; none of the {len(chunk)} rows of this batch was written, the {start} "
+            "rows before them were"
+        )
         raise
     return _write(session, template, batch, start)
-
-
-def _none_of(row: int, count: int, before: int) -> str:
-    return (
-        f"in row {row + 1} of the parameters; none of the {count} rows of this batch was written, the {before} rows "
-        "before them were"
-    )
 
 
 def _write(session: Session, template: InsertTemplate, batch: pa.RecordBatch, first: int) -> int:

@@ -145,10 +145,7 @@ class SystemTime(FromClauseAlias):
         return as_of(selectable, time, name)
 
     def _init(self, selectable: FromClause, *, name: str | None = None, time: Any) -> None:  # type: ignore[override]
-        expression = coercions.expect(roles.ExpressionElementRole, time) if _is_sql(time) else None
+        is_sql = isinstance(time, ClauseElement) or hasattr(time, "__clause_element__")
+        expression = coercions.expect(roles.ExpressionElementRole, time) if is_sql else None
         self.time = BindParameter(None, time, unique=True) if expression is None else expression
         super()._init(selectable, name=name)
-
-
-def _is_sql(value: Any) -> bool:
-    return isinstance(value, ClauseElement) or hasattr(value, "__clause_element__")

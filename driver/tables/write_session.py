@@ -177,7 +177,9 @@ class WriteSession:
             entries = list(_entries(handle.definition, op, rows, self._buffer_bytes))
             with self._changed:
                 self._check_open()
-                self._check_room(sum(entry.bytes for entry in entries))
+                needed = sum(entry.bytes for entry in entries)
+                if self._active.bytes + needed > self._buffer_bytes:
+                    self._refuse(needed, self._active.bytes)
                 self._take(entries)
         else:
             self._apply_in_background(_entries(handle.definition, op, rows, self._buffer_bytes // 4))
@@ -203,10 +205,6 @@ class WriteSession:
             self._applied += entry.count
         if is_first or self._active.bytes >= self._buffer_bytes // 2:
             self._changed.notify_all()
-
-    def _check_room(self, needed: int) -> None:
-        if self._active.bytes + needed > self._buffer_bytes:
-            self._refuse(needed, self._active.bytes)
 
     def _refuse(self, needed: int, used: int) -> None:
         raise WriteBufferFull(

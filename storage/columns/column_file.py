@@ -207,7 +207,9 @@ def encode_footer(footer: Footer) -> bytes:
         "pages": footer.pages.tobytes(),
         "dictionary": None if footer.dictionary is None else footer.dictionary.tobytes(),
         "entries": footer.entries,
-        "bounds": None if footer.bounds is None else [_written_bounds(type_, b) for b in footer.bounds],
+        "bounds": None
+        if footer.bounds is None
+        else [None if b is None else [_written(type_, end) for end in b] for b in footer.bounds],
         "firsts": None if footer.firsts is None else [_written(type_, v) for v in footer.firsts],
         "sketch": sketch,
     }
@@ -239,7 +241,9 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
         pages=np.frombuffer(fields["pages"], PAGE),
         dictionary=None if dictionary is None else np.frombuffer(dictionary, PAGE),
         entries=fields["entries"],
-        bounds=None if bounds is None else [_read_bounds(type_, b) for b in bounds],
+        bounds=None
+        if bounds is None
+        else [None if b is None else (_read(type_, b[0]), _read(type_, b[1])) for b in bounds],
         firsts=None if firsts is None else [_read(type_, v) for v in firsts],
         sketch=ColumnSketch.from_dict(sketch | ends),
         file=fields.get("file", ""),
@@ -252,11 +256,3 @@ def _written(type_: DataType, value: Any) -> Any:
 
 def _read(type_: DataType, value: Any) -> Any:
     return decimal_from_bytes(value) if type_.kind is Kind.DECIMAL else value
-
-
-def _written_bounds(type_: DataType, bounds: tuple[Any, Any] | None) -> list[Any] | None:
-    return None if bounds is None else [_written(type_, b) for b in bounds]
-
-
-def _read_bounds(type_: DataType, bounds: list[Any] | None) -> tuple[Any, Any] | None:
-    return None if bounds is None else (_read(type_, bounds[0]), _read(type_, bounds[1]))

@@ -265,18 +265,15 @@ def row_cells(
             place = row - number * reader._page_rows
             texts = cached.cells
             if texts is None:
-                texts = cached.cells = _texts_of(cached.value)
+                # Offsets and bytes of a page of strings without NULL (`TextCells.strings`).
+                texts = (cached.value.cells.strings or ()) if isinstance(cached.value, Text) else ()
+                cached.cells = texts
             if texts:
                 offsets, data = texts
                 values.append(str(data[offsets[place] : offsets[place + 1]], "utf-8"))
             else:
                 values.append(cell(cached.value, place))
     return tuple(values)
-
-
-def _texts_of(page: Vector) -> tuple[memoryview, memoryview] | tuple[()]:
-    """Offsets and bytes of the values of a page, if they are strings and none is NULL: `TextCells.strings`."""
-    return (page.cells.strings or ()) if isinstance(page, Text) else ()
 
 
 def _part(vector: Vector, start: int, stop: int) -> Vector:

@@ -157,7 +157,10 @@ class Layer:
             return ColumnPatch(rows, given.values if places is None else given.values.take(places))
         rows = deltas.rows[given.places]
         last = lasts(rows)
-        return ColumnPatch(rows, given.values) if last.all() else _picked(rows, given.values, np.flatnonzero(last))
+        if last.all():
+            return ColumnPatch(rows, given.values)
+        places = np.flatnonzero(last)
+        return ColumnPatch(rows[places], given.values.take(pa.array(places)))
 
     def _last_of_each(self, rows: Array) -> tuple[Array, pa.Array | None]:
         known = self._rows
@@ -340,7 +343,3 @@ def _deleted(parts: Sequence[tuple[Array, Array]]) -> Array:
     order = _Order.of([rows for rows, _ in parts])
     deleted = np.concatenate([deleted for _, deleted in parts])
     return np.asarray(order.rows[deleted[order.places]])
-
-
-def _picked(rows: Array, values: pa.Array, places: Array) -> ColumnPatch:
-    return ColumnPatch(rows[places], values.take(pa.array(places)))

@@ -94,14 +94,10 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[object]], left: I
         1  x
     1,000  yy
     """
-    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    cells = [list(header), *([f"{value:,}" if isinstance(value, int) else str(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     flush_left = [name in set(left) for name in header]
     return [
         "  ".join(c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(row, widths, flush_left)).rstrip()
         for row in cells
     ]
-
-
-def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -245,10 +245,6 @@ def log_schema(schema: Schema) -> pa.Schema:
     )
 
 
-def _checksum(payload: bytes | memoryview) -> int:
-    return zlib.crc32(payload, zlib.crc32(len(payload).to_bytes(4, "little")))
-
-
 # ---- reading -----------------------------------------------------------------------------------------------------
 
 
@@ -370,7 +366,7 @@ def _entry_at(data: memoryview, place: int) -> LogEntry | None:
     if not _PREFIX.size <= length <= len(data) - begin:
         return None
     payload = data[begin : begin + length]
-    if _checksum(payload) != checksum:
+    if zlib.crc32(payload, zlib.crc32(len(payload).to_bytes(4, "little"))) != checksum:
         return None
     term, index, timestamp, durable_index, kind, goes_on, low, high = _PREFIX.unpack_from(payload)
     if kind not in _KINDS:

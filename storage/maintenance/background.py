@@ -117,7 +117,7 @@ class BackgroundWork:
         self._tasks = tuple(tasks)
         self._stopped = False
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
-        self.manager = MaintenanceManager(self._workable, policy, lambda: self.memory.is_short, failed=self._failed)
+        self.manager = MaintenanceManager(tablets, policy, lambda: self.memory.is_short, failed=self._failed)
         self._maintenance = Rounds("nyala-maintenance", self._maintain, starts)
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, starts)
 
@@ -150,10 +150,6 @@ class BackgroundWork:
         self.memory.close()
 
     # ---- for owners that know better -----------------------------------------------------------------------------
-
-    def _workable(self) -> Iterable[Tablet]:
-        """The tablets that may be flushed and compacted."""
-        return self.tablets()
 
     def _memory_bytes(self) -> int:
         """Bytes of rows and deltas in memory."""

@@ -136,7 +136,8 @@ class _Flush:
             files.publish(lambda known: known.with_flush(written, durable_index), cut=self._cut)
         self._old.mutations.snapshot()  # so that little is left to sort while writers wait
         with tablet.swap():
-            self._carry_over(added)
+            late = moved(self._old.mutations_after(self._cut.timestamp), self._offsets)
+            carry_over(late, added, self._cut.index + 1, self._tablet.log.last_index)
             tablet.replace_rowsets((), added, self._old)
         tablet.trim_log()
         return sum(metadata.row_count for metadata in written)
@@ -194,11 +195,6 @@ class _Flush:
             # Reads the REDO file: not under the writers' lock.
             stored.deleted.load()
         return added
-
-    def _carry_over(self, added: Sequence[StoredRowSet]) -> None:
-        """Give the new rowsets the mutations that came after the cut. Needs `write_lock`, with no write undecided."""
-        late = moved(self._old.mutations_after(self._cut.timestamp), self._offsets)
-        carry_over(late, added, self._cut.index + 1, self._tablet.log.last_index)
 
 
 def _index_before(cut: Cut, newer: int) -> int:

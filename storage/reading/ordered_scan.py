@@ -165,7 +165,8 @@ class _Merge:
         self._waiting = sorted(sources, key=lambda source: source.lowest, reverse=True)
         self._heads: list[_Head] = []
         for batches in unordered:
-            self._begin(_in_order(list(batches), key), None)
+            if held := list(batches):
+                self._begin(_ordered(held, key), None)
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order."""
@@ -238,10 +239,6 @@ def _joined(parts: Sequence[tuple[Batch, int, int]], key: KeyColumns) -> Iterato
         yield batches[0]
         return
     yield from _ordered(batches, key)
-
-
-def _in_order(batches: list[Batch], key: KeyColumns) -> Iterator[Batch]:
-    return _ordered(batches, key) if batches else iter(())
 
 
 def _ordered(batches: Sequence[Batch], key: KeyColumns) -> Iterator[Batch]:

@@ -244,7 +244,8 @@ class DiskRowSet:
         done = {id(p) for p in keys.consumed}
         bound = [bind(p, column, self._readers[column.id]) for p, column in stored if id(p) not in done]
         bound.sort(key=lambda b: b.rank)
-        readers = self._distinct_readers(columns, bound)
+        read_ids = {c.id for c in columns} | {b.column.id for b in bound}
+        readers = [self._readers[i] for i in sorted(read_ids) if i in self._readers]
         start, stop = max(start_row, keys.start), min(stop_row, keys.stop)
         if start >= stop:
             counters.passing(stop_row - start_row)
@@ -259,7 +260,10 @@ class DiskRowSet:
         aside: SetAside | None = None
         patched: PatchedScan | SetAside | None = None
         if patches is not None:
-            verdicts += [_constant_verdicts(p, column, last - first + 1) for p, column in constant]
+            verdicts += [
+                np.full(last - first + 1, ALL if satisfies(p, column.initial, column.type) else NONE, np.uint8)
+                for p, column in constant
+            ]
             if not in_order:
                 aside = set_aside(patches, {c.id for c in columns} | {c.id for _, c in judging}, start, stop)
             patched = PatchedScan(patches, judging, start, stop) if aside is None else aside
@@ -330,10 +334,6 @@ class DiskRowSet:
             reader.close()
         self._bloom.close()
 
-    def _distinct_readers(self, columns: Sequence[ColumnSchema], bound: Sequence[BoundPredicate]) -> list[ColumnReader]:
-        ids = {c.id for c in columns} | {b.column.id for b in bound}
-        return [self._readers[i] for i in sorted(ids) if i in self._readers]
-
     def _batch(
         self,
         columns: Sequence[ColumnSchema],
@@ -387,10 +387,6 @@ def _is_ruled_out(constant: Sequence[tuple[ColumnPredicate, ColumnSchema]], patc
         and (patches is None or patches.vector(column.id, column.type) is None)
         for predicate, column in constant
     )
-
-
-def _constant_verdicts(predicate: ColumnPredicate, column: ColumnSchema, groups: int) -> Array:
-    return np.full(groups, ALL if satisfies(predicate, column.initial, column.type) else NONE, np.uint8)
 
 
 def _count_skipped(counters: ScanCounters, readers: Sequence[ColumnReader], start: int, stop: int) -> None:

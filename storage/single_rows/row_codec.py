@@ -78,7 +78,7 @@ class RowCodec:
         self.table = table
         schema = table.schema
         self.columns = tuple(
-            CodedColumn(c, place, _taker(table, c), c.default, c.type.to_python(c.default))
+            CodedColumn(c, place, _MAKERS[c.type.kind](table, c), c.default, c.type.to_python(c.default))
             for place, c in enumerate(schema.columns)
         )
         self.key_columns = schema.key_columns
@@ -249,10 +249,6 @@ def _plain(column: ColumnSchema) -> tuple[type | None, int, int]:
     if column.type.kind is Kind.STRING:
         return str, 0, column.type.length if column.type.length is not None else 1 << 62
     return None, 0, 0
-
-
-def _taker(table: Table, column: ColumnSchema) -> Taker:
-    return _MAKERS[column.type.kind](table, column)
 
 
 def _integers(table: Table, column: ColumnSchema) -> Taker:

@@ -103,7 +103,7 @@ def resolve_ops(batch: OpBatch, present: Array) -> Resolution:
         Which rows' keys were there before the batch.
     """
     repeated = batch.keys.duplicates()
-    if len(repeated) or not _is_insert_only(batch.ops):
+    if len(repeated) or (_FAMILY[batch.ops] != _INSERT).any():
         return _Resolver(batch, repeated, present).resolve()
     return _new_rows(batch, present)
 
@@ -117,10 +117,6 @@ _FAMILY[[Op.DELETE, Op.DELETE_IGNORE]] = _DELETE
 _IGNORES = np.zeros(max(Op) + 1, np.bool_)
 _IGNORES[[Op.INSERT_IGNORE, Op.UPSERT_IGNORE, Op.UPDATE_IGNORE, Op.DELETE_IGNORE]] = True
 _NO_ROWS = np.empty(0, np.intp)
-
-
-def _is_insert_only(ops: Array) -> bool:
-    return bool((_FAMILY[ops] == _INSERT).all())
 
 
 def _new_rows(batch: OpBatch, present: Array) -> Resolution:

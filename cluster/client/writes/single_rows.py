@@ -17,7 +17,7 @@ from ....errors import DataError, StaleSchema, TabletGone, UnknownColumn
 from ....model.altered_table import check_same_columns
 from ....model.clock import format_timestamp
 from ....model.codec.values import key_to_plain, map_to_plain, value_from_plain
-from ....model.schema import ColumnSchema, Table
+from ....model.schema import Table
 from ....model.store import Op, Timestamp, WriteBatch, WriteResult
 from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
 from ....storage.single_rows.row_write import LONG_CELL, as_batch
@@ -173,12 +173,10 @@ class SingleRows:
             except (StaleSchema, TabletGone) as error:
                 attempts.failed(error)
             else:
-                return None if reply.row is None else _python(schemas, reply.row)
+                if reply.row is None:
+                    return None
+                return tuple([c.type.to_python(value_from_plain(value)) for c, value in zip(schemas, reply.row)])
             known = self._altered(known, names, attempts)
-
-
-def _python(columns: Sequence[ColumnSchema], values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([column.type.to_python(value_from_plain(value)) for column, value in zip(columns, values)])
 
 
 def _place(known: KnownTable, op: Op, physical: list[Any]) -> int:

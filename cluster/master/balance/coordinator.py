@@ -138,7 +138,10 @@ class Coordinator:
         self._place_anew()
         view = self._view()
         orders = decide(view, Limits(), self._rng)
-        self._note_brake(is_braked(view, Limits()))
+        now_braked = is_braked(view, Limits())
+        if now_braked != self.is_braked:
+            self.is_braked = now_braked
+            _log.warning("too many replicas are bad: none is replaced" if now_braked else "replicas are replaced again")
         if orders:
             # A deposed master that has not noticed it must not delete replicas that its successor has created.
             self._manager.rows.check_leader()
@@ -152,11 +155,6 @@ class Coordinator:
             gone = directory.forget_gone(state.leaving, self._manager.monotonic(), self._options.dead_after)
         for server in gone:
             _log.info("a server is forgotten", extra={"fields": {"id": server.id, "address": server.address}})
-
-    def _note_brake(self, is_braked: bool) -> None:
-        if is_braked != self.is_braked:
-            self.is_braked = is_braked
-            _log.warning("too many replicas are bad: none is replaced" if is_braked else "replicas are replaced again")
 
     def _allow_for_pauses(self) -> None:
         """After a pause of this process (or its machine), does not count the pause as silence of the servers."""

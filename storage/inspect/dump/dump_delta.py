@@ -90,7 +90,7 @@ def _delta_texts(deltas: Deltas, footer: DeltaFooter, names: dict[int, str], lim
     count = min(limit, len(deltas))
     values: list[list[str]] = [[] for _ in range(count)]
     for column, given in sorted(deltas.columns.items()):
-        name = names.get(column, _unnamed(column))
+        name = names.get(column, f"column {column}")
         for place, value in zip(given.places[:count].tolist(), given.values[:count].to_pylist()):
             if place < count:
                 values[place].append(f"{name} = {python_text(footer.types[column], value)}")
@@ -157,10 +157,6 @@ def _block_lines(blocks: Sequence[BlockRecord], states: Sequence[Sequence[str]])
 
 def _kind(code: int) -> str:
     return DeltaKind(code).name if code in DeltaKind._value2member_map_ else f"kind {code}"
-
-
-def _unnamed(column: int) -> str:
-    return f"column {column}"
 
 
 def _moment(timestamp: int) -> str:
