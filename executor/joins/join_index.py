@@ -9,7 +9,7 @@
   twentieth of the direct table: built in a third of the time, and it stays in the cache (43,000 of 6 million: 2.6 ms
   instead of 8.4; a look-up takes 14 ns instead of 13).
 - `HashSlots`: open addressing with linear probing over the distinct codes, every step for all rows at once. At most
-  half full, so nine of ten rows are settled after two steps.
+  half full, and codes are mixed before they are cut, so nine of ten rows are settled after two steps.
 
 If no key repeats, a slot maps to one row and a probe never multiplies rows. Else the rows are sorted by code and a slot
 maps to a run of them.
@@ -40,8 +40,8 @@ _FEW_BITS = 1 << 16
 """Number of bits below which each is set individually (16 ns each); more of them are set as bytes and packed."""
 _LARGEST = 1 << 28
 _PAGE = 4096
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 / golden ratio (Knuth, The Art of Computer Programming 6.4): spreads consecutive keys evenly."""
+_MIX_1, _MIX_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+"""Factors of MurmurHash3's 64-bit finaliser."""
 
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of a probe that are produced at a time; a batch with more is processed in parts."""
@@ -145,7 +145,26 @@ class HashSlots:
             pending, places = pending[~settled], (places[~settled] + 1) & self._mask
 
     def _home(self, codes: Array) -> Array:
-        return ((codes.astype(np.uint64) * _MULTIPLIER) >> self._shift).astype(np.intp)
+        """Return the place at which the search for each code begins.
+
+        A product alone maps arithmetic progressions to progressions: for keys of (host, hour in microseconds), they
+        overlapped in runs of 674 places, 118 probes a row.
+        """
+        words = codes.view(np.uint64)
+        hashes = words >> np.uint64(32)
+        hashes ^= words
+        hashes *= _MIX_1
+        hashes ^= hashes >> np.uint64(29)
+        hashes *= _MIX_2
+        hashes >>= self._shift
+        places: Array = hashes.view(np.intp)
+        return places
+
+    def probes(self) -> Array:
+        """Return the number of places read to find each code, in no order: ndarray of intp."""
+        occupied = np.flatnonzero(self._slots >= 0)
+        home = self._home(self._codes.take(self._slots.take(occupied)))
+        return ((occupied - home) & self._mask) + 1
 
     def find(self, codes: Array) -> Array:
         places = self._home(codes)
