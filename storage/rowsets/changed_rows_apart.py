@@ -130,5 +130,9 @@ def set_aside(patches: RowSetPatches, columns: Collection[int], start: int, stop
     """Changed rows to scan separately, for a scan of some columns, by id; None if overlaying patches is better."""
     if stop - start < ASIDE_LEAST or patches.has_past:
         return None
-    aside = SetAside(patches, patches.touched(columns), start, stop)
+    touched = patches.touched(columns)
+    # Both counts are lower bounds of their union's: a rowset with many deleted rows needs no union.
+    if any(len(rows_within(rows, start, stop)) * ASIDE_SHARE > stop - start for rows in (touched, patches.hidden)):
+        return None
+    aside = SetAside(patches, touched, start, stop)
     return aside if len(aside.out) * ASIDE_SHARE <= stop - start else None

@@ -59,6 +59,12 @@ class PatchedColumn:
         elif isinstance(self._values, Flat) and column.type.is_integer_like:
             self._values = _bounded(self._values)
 
+    def covering(self, start: int, stop: int) -> Vector | None:
+        """The values of the rows `start` to `stop` (exclusive) if all of them have patches, so that the base data need
+        not be read; else None."""
+        low, high = places_within(self._rows, start, stop)
+        return self._values.slice(low, high) if high - low == stop - start else None
+
     def over(self, base: Vector, start: int, stop: int, rows: Array | None, ascending: bool = False) -> Vector:
         """The patched values of the rows `start` to `stop` (exclusive), or of those of them at `rows` (ndarray of intp
         relative to `start`, in any order, repetitions allowed); `base` has the same rows.
@@ -81,6 +87,12 @@ def _in_rows(places: Array, rows: Array, length: int, ascending: bool) -> tuple[
         which = np.flatnonzero(rows.take(found, mode="clip") == places)
         return found[which], which
     # A search costs more than a map of all rows, as soon as it is not for a few places among many rows.
+    if len(rows) * SEARCH_SHARE > length:
+        position = np.full(length, -1, np.int32)
+        position[places] = np.arange(len(places), dtype=np.int32)
+        positions: Array = position.take(rows, mode="clip")
+        found = np.flatnonzero(positions >= 0)
+        return found, positions[found].astype(np.intp)
     is_place = np.zeros(length, np.bool_)
     is_place[places] = True
     found = np.flatnonzero(is_place.take(rows, mode="clip"))

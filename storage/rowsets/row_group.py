@@ -150,14 +150,17 @@ class RowGroup:
             return whole if rows is None else whole.take(rows)
         if rows is not None and len(rows) * WHOLE_SHARE > self.length and not self._ascends(rows):
             return self.patched(column, reader, patches, None).take(rows)
-        vector: Vector
-        if reader is None:
-            vector = Const(column.type, column.initial, self.length if rows is None else len(rows))
-        else:
-            vector = self.column(reader, rows)
         patched = patched_column(patches, column, reader)
-        if patched is not None:
-            vector = patched.over(vector, self.start, self.stop, rows, self._ascends(rows))
+        vector = None if patched is None else patched.covering(self.start, self.stop)
+        if vector is not None:
+            vector = vector if rows is None else vector.take(rows)
+        else:
+            if reader is None:
+                vector = Const(column.type, column.initial, self.length if rows is None else len(rows))
+            else:
+                vector = self.column(reader, rows)
+            if patched is not None:
+                vector = patched.over(vector, self.start, self.stop, rows, self._ascends(rows))
         if rows is None:
             self._patched[column.id] = vector
         return vector

@@ -24,7 +24,7 @@ from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.deltas.latest_state import Layer, RowSetPatches, VectorPatch
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.rowsets import changed_rows_apart as set_aside
-from nyala.storage.rowsets import row_group
+from nyala.storage.rowsets import patched_columns, row_group
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 
 NOW = 2**64 - 1
@@ -274,3 +274,46 @@ def test_work_that_does_not_happen(changed: Any) -> None:
     counters = ScanCounters()
     assert list(rowset.scan([MODE], [], 0, ROWS, counters, gone)) == []
     assert counters.pages_read == 0
+
+
+def test_a_scan_of_many_deleted_rows_builds_no_union_of_changed_rows(
+    changed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rowset, _, _ = changed
+    deleted = np.arange(0, ROWS, 10)
+    patches = patches_of(updates(NOTE, np.array([7]), ["x"], 1), Deltas.at(2, deleted, DeltaKind.DELETE))
+    monkeypatch.setattr(set_aside, "SetAside", None)  # calling it fails
+    found = list(rowset.scan([NOTE], [], 0, ROWS, ScanCounters(), patches, in_order=False))
+    assert sum(batch.length for batch in found) == ROWS - len(deleted)
+
+
+def test_base_values_are_not_read_where_every_row_has_a_patch(changed: Any) -> None:
+    rowset, _, _ = changed
+    rows = np.arange(ROW_GROUP_ROWS + 1)
+    values = [None if i % 5 == 0 else int(i) % 7 for i in rows]
+    patches = patches_of(updates(DAY, rows, values, 1), Deltas.at(2, np.array([1]), DeltaKind.DELETE))
+    counters = ScanCounters()
+    batches = list(rowset.scan([DAY], [], 0, ROW_GROUP_ROWS, counters, patches))
+    physical = arrow_array(DAY.type, [value for i, value in enumerate(values[:ROW_GROUP_ROWS]) if i != 1])
+    assert tuples(batches, 1) == [(value,) for value in physical.to_pylist()]
+    assert counters.pages_read == 0
+    later = tuples(list(rowset.scan([DAY], [], ROW_GROUP_ROWS, ROWS, counters, patches)), 1)
+    assert counters.pages_read > 0
+    base = arrow_array(DAY.type, BASE["day"][ROW_GROUP_ROWS + 1 :]).to_pylist()
+    assert [row[0] for row in later][1:] == base
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.02, 0.5, 1.0])
+def test_patches_of_chosen_rows_are_those_of_all_rows(share: float) -> None:
+    length = 20_000
+    random = np.random.default_rng(4)
+    for count in (1, 300, 9_000, length):
+        places = np.sort(random.choice(length, count, replace=False))
+        rows = np.flatnonzero(random.random(length) < share)
+        for ascending in (True, False):
+            chosen = rows if ascending else random.permutation(rows)
+            found, which = patched_columns._in_rows(places, chosen, length, ascending)
+            expected = {row: place for place, row in enumerate(places.tolist())}
+            assert dict(zip(chosen[found].tolist(), which.tolist())) == {
+                row: expected[row] for row in chosen.tolist() if row in expected
+            }
