@@ -86,7 +86,7 @@ def compare(data: pa.Table, text: str, oracle: str | None = None) -> None:
 
 
 def _exact(row: Row) -> tuple[str, str]:
-    """What rows are sorted by: floats last, whose last digits differ."""
+    """Sort key of a row: floats last, because their last digits differ."""
     exact = repr([_plain(value) for value in row if not isinstance(value, float)])
     return exact, repr([f"{value + 0.0:.9g}" for value in row if isinstance(value, float)])
 

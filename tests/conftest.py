@@ -1,4 +1,4 @@
-"""What all tests share: one copy of the package, and golden scripts."""
+"""Set-up for all tests: one copy of the package, and golden scripts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """A worker of pytest-xdist has told everything by now. DuckDB's bindings would go on to list what they hold, below
-    the summary that people and programs look for in the last line."""
+    """Silences workers of pytest-xdist, which have reported everything by now. DuckDB's bindings would otherwise list
+    leaked objects below the summary, which people and programs expect in the last line."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

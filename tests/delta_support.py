@@ -84,7 +84,7 @@ def records_of(runs: Sequence[Deltas]) -> list[tuple[int, int, int, dict[int, An
 def state_at(
     base: Sequence[Mapping[int, Any]], records: Iterable[Record], timestamp: int
 ) -> list[dict[int, Any] | None]:
-    """What UPDATEs and DELETEs up to a time make of rows: None for those that are deleted."""
+    """Rows after the UPDATEs and DELETEs up to `timestamp`: None for deleted ones."""
     rows: list[dict[int, Any] | None] = [dict(row) for row in base]
     for row, stamp, kind, given in sorted(records, key=lambda r: r[1]):
         state = rows[row]

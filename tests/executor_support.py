@@ -66,7 +66,7 @@ def encoded(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vector:
 
 
 def open_files(folder: Path) -> int:
-    """How many files in a folder this process has open; what else it has open is no business of a test."""
+    """Number of files in `folder` that this process has open; its other open files do not count."""
     gc.collect()
     return sum(os.path.realpath(fd).startswith(str(folder)) for fd in Path("/proc/self/fd").iterdir())
 

@@ -29,7 +29,7 @@ class Child:
         os.close(write)
 
     def result(self, seconds: float = 60.0) -> Any:
-        """What the function returned. An exception that it raised is raised here, a child that hangs is killed."""
+        """Return value of the function. Its exception is raised here; a child that hangs is killed."""
         timer = threading.Timer(seconds, os.kill, (self.pid, signal.SIGKILL))
         timer.start()
         try:

@@ -1,6 +1,6 @@
-"""Golden scripts: text files of commands and of what they printed when somebody last agreed with it.
+"""Golden scripts: text files of commands and their approved output.
 
-    # Lines with a hash tell the story.
+    # Lines with a hash are comments.
     a command, on one line or several
     ---
     what it prints

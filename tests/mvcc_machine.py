@@ -310,7 +310,7 @@ class MvccMachine(RuleBasedStateMachine):
         return found
 
     def is_forgotten(self, time: int) -> bool:
-        """Is the history of some tablet collected at a time? Reads must be refused then, and only then."""
+        """True if some tablet has collected its history as of `time`; reads must be refused then, and only then."""
         tablets = self.db.open_table(self.table).tablets
         return any(tablet.metadata.ancient_history_mark > time for tablet in tablets)
 

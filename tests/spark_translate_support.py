@@ -84,7 +84,7 @@ class Oracle:
 
 
 def difference(ours: Sequence[Row], theirs: Sequence[Row], ordered: bool = False) -> str | None:
-    """What is different, None where the rows are the same: in any order, floats up to their last digits."""
+    """Description of the difference; None if the rows are equal, in any order, floats up to their last digits."""
     if len(ours) != len(theirs):
         return f"{len(ours)} rows, and {len(theirs)} of Spark: {list(ours)[:3]}, {list(theirs)[:3]}"
     if not ordered:

@@ -51,7 +51,7 @@ def fill(connection: Connection, rows: Rows) -> None:
 
 
 def table_rows(connection: Connection) -> Rows:
-    """What the table holds."""
+    """Rows of the table by key."""
     found = connection.execute("SELECT k, s, v, w FROM t").fetchall()
     assert all(s == suffix(k) for k, s, _, _ in found)
     return {k: (v, w) for k, _, v, w in found}
@@ -75,7 +75,7 @@ def plan(operation: Operation, job: str = "job", **options: Any) -> JobPlan:
 
 
 def write(connection: Connection, run: JobPlan, tasks: Iterable[Given], first_attempt: int = 100) -> list[TaskRows]:
-    """What the tasks of a run tell its driver."""
+    """Runs the tasks of a run; returns what they report to its driver."""
     return [
         write_task(connection, run, partition, first_attempt + partition, batches(rows))
         for partition, rows in enumerate(tasks)

@@ -31,7 +31,7 @@ class Version:
 
 @dataclass
 class Outcome:
-    """What a batch is to answer: the error class's name by row number, and what it makes of each key it changes."""
+    """Expected result of a batch: the error class's name by row number, and the new row of each key it changes."""
 
     errors: dict[int, str] = field(default_factory=dict)
     applied: int = 0
@@ -41,7 +41,7 @@ class Outcome:
 
 @dataclass
 class Changes:
-    """What a diff scan shows, and which of it may be missing."""
+    """Rows of a diff scan, and those of them that must not be missing."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     certain: list[tuple[Any, ...]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Changes:
             self.certain.append(row)
 
     def allow(self, found: Sequence[tuple[Any, ...]]) -> bool:
-        """Is this what a scan may show?"""
+        """True if a scan may return these rows."""
         return [row for row in self.rows if row in found] == list(found) and all(r in found for r in self.certain)
 
 
@@ -66,7 +66,7 @@ class TableModel:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def resolve(self, ops: Sequence[Op], rows: Sequence[Mapping[str, Any]]) -> Outcome:
-        """What a batch does, row by row; `rows` map names to values, columns left out are not set."""
+        """Outcome of a batch, row by row; `rows` map names to values, columns left out are not set."""
         outcome = Outcome()
         for number, (op, given) in enumerate(zip(ops, rows)):
             key = tuple(given[column.name] for column in self.schema.key)

@@ -1,4 +1,4 @@
-"""What the storage tests share: small tables, and reading a store back as plain Python."""
+"""Helpers of the storage tests: small tables, and reading a store back as plain Python."""
 
 from __future__ import annotations
 

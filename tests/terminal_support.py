@@ -31,7 +31,7 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self.text = ""
         self.screen = pyte.Screen(COLUMNS, LINES)
-        # Asked where its cursor is, a terminal answers as if by keys.
+        # A terminal replies to a query of its cursor position as if by keys.
         self.screen.write_process_input = lambda answer: os.write(self.master, answer.encode())
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stream = pyte.ByteStream(self.screen)
@@ -54,7 +54,7 @@ class Terminal:
 
     @property
     def seen(self):
-        """What is on the screen."""
+        """Text on the screen."""
         return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
 
     def _read(self, deadline):

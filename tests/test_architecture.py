@@ -309,7 +309,7 @@ def test_nothing_is_left_undone_in_the_sources() -> None:
 
 
 def test_forks_are_dealt_with_in_one_place() -> None:
-    """What is inherited over a fork is refused, and renewed, by `model.forks`."""
+    """Only `model.forks` refuses and renews state inherited over a fork."""
     for path in SOURCES:
         if _name(path) != "model/forks.py":
             text = path.read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
-"""What a program may rely on when the disk refuses: the class, `sqlstate` and `retryable` go by the system's reason,
-whatever was being done."""
+"""Disk errors, as a program sees them: class, `sqlstate` and `retryable` depend on the system's error code alone,
+not on the operation."""
 
 from __future__ import annotations
 

@@ -126,8 +126,8 @@ def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p)], ids=_name)
 def test_plain_blocks_can_be_pasted_into_a_session_line_by_line(path: Path) -> None:
-    """Python before 3.13 ends a block at an empty line, and wants one before what follows. A class is for a file: its
-    methods stand apart."""
+    """Python before 3.13 ends a block at an empty line, and requires one before the next statement. Classes are exempt:
+    they belong in files, and have empty lines between methods."""
     plain = [block for block in _blocks(path) if block[0] == "python" and ">>>" not in block[2]]
     for _, line, code in (block for block in plain if not re.search("^class ", block[2], re.MULTILINE)):
         session = _Session()
@@ -176,7 +176,7 @@ def _run_commands(path: Path, line: int, code: str) -> None:
 
 @cache
 def _classes() -> dict[str, list[object]]:
-    """What the package's modules hold under a capitalised name."""
+    """Objects in the package's modules by capitalised name."""
     found: dict[str, list[object]] = {}
     for name in ["nyala", *MODULES]:
         for key, value in vars(_import(name)).items():
@@ -186,7 +186,7 @@ def _classes() -> dict[str, list[object]]:
 
 
 def _has(owner: object, path: list[str]) -> bool:
-    """Does `owner` have the attribute path? Fields count whether annotated, slotted or set in `__init__`."""
+    """True if `owner` has the attribute path. Fields count whether annotated, slotted or set in `__init__`."""
     if not path:
         return True
     name, *rest = path
@@ -200,7 +200,7 @@ def _has(owner: object, path: list[str]) -> bool:
 
 
 def _resolves(token: str, room: str) -> bool:
-    """Does a dotted name exist, seen from a room ("nyala" for documents)? True for what does not look like ours."""
+    """True if a dotted name exists, seen from a room ("nyala" for documents), or is not a name of nyala's."""
     parts = token.split(".")
     for base in dict.fromkeys((room, "nyala")):
         if f"{base}.{parts[0]}" in MODULES:
@@ -217,7 +217,7 @@ def _resolves_module(module: str, rest: list[str]) -> bool:
 
 
 def _path_exists(token: str, folder: Path) -> bool:
-    """Does a path exist? True for what does not look like one of the repository."""
+    """True if a path exists, or does not look like a path of the repository."""
     first = token.split("/")[0]
     if re.fullmatch(r"\w+\.(py|md)", token):
         return (folder / token).exists() or (ROOT / token).exists()

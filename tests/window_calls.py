@@ -75,7 +75,7 @@ def bounds(draw: st.DrawFn, offsets: tuple[str, ...]) -> str:
 
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[str, bool]:
-    """What stands in OVER's parentheses, and whether the order in it is that of all rows."""
+    """Text in OVER's parentheses, and whether its ORDER BY orders all rows."""
     parts = []
     if draw(st.booleans()):
         parts.append(f"PARTITION BY {draw(st.sampled_from(['g', 't', 'g, t', 'm', 'n % 2', 'd']))}")

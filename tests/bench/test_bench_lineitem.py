@@ -1,4 +1,4 @@
-"""The paper's tables 2 and 3: all engines give the same answers; what goes wrong is told; the numbers come back."""
+"""The paper's tables 2 and 3: all engines return the same results, failures are reported, and so are the figures."""
 
 import argparse
 import io

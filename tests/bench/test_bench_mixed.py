@@ -174,7 +174,7 @@ def test_a_writers_error_ends_the_loop_and_comes_out(lineitem):
 
 
 class _Scripted:
-    """An engine that answers Q1 with sums and counts as it is told."""
+    """An engine that answers Q1 with the given sums and counts."""
 
     def __init__(self, answers):
         self._answers = iter(answers)

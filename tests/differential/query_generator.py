@@ -2,7 +2,7 @@
 
     Query = [WITH] Select [set operation Select] [ORDER BY all columns [LIMIT]]
 
-Everything is typed, so that no query is refused: an expression is asked for by kind ("int", "dec", "text", "date",
+Everything is typed, so that no query is refused: an expression is requested by kind ("int", "dec", "text", "date",
 "bool"), and columns in scope are known with theirs. A subquery's scope has the surrounding columns, so that
 correlation comes by itself. What the dialects do differently is left out: division by what may be zero, overflow,
 collations, the order of NULLs where none is written, LIMIT without a total order.
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a second engine shares with nyala."""
+    """Features that a second engine shares with nyala."""
 
     windows: bool = True
     grouping_sets: bool = True
@@ -274,7 +274,7 @@ class Scope:
 
     @property
     def nests(self) -> bool:
-        """May an expression here have subqueries?"""
+        """True if an expression here may have subqueries."""
         return self._depth > 0 and self.maker.dialect.dates
 
     def table(self) -> str:
@@ -435,7 +435,7 @@ class Scope:
         return items, f" GROUP BY GROUPING SETS ({listed}){having}"
 
     def total_order(self) -> str | None:
-        """What to order this block's rows by so that no two are equal; None where nothing is known to do it."""
+        """ORDER BY list that makes this block's rows distinct; None if none is known."""
         return rare.keyed(self._own)
 
     def qualify(self) -> str:

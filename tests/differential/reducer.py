@@ -11,7 +11,7 @@ OPTIONAL = ("where", "having", "order", "limit", "offset", "distinct", "with_")
 
 
 def reduce(text: str, fails: Callable[[str], bool], budget: int = 400) -> str:
-    """The smallest query found that still `fails`, within so many tries."""
+    """The smallest query found that still `fails`, in at most `budget` tries."""
     tree = sqlglot.parse_one(text, dialect="duckdb")
     changed = True
     while changed and budget > 0:

@@ -1,7 +1,7 @@
 """Random statements that change tables and do the same in nyala, DuckDB and SQLite.
 
 Keys are chosen so that every statement succeeds: an INSERT gives rows new keys or has ON CONFLICT, an UPDATE leaves
-keys alone. Which of two rows for one key would win is not asked: a statement has each key at most once.
+keys alone. Which of two rows for one key would win is not tested: a statement has each key at most once.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _answer(run: Callable[[str], Sequence[tuple[Any, ...]]], text: str) -> list[
 
 
 def _differs(mine: Callable[[str], Any], other: Callable[[str], Any], text: str) -> str | None:
-    """What is different, None where nothing is or the other engine refuses the query."""
+    """Description of the difference; None if there is none or the other engine refuses the query."""
     try:
         expected = _answer(other, text)
     except (duckdb.Error, sqlite3.Error, nyala.Error):

@@ -97,7 +97,7 @@ def _answer(cursor: Any, text: str, value: Callable[[Any], Any]) -> list[tuple[A
 def _compare(connection: Any, duck: Any, tables: Tables, query: str, seed: int) -> None:
     own, other = tables.own, tables.other
     if own.stored and " AS v1" in query:
-        return  # what comes out is a timedelta, which does not tell a month from its days
+        return  # the result is a timedelta, in which a month and its days are the same
     ranks = tables.ranks()
     text, constants = filled(query, seed, own, other)
     mine = text.replace("{t}", _relation("t", own)).replace("{u}", _relation("u", other))

@@ -302,7 +302,7 @@ def test_a_view_sees_what_its_connection_had_written(connection):
         state = {n % 20: n for n in range(k + 1)}
         assert dict(view.execute("SELECT k, v FROM t").fetchall()) == state
         assert view.execute("SELECT count(*), max(v), min(k) FROM t").fetchone() == (len(state), k, 0)
-        for _ in range(3):  # the short way, too
+        for _ in range(3):  # on the row path, too
             assert view.execute("SELECT v FROM t WHERE k = ?", [k % 20]).fetchall() == [(k,)]
             assert view.execute("SELECT v FROM t WHERE k = ?", [k % 20 + 1]).fetchall() == [
                 (v,) for n, v in state.items() if n == k % 20 + 1

@@ -1,4 +1,4 @@
-"""What users see when they are wrong, end to end: class, SQLSTATE and message."""
+"""Errors that users see, end to end: class, SQLSTATE and message."""
 
 import nyala
 import pytest

@@ -1,4 +1,4 @@
-"""What a statement held goes with it, by reference counts alone: rows that are pinned, files, accounts, cursors.
+"""Resources of a statement are freed by reference counts alone: pinned rows, files, memory accounts, cursors.
 
 Reference cycles would keep files of replaced rowsets, and memory, until the cyclic collector happens to run.
 """
@@ -81,7 +81,7 @@ STATEMENTS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def _frozen_heap() -> Iterator[None]:
-    """What was made before these tests is passed over by the collector: a run takes milliseconds, not a second."""
+    """The collector skips objects made before these tests: a collection takes milliseconds, not a second."""
     gc.collect()
     gc.freeze()
     yield

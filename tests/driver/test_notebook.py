@@ -1,4 +1,4 @@
-"""What a notebook shows of a cursor."""
+"""Display of a cursor in a notebook."""
 
 import nyala
 import pytest

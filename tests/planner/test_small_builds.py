@@ -18,7 +18,7 @@ from nyala.planner.testing import FixedCatalog, bound_query, plan_text
 
 PATH = Path(nyala.__file__).parent / "tpch" / "query_texts"
 CHEAPEST_OF_SOME = (PATH / "q2.sql").read_text().replace("\n    )", " and ps_availqty > 0)")
-"""Query 2 with a subquery that asks for more than the outer query, and so is joined."""
+"""Query 2 with a subquery whose condition is stricter than the outer query's, so that it is joined."""
 
 
 def shared(root: PhysicalNode) -> list[Shared]:

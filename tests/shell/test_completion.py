@@ -1,4 +1,4 @@
-"""What Tab offers."""
+"""Completion: the words that Tab offers."""
 
 import nyala
 import pytest

@@ -1,4 +1,4 @@
-"""Where statements end."""
+"""Ends of statements in the text that the shell reads."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What `make floors` needs to know: a lower bound that nobody has installed is a guess.
+"""Input of `make floors`, which installs the lower bounds: a bound that was never installed is a guess.
 
 python tests/smoke/floors.py constraints EXTRA...    pip constraints that hold each dependency at its lower bound
 python tests/smoke/floors.py pythons                 the oldest and the newest Python on this machine that will do

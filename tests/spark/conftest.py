@@ -1,4 +1,4 @@
-"""What the tests with Spark share: its session."""
+"""The Spark session that the tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options dbtable, where and those of JDBC may say, without Spark."""
+"""Values of the options dbtable, where and those of JDBC, tested without Spark."""
 
 from __future__ import annotations
 

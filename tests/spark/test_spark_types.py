@@ -1,4 +1,4 @@
-"""Types over the border: what Spark is told, what it gets, what goes back. Starts no Spark."""
+"""Types exchanged with Spark: in schemas, in rows read and in rows written. Starts no Spark."""
 
 import datetime
 import decimal

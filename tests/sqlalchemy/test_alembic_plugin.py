@@ -1,4 +1,4 @@
-"""Alembic's entry point harms nobody: Alembic loads it also in projects that do not use nyala."""
+"""Alembic's entry point is harmless: Alembic also loads it in projects that do not use nyala."""
 
 from __future__ import annotations
 

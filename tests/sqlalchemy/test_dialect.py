@@ -81,7 +81,7 @@ def test_another_process_is_refused(tmp_path: Path, store: sa.Engine) -> None:
         found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert "sqlalchemy.exc.OperationalError: (nyala.errors.StoreLocked)" in found.stderr
     store.dispose()
-    with nyala.connect(tmp_path / "store"):  # the pool let go of it
+    with nyala.connect(tmp_path / "store"):  # the pool released it
         pass
 
 

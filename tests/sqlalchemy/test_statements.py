@@ -1,4 +1,4 @@
-"""What is written: names, constructs of nyala's own, tables and their options, numbers."""
+"""Text of compiled statements: names, nyala's own constructs, tables and their options, numbers."""
 
 from __future__ import annotations
 

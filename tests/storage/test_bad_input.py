@@ -1,4 +1,4 @@
-"""What a caller may get wrong at the store's seam: each has an error of its own, whose text helps."""
+"""Mistakes of callers of the Store protocol: each raises its own error, whose text helps."""
 
 from __future__ import annotations
 

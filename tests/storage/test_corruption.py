@@ -4,7 +4,7 @@ never another kind of error. `check_store` finds the damage, or it is harmless f
 The store opens whatever the damage is to, but for the catalog and FORMAT: a tablet that cannot be trusted is in
 quarantine, its files stay as they are, and every other table gives the right answers.
 
-One store that has every kind of file is damaged in one place, opened, and asked everything; then again in another
+One store that has every kind of file is damaged in one place, opened, and queried in full; then again in another
 place. `NYALA_EVERY_BYTE=1` takes every byte of every file and every length, instead of a sample.
 """
 
@@ -167,7 +167,7 @@ def filesystem(files: Files) -> MemoryFileSystem:
     return fs
 
 
-# ---- everything that can be asked --------------------------------------------------------------------------------
+# ---- everything that can be read ---------------------------------------------------------------------------------
 
 
 def rows_of(db: Database, table: Any, spec: ScanSpec) -> list[str]:
@@ -227,7 +227,7 @@ def questions_of_history(db: Database, table: Any, whole: Whole) -> Iterator[tup
 
 
 def answers(files: Files, whole: Whole, about: str = "") -> tuple[dict[str, Any], dict[str, Exception]]:
-    """What a store says, question by question, and what it refuses to say, and why."""
+    """Results of all reads of a store by name, and the errors of those that it refuses."""
     found: dict[str, Any] = {}
     refused: dict[str, Exception] = {}
     fs = filesystem(files)
@@ -284,7 +284,7 @@ def is_named(message: str, names: list[str]) -> bool:
 
 
 def why_harmless(path: str) -> str | None:
-    """Why damage that `check_store` does not call an error does not matter."""
+    """Reason that damage which `check_store` reports as no error is harmless; None if it is not."""
     if path.startswith(f"{LOADED_TABLE}/") and path.endswith(".log"):
         return "a LOAD entry, which nobody replays: the load record says the same"
     if path.endswith("/commits/forgotten"):

@@ -1,7 +1,7 @@
 """Crashes: at every sync point of a workload, in the middle of recovery, and of a real process by SIGKILL.
 
-What must hold of any crash: every acknowledged row is there, none is there twice, and nothing is there that nobody
-wrote; of a bulk load and of a batch all rows are there or none, however many tablets they go to.
+What must hold of any crash: every acknowledged row is there, none is there twice, and nothing is there that was
+never written; of a bulk load and of a batch all rows are there or none, however many tablets they go to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tablet_support import HASHED, ONE_TABLET, definition, insert, keys_of, load
 
 @dataclass
 class History:
-    """What a workload had asked for and been told at some moment."""
+    """Writes that a workload had started, and those acknowledged to it, at some moment."""
 
     started: set[int] = field(default_factory=set)
     acknowledged: set[int] = field(default_factory=set)

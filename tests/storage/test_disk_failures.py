@@ -147,7 +147,7 @@ def test_a_flush_that_fails_keeps_the_rows_readable_and_is_repeated():
         assert keys_of(db, table) == list(range(150))
         assert [e.row for e in insert(db, table, [7, 120, 500]).errors] == [0, 1]
         fs.heal()
-        db.flush()  # or the maintenance thread, whoever is first
+        db.flush()  # or the maintenance thread, whichever is first
         assert db._stores[table.id].tablets[0].state.flushing is None
         assert keys_of(db, table) == [*range(150), 500]
         db.check()

@@ -1,4 +1,4 @@
-"""What a process that opened a store does with freed memory."""
+"""Freed memory in a process that opened a store."""
 
 from __future__ import annotations
 

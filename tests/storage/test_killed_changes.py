@@ -79,7 +79,7 @@ for line in sys.stdin:
 
 @dataclass
 class Expected:
-    """What the journals say: the rows acknowledged, the write in flight at the end, and some states of the past."""
+    """State according to the journals: the acknowledged rows, the write in flight at the end, and some past states."""
 
     rows: dict[int, str] = field(default_factory=dict)
     in_flight: dict[int, str] | None = None

@@ -42,7 +42,7 @@ def test_the_log_of_rows_whose_rowset_is_dropped_goes(tmp_path: Path) -> None:
 
 
 def test_rows_in_memory_keep_their_log(tmp_path: Path) -> None:
-    """What is only there stays, although a rowset was dropped after it."""
+    """Log entries of rows in memory stay, although a rowset was dropped after them."""
     connection = opened(tmp_path / "s")
     store = connection.store
     assert isinstance(store, Database)

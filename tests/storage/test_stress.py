@@ -1,8 +1,8 @@
 """Everything at once, for some seconds: writers, scans of the present and the past, diff scans, point reads, background
 work by hand and by its own thread, ALTER TABLE, bulk loads.
 
-Every writer has keys of its own, so it knows what each of its calls must answer. Whatever anybody read is held against
-the versions that the writers recorded when all is over.
+Every writer has keys of its own, so it knows the result that each of its calls must have. At the end, all rows that
+were read are compared with the versions that the writers recorded.
 
 `NYALA_SECONDS` makes longer runs, `NYALA_SEED` others.
 """
@@ -54,7 +54,7 @@ class Stress:
         self.failures: list[BaseException] = []
         self.versions: Versions = {key: [] for key in range(KEYS)}
         self.seen: list[tuple[int, list[Row]]] = []
-        """What scans read, and as of when."""
+        """Time and rows of each scan."""
         self.loads: list[tuple[int, int, list[Row]]] = []
         """Each happened between two times."""
         self.seen_one: list[tuple[int, int, Row | None]] = []
@@ -115,7 +115,7 @@ class Stress:
         return versions[-1][1] if versions else None
 
     def after(self, keys: Any, ops: Any, texts: Any, numbers: Any) -> tuple[dict[int, Row | None], list[int]]:
-        """What rows of a batch come to, and which are refused."""
+        """Versions that a batch leaves of its keys, and the numbers of the refused rows."""
         rows: dict[int, Row | None] = {}
         refused = []
         for place, (key, op, text) in enumerate(zip(keys, ops, texts)):
@@ -132,7 +132,7 @@ class Stress:
         return rows, refused
 
     def load(self, rng: random.Random) -> None:
-        """Rows with keys that nobody else writes."""
+        """Loads rows with keys that no other thread writes."""
         first = KEYS + 50 * len(self.loads)
         keys = list(range(first, first + 50))
         columns = {"k": pa.array(keys, pa.int64()), "v": [f"load {k}" for k in keys], "n": pa.array(keys, pa.int32())}
@@ -236,7 +236,7 @@ def test_all_at_once(tmp_path, interval):
     assert len(stress.seen) > 3 and len(stress.seen_one) > 3
     stress.verify()
     stress.db.close()
-    # Files that went out of use while somebody read them stay until the store is opened again: notes.
+    # Files that went out of use while a reader had them open stay until the store is opened again: notes.
     assert check_store(OsFileSystem(), str(tmp_path / "db")).errors == []
     with Database(tmp_path / "db", background=False) as db:
         stress.verify_newest(db)

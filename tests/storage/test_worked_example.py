@@ -1,5 +1,5 @@
 """The tablet design document's worked example: INSERT, UPDATE, DELETE and INSERT of one key, what is kept of it in
-memory and on disk, and what readers of each time see. `golden/worked_example.txt` tells it in the document's words.
+memory and on disk, and what readers of each time see. `golden/worked_example.txt` describes it in the document's words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is one engine's answer the other's? Row by row where the ORDER BY decides, as a multiset where it does not.
+"""Comparison of two engines' answers: row by row where the ORDER BY decides, as multisets where it does not.
 
 A statement with a LIMIT may cut through rows that its ORDER BY leaves tied, and each engine may keep others of them. So
 the answer is compared with the other engine's answer *without* the LIMIT: each row must be there, as often at most, and
@@ -57,7 +57,7 @@ def _plain(expression: exp.Expression) -> str:
 
 
 def difference(statement: Statement, ours: list[Row], theirs: list[Row]) -> str | None:
-    """What is wrong with an answer, in a sentence; `theirs` is the other engine's to the unlimited statement."""
+    """Description of the difference, or None; `theirs` is the other engine's answer to the unlimited statement."""
     count = len(theirs) if statement.limit is None else min(len(theirs), statement.limit)
     if len(ours) != count:
         return f"{len(ours)} rows instead of {count}"

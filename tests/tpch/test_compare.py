@@ -108,7 +108,7 @@ def test_a_wrong_answer_is_told_and_has_no_time(ours, database):
 
 
 def test_at_scale_factor_1_the_tpc_s_answers_are_the_measure(ours, database, monkeypatch):
-    """The tables here are small, so nobody gives the official answer: neither the peer nor we."""
+    """The tables here are small, so neither the peer nor nyala returns the official answer."""
     whole = manifest.read(database)
     official = manifest.Manifest(1, whole.buckets, whole.data, whole.rows, whole.nyala)
     report = compare.compare(ours, official, select("6"), [Echo()], threads=2)

@@ -1,4 +1,4 @@
-"""What YCSB asks of every binding, against a dictionary."""
+"""Operations of YCSB on every binding, compared with a dictionary."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Store:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """Stores by name, started when they are asked for: one of each for all tests, in whatever order these come."""
+    """Stores by name, started on first use: one of each for all tests, in any order of the tests."""
     stores = {}
 
     def get(name):

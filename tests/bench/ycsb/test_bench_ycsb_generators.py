@@ -25,7 +25,7 @@ DRAWS = 400_000
 
 
 def shares(chooser):
-    """How often each number was drawn, in proportion to all draws."""
+    """Share of each number in all draws."""
     drawn = chooser.draw(generator(1), DRAWS)
     assert drawn.min() >= 0
     return np.bincount(drawn, minlength=chooser.items) / DRAWS
@@ -70,7 +70,7 @@ def test_scrambled_numbers_are_as_skewed_but_lie_anywhere():
     assert len(found) == items
     assert found.argmax() == hashed(np.array([0]))[0] % items
     assert found.max() == pytest.approx(1 / SCRAMBLED_ZETA, rel=0.05)
-    # Without the few that are asked for most, every tenth of the rows has a tenth of the requests.
+    # Without the few that are requested most, every tenth of the rows has a tenth of the requests.
     rest = np.where(found > 0.001, 0, found).reshape(10, -1).sum(axis=1)
     np.testing.assert_allclose(rest / rest.sum(), 0.1, atol=0.01)
     assert np.sort(found)[-100:].sum() > 0.2

@@ -340,7 +340,7 @@ def test_processes_are_ended_where_the_harness_fails(tmp_path):
 
 def test_an_error_in_a_process_is_told(tmp_path):
     class Local(FileBinding):
-        """Cannot be pickled: nobody finds it by its name."""
+        """Cannot be pickled: a local class has no importable name."""
 
     setting = Setting(records=10, operations=10, threads=2, processes=2)
     found = run(Local, [WORKLOADS["C"]], setting)

@@ -55,7 +55,7 @@ def blocks(request: Any, monkeypatch: Any) -> None:
 
 
 def rows_of(database: Any, path: Path, columns: int, options: str = "", kind: str = "STRING") -> list[Any]:
-    """What COPY makes of a file without a header, in the order of the rows."""
+    """Rows that COPY reads from a file without a header, in the file's order."""
     names = ", ".join(f"c{i} {kind}" for i in range(columns))
     database.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t ({names}, NON UNIQUE PRIMARY KEY ())")
     count = database.execute(f"COPY t FROM '{path}' (HEADER false{options and ', '}{options})").rowcount
@@ -91,7 +91,7 @@ def postgres() -> Iterator[Any]:
 
 
 def postgres_rows(postgres: Any, data: bytes, columns: int, options: str) -> list[Any] | None:
-    """What PostgreSQL makes of the same bytes; None where it refuses them."""
+    """Rows that PostgreSQL reads from the same bytes; None if it refuses them."""
     import psycopg
 
     names = [f"c{i} text" for i in range(columns)]

@@ -129,7 +129,7 @@ def database() -> Iterator[Any]:
 
 
 def stored(database: Any, way: Way, value: Any) -> str:
-    """What a way stores, as the page spells it."""
+    """Stored value of one way of writing, as the page spells it."""
     database.execute("DELETE FROM t")
     try:
         way(database, database.table("t"), value)

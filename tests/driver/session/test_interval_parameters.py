@@ -1,4 +1,4 @@
-"""`INTERVAL ? DAY` is `INTERVAL 'value' DAY`, for every unit, style of placeholder, clause and value."""
+"""Interval placeholders: `INTERVAL ? DAY` equals `INTERVAL 'value' DAY` for every unit, style, clause and value."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def connection() -> Iterator[Connection]:
 
 
 def kept(connection: Connection, text: str) -> list[str]:
-    """How a text is kept: the kind of each of its variants."""
+    """Kind of each cached variant of a text."""
     found = connection.session.plans.find(text)
     assert found is not None
     return ["row" if prepared.single is not None else "plan" for prepared in found]

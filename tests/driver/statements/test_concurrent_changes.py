@@ -59,7 +59,7 @@ def often(connection: nyala.Connection, text: str, times: int = 40) -> Callable[
 
 
 def rest(connection: nyala.Connection, stop: threading.Event) -> None:
-    """What the background does, more often."""
+    """Flushes and compacts as background maintenance does, but more often."""
     while not stop.wait(0.01):
         connection.store.flush()
         connection.execute("COMPACT TABLE t")

@@ -1,4 +1,4 @@
-"""NON UNIQUE PRIMARY KEY (): tables whose rows only the store's own numbers tell apart."""
+"""NON UNIQUE PRIMARY KEY (): tables whose rows are distinguished only by the store's own numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever is executed, only nyala's own errors come out, and never an `InternalError`.
+"""Any statement raises only nyala's own errors, and never an `InternalError`.
 
-The statements are those of the golden scripts, of the documentation and of the generator of queries, with parts cut
-out, exchanged and put in. NYALA_STATEMENTS=20000 runs more of them, NYALA_SEED=7 others.
+The statements are those of the golden scripts, the documentation and the query generator, with parts deleted,
+exchanged and inserted. NYALA_STATEMENTS=20000 runs more of them, NYALA_SEED=7 others.
 """
 
 from __future__ import annotations

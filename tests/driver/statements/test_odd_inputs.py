@@ -1,4 +1,4 @@
-"""Inputs that nobody should write: each is answered, or refused with an error that says why."""
+"""Odd inputs: each returns a result, or is refused with an error that says why."""
 
 from __future__ import annotations
 

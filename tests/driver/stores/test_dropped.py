@@ -1,4 +1,4 @@
-"""Connections that nobody closes: their stores are released all the same."""
+"""Connections that are never closed: their stores are released all the same."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ except nyala.Error as error:
 """
 HALF_READ = "cursor = connection.execute('SELECT v FROM t'); cursor.fetchone()"
 SECONDS = 30.0
-"""Far below a minute, after which a stream that nobody reads is given up; the machine may be busy."""
+"""Far below a minute, after which an unread stream is abandoned; the machine may be busy."""
 
 
 def started(script: str, *arguments: str) -> subprocess.Popen[str]:

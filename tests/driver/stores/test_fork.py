@@ -620,7 +620,7 @@ def _body(url: str) -> str:
 
 
 def _meddling(connection: Connection, directory: Path, rng: random.Random) -> Callable[[], list[str]]:
-    """What a child may think of doing to a store that its parent has open; it returns what came of each."""
+    """Actions of a child on a store that its parent has open; the function returns the outcome of each."""
     store, table, session = connection.store, connection.table("t"), connection.new_session()
     actions: list[Callable[[], Any]] = [
         lambda: connection.execute("INSERT INTO t VALUES (?, 'child')", [rng.randrange(10**6, 10**7)]),

@@ -1,4 +1,4 @@
-"""Reaching a store from other processes: whoever has it, one process has it, and all get to that one."""
+"""Reaching a store from other processes: exactly one process owns it, and all others connect to that one."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_directory_that_nobody_has_gets_an_owner(made):
     assert found is not None and found.url == url and found.pid != os.getpid()
     with nyala.connect(made) as connection:
         assert isinstance(connection.store, Client) and keys(connection) == [1, 2]
-        # Nobody calls, but this process relies on it: it stays.
+        # No client calls, but this process relies on it: it stays.
         time.sleep(2.5)
         assert reachable(made) == url and keys(connection) == [1, 2]
     os.kill(found.pid, signal.SIGKILL)
@@ -165,14 +165,14 @@ def test_all_who_start_an_owner_at_once_get_the_same(made):
 def test_one_who_connects_while_the_owner_is_closing_waits_for_it(made):
     with ServeProcess(made) as owner:
         owner.process.send_signal(signal.SIGTERM)
-        end = time.monotonic() + 90  # a statement that finds nobody any more gives up after 30 s
+        end = time.monotonic() + 90  # a statement that finds no server times out after 30 s
         while True:
             try:
                 with nyala.connect(made) as connection:
                     if keys(connection) == [1, 2] and isinstance(connection.store, Database):
                         break
             except errors.ClusterError:
-                # It answered when it was asked, and not when it was called.
+                # It replied to the probe, but not to the call.
                 assert time.monotonic() < end
         owner.process.wait()
 

@@ -38,7 +38,7 @@ def content(connection, table):
 
 
 def apply(model, op, key, value):
-    """What an op does to a dict; the class of the error where it is refused."""
+    """Applies an op to a dict; returns the class of the error if it is refused."""
     there = key in model
     if op == "insert" and there:
         return AlreadyPresent
@@ -133,7 +133,7 @@ def test_the_background_writes_by_size_and_by_time(tables):
 
 
 def test_callers_wait_while_both_buffers_are_full(tables, monkeypatch):
-    """The store stands still: what a session takes is bounded, and goes on when the store does."""
+    """The store blocks: a session buffers a bounded number of rows, and continues when the store does."""
     go_on, begun, store, taken = threading.Event(), threading.Event(), tables.store, []
     write = store.write
     monkeypatch.setattr(store, "write", lambda *given: go_on.wait() and write(*given))

@@ -1,4 +1,4 @@
-"""Small scans of a statement are asked for together when it begins, and the rows are as if they had waited."""
+"""Small scans of a statement are prefetched in one request at its start; the rows are the same as without."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nyala.sql import bind, parse
 
 
 class Asked:
-    """The batches of a token that was asked for."""
+    """The batches of a prefetched token."""
 
     def __init__(self, store: ServedStore, token: ScanToken, counters: ScanCounters):
         self._store = store
@@ -52,14 +52,14 @@ class ServedStore(MemoryStore):
     def __init__(self, tablets: int = 2) -> None:
         super().__init__(batch_rows=100, tablets=tablets)
         self.asked: list[list[str]] = []
-        """The tables of the tokens that were asked for together, call by call."""
+        """The tables of the tokens that were requested together, call by call."""
         self.filtered: list[str] = []
         """The tables of tokens with predicates."""
         self.open: set[Asked] = set()
-        """Those that were neither read nor given up."""
+        """Requests that were neither read nor cancelled."""
         self.errors: dict[str, Exception] = {}
         self.before: dict[str, Callable[[], object]] = {}
-        """What is waited for before a table's rows come."""
+        """Function that must return before a table's rows arrive."""
         self.tells_rows = True
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:

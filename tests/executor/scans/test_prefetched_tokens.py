@@ -1,4 +1,4 @@
-"""Tokens that are asked for before their turn: each is read once, in any order, by any thread, and none is left."""
+"""Prefetched tokens: each is read once, in any order, by any thread, and none is left."""
 
 from __future__ import annotations
 

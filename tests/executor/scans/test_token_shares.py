@@ -1,4 +1,4 @@
-"""Whatever morsels run in whatever order and by whatever threads, each token is read by one of them, each time."""
+"""Each token is read by exactly one morsel of each execution, for any order of morsels and threads."""
 
 from __future__ import annotations
 

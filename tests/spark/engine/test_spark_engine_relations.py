@@ -1,4 +1,4 @@
-"""What runs beside the rows and what is left above: whatever is cut, dealt out and filtered, the answer is the same."""
+"""Parts of a query that run at the tablets and parts that run in Spark: the result is the same for every division."""
 
 import os
 from collections import Counter

@@ -77,7 +77,7 @@ SHAPES = (
 
 
 def _is_ordered(text: str) -> bool:
-    """Is there an order of the whole, behind all parentheses?"""
+    """True if the whole statement has an ORDER BY, behind all parentheses."""
     return " ORDER BY " in text.rpartition(")")[2]
 
 

@@ -97,7 +97,7 @@ class Workload:
             execute("UPSERT INTO p VALUES (?, ?)", (k, k / 3))
 
     def alter(self, number):
-        """What happens to definitions between two backups."""
+        """Changes definitions between two backups."""
         statements = (
             "ALTER TABLE a ADD COLUMN w INT NOT NULL DEFAULT 7, DROP COLUMN y; ALTER TABLE n RENAME COLUMN v TO vv",
             "CREATE TABLE z (k INT PRIMARY KEY); INSERT INTO z VALUES (1), (2); DELETE FROM z WHERE k = 1;"
@@ -278,7 +278,7 @@ def test_backups_of_another_store_are_not_gone_on_from(without_spark, store, tmp
         other.execute("CREATE TABLE t (k INT PRIMARY KEY)")
         with pytest.raises(InterfaceError, match="--full"):
             backup(None, tmp_path / "other", tmp_path / "saved")
-    # Named tables stay those of the chain; one that changes cannot be told of has only full backups.
+    # Named tables stay those of the chain; one whose changes cannot be read has only full backups.
     connection.execute("CREATE TABLE u (k INT PRIMARY KEY, _change STRING)")
     assert [t.definition.name for t in backup(None, place, tmp_path / "saved").backup.tables] == ["t"]
     with pytest.raises(ProgrammingError, match="_change"):

@@ -59,7 +59,7 @@ def rows_of(store: Connection, table: str) -> list[tuple[Any, ...]]:
 
 
 def test_columns_of_all_files_are_columns_of_the_source(spark: SparkSession, place: Path, store: Connection) -> None:
-    """Of one file, the first one, Spark takes the columns of Parquet; of CSV it wants equal headers."""
+    """Spark by itself uses the columns of the first Parquet file, and requires equal headers of CSV files."""
     ids = [pa.array([place], pa.int32()) for place in (1, 2)]
     sets = {
         "parquet": {"a.parquet": pa.table({"id": ids[0]}), "b.parquet": pa.table({"v": [2.5], "id": ids[1]})},

@@ -122,7 +122,7 @@ def test_a_table_is_made_of_its_last_base_and_the_changes_of_its_present_tablets
     with pytest.raises(DataError, match="table u was dropped"):
         table_chains(chain, at, tmp_path)
     (found,) = table_chains(chain, at, tmp_path, ["t"])
-    # p1 is gone, its range partition was dropped, and no change tells of that.
+    # p1 is gone: its range partition was dropped, which no change records.
     assert [[f.file.path for f in files] for files in found.tablets] == [["a", "c", "e"], ["f"]]
     with pytest.raises(UnknownTable, match="it holds t"):
         table_chains(chain, at, tmp_path, ["tt"])

@@ -234,7 +234,7 @@ def test_objects_come_back_as_texts(tmp_path: Path, objects: list[dict[str, Any]
         return value if value is None or isinstance(value, str) else json.dumps(value, separators=separators)
 
     expected = [{key: text(one.get(key)) for key in keys} for one in objects]
-    # A batch without columns tells no rows.
+    # A batch without columns has no row count.
     assert not bad and (rows == expected or not keys)
 
 

@@ -85,7 +85,7 @@ def read(cluster, connection):
 
 
 def _by_key(rows):
-    """In an order; `repr` tells signs of zero apart."""
+    """Rows in a fixed order; `repr` distinguishes the signs of zero."""
     return sorted(map(tuple, rows), key=repr)
 
 

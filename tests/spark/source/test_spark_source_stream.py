@@ -65,7 +65,7 @@ def _applied(state, rows):
 
 
 class Query:
-    """What Spark does with a source, but for Spark: offsets, partitions, tasks in processes of their own."""
+    """Runs a source as Spark does, without Spark: offsets, partitions, tasks in separate processes."""
 
     def __init__(self, url, table, start, **options):
         self._options = {"url": url, "dbtable": table, "startingTimestamp": start, **options}
@@ -171,7 +171,7 @@ def test_a_query_that_was_stopped_goes_on_where_it_was(spark, cluster, connectio
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OPS, OPS, st.integers(1, 5), st.sampled_from(["earliest", "0"]))
 def test_batches_with_a_limit_have_the_same_changes(cluster, connection, before, after, most, start):
-    """A row or write at a time is told in batches of so many rows, the rows that there are as well."""
+    """Batches are limited to `most` rows, split between rows or writes; so is the initial snapshot."""
     handle = _table(connection)
     _write(handle, before)
     there = len(_rows(handle))
@@ -183,7 +183,7 @@ def test_batches_with_a_limit_have_the_same_changes(cluster, connection, before,
         assert len(rows) <= most and query.read(started, query.offset) == rows
         first.append(len(rows))
         state = _applied(state, rows)
-        if query.offset["ts"] == -1:  # what is written meanwhile is told behind the snapshot
+        if query.offset["ts"] == -1:  # concurrent writes are reported after the snapshot
             _write(handle, after[:3])
             after = after[3:]
     assert sum(first) == (there if start == "earliest" else 0) and len(first) <= there // most + 1
@@ -214,7 +214,7 @@ def test_a_write_is_never_divided_and_keys_of_all_types_make_pages(cluster, conn
 
 
 def test_zero_is_what_the_store_remembers(cluster, connection, monkeypatch):
-    """Where something has been forgotten, 0 begins behind that; any other time is an error."""
+    """If history was removed, 0 starts after it; any other removed time is an error."""
     handle = _table(connection)
     handle.insert([(1, 1)])
     forgotten = connection.store.now()
@@ -235,7 +235,7 @@ def test_zero_is_what_the_store_remembers(cluster, connection, monkeypatch):
 
 
 def test_a_stream_from_now_on_begins_once(spark, cluster, connection, tmp_path):
-    """Real Spark asks for the first offset several times; limits, names and restarts as it does them."""
+    """Real Spark requests the first offset several times; limits, names and restarts are Spark's own."""
     handle = _table(connection)
     handle.insert([(k, k) for k in range(6)])
     seen = []

@@ -1,4 +1,4 @@
-"""The record of jobs and the lease: of several who want the same, one gets it."""
+"""The record of jobs and the lease: of several drivers that request one, exactly one gets it."""
 
 from __future__ import annotations
 

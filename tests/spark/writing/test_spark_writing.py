@@ -54,7 +54,7 @@ _numbers = itertools.count()
 
 
 def new_job() -> str:
-    """The key of a job that nobody has heard of."""
+    """The key of a new job."""
     return f"job {next(_numbers)}"
 
 
@@ -70,12 +70,12 @@ def store() -> Iterator[Connection]:
 
 
 def valued(keys: Sequence[Sequence[int]], run: str) -> list[list[tuple[int, str]]]:
-    """Rows with values that tell which run, task and row they are of."""
+    """Rows whose values name their run, task and row."""
     return [[(k, f"{run}{task}.{row}") for row, k in enumerate(rows)] for task, rows in enumerate(keys)]
 
 
 def outcome(connection: Connection, run: JobPlan, rows: Any, before: Rows) -> tuple[Rows | type, Rows | type]:
-    """What the model says and what has come of it: rows, or the class of the error."""
+    """Expected and actual outcome: rows, or the class of the error."""
     try:
         wanted: Any = expected(run.operation, before, rows)
     except IntegrityError as error:
@@ -110,7 +110,7 @@ def test_a_job_does_what_its_operation_says(
 
 
 def are_shared(keys: Sequence[Sequence[int]]) -> bool:
-    """Do two tasks have rows with one key?"""
+    """True if two tasks have rows with the same key."""
     return sum(len(set(rows)) for rows in keys) > len({k for rows in keys for k in rows})
 
 

@@ -41,7 +41,7 @@ def save(frame: DataFrame, url: str, mode: str = "append", **options: Any) -> No
 
 
 def rows_and_sum(connection: Connection, table: str = "t") -> tuple[int, int]:
-    """How many rows there are, and the sum of their keys; each has the value that belongs to its key."""
+    """Number of rows and the sum of their keys; asserts that each value belongs to its key."""
     found = connection.execute(
         f"SELECT count(*), sum(k), count(CASE WHEN v = 'v' || CAST(k AS STRING) THEN 1 END) FROM {table}"
     ).fetchone()
@@ -59,7 +59,7 @@ def keyed(spark: SparkSession, start: int, end: int, partitions: int = 2) -> Dat
 
 
 def failing(frame: DataFrame, attempts: int) -> DataFrame:
-    """The same rows, but so many attempts of each task fail near their end."""
+    """The same rows, but the first `attempts` attempts of each task fail near their end."""
 
     def half(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

@@ -1,4 +1,4 @@
-"""What nyala can do, for SQLAlchemy's compliance suite: what is open, and why the rest is closed."""
+"""Capabilities of nyala for SQLAlchemy's compliance suite: open requirements, and reasons for the closed ones."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ CLOSED_FOR: dict[str, str] = {
     "rows are made while they are fetched, with any cursor": "server_side_cursors",
     "names keep their case when quoted, and are in lower case": "denormalized_names",
 }
-"""Why requirements are closed, and which."""
+"""Closed requirements by reason."""
 CLOSED = {name: reason for reason, names in CLOSED_FOR.items() for name in names.split()}
 
 

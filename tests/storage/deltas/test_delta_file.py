@@ -1,4 +1,4 @@
-"""Delta files: what is written comes back, only what is asked for is read, and damage never passes."""
+"""Delta files: data written is read back, only requested parts are read, and damage is always detected."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_every_flipped_byte_and_every_cut_is_found() -> None:
                 ask()
             except CorruptionError:
                 continue
-            # What was asked does not lie in the damaged part.
+            # The requested data is outside the damaged part.
             assert not isinstance(ask(), Deltas) or plain(ask()) == plain(opened(write(small())).existence())
 
 

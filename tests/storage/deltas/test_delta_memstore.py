@@ -124,7 +124,7 @@ def test_look_ups_do_not_wait_for_a_join(count: int, monkeypatch: pytest.MonkeyP
     seen: list[list[int]] = []
 
     def work() -> None:
-        """What others do while runs are made."""
+        """Reads and updates while another thread makes runs."""
         seen.append(_latest(store))
         for number in range(count + 1, count + 1 + 3 * FOLD_ROWS * ROWS):
             _update(store, number)

@@ -1,4 +1,4 @@
-"""The tail of a DeltaMemStore: its runs are what sorting all deltas gives, whenever and for whatever they are asked."""
+"""The tail of a DeltaMemStore: its runs equal all deltas sorted, at any time and for any columns."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_runs_are_the_deltas_in_order(steps: list[tuple[int, dict[int, int | Non
             assert rows_of(runs[-1][0], step) == expected(runs[-1][1], step)
             if 1 in step:
                 assert last_values(runs[-1][0], 1) == expected_last(runs[-1][1], 1)
-    for run, deltas in runs[::-1]:  # they stay what they were, also for columns that nobody has asked for yet
+    for run, deltas in runs[::-1]:  # they stay the same, also for columns not requested so far
         assert rows_of(run, {1, 2}) == expected(deltas, {1, 2})
         assert [last_values(run, column) for column in (1, 2)] == [expected_last(deltas, column) for column in (1, 2)]
         assert set(run.columns) == set().union(*(d[2] for d in deltas))

@@ -237,7 +237,7 @@ def files(path):
 
 
 def is_reported(report, path, newest):
-    """An error about the file; of the newest segment, the end may be a torn tail, which nobody was promised."""
+    """True if an error names the file. The newest segment may end in a torn tail, which was never acknowledged."""
     if path == newest and not report.errors:
         return any(
             f.path == str(path) and ("torn" in f.message or "without entries" in f.message) for f in report.findings
@@ -274,7 +274,7 @@ def test_a_file_that_is_missing_is_found(store):
         path.unlink()
         report = check(store)
         if path in older:
-            # The segment behind the gap tells; nothing says what came before the first.
+            # The segment behind the gap shows it; nothing shows what came before the first.
             assert any("expected a log" in f"{e}" or "follows" in f"{e}" for e in report.errors), path
         elif path != newest:
             assert any(e.path == str(path) for e in report.errors), path
@@ -531,7 +531,7 @@ def test_an_interrupted_load_is_checked_as_if_it_were_complete(tmp_path):
     ]
     assert (report.checked.rowsets, report.checked.rows) == (1, 50)
     flip(path / TABLE / record.name, 40)
-    (found,) = check(path).findings  # and the files are not called leftovers: nobody knows
+    (found,) = check(path).findings  # and the files are not called leftovers: that is unknown
     assert (found.path, found.place) == (str(path / TABLE / record.name), "payload at offset 24")
     flip(path / TABLE / record.name, 40)
     (path / ROWSETS / "rowset-00000001.bloom").unlink()

@@ -14,7 +14,7 @@ NOTES = st.lists(st.tuples(HASH, st.integers(0, 2_047), st.integers(0, 2**32 - 1
 
 
 class Rows:
-    """Rows whose keys have some hashes, or as many rows as said whose hashes nobody may ask for."""
+    """Rows whose keys have `hashes`, or `row_count` rows whose hashes must not be requested."""
 
     def __init__(self, hashes: npt.NDArray[np.uint32] | None = None, row_count: int = 0):
         self.hashes = hashes

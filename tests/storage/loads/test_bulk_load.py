@@ -161,7 +161,7 @@ def test_a_load_appears_all_at_once(db, table):
 
 
 def test_inserts_meanwhile_and_the_load_never_share_a_key(db, table):
-    """Whoever is second is refused: the writer row by row, the load as a whole."""
+    """The second of the two is refused: the writer row by row, the load as a whole."""
     outcomes = []
     for base in range(0, 40_000, 2000):
         wrote = []

@@ -24,7 +24,7 @@ KEYS = range(30)
 
 
 def killed(db: Database, disk: CrashableFileSystem) -> CrashableFileSystem:
-    """What a kill of the process leaves: all that was synced."""
+    """File system after the process is killed: everything that was synced."""
     image = disk.crash(0.0, random.Random(1))
     db.close()
     return image

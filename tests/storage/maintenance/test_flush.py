@@ -1,5 +1,5 @@
-"""Flushes of MemRowSets and DeltaMemStores with updates and deletes: nothing is lost of the present or of the past,
-whoever writes meanwhile, whatever fails, wherever it crashes."""
+"""Flushes of MemRowSets and DeltaMemStores with updates and deletes: neither present nor past rows are lost,
+with concurrent writers, failures and crashes at any point."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Versions:
         return {key: text for key, text in rows.items() if text is not None}
 
     def verify(self, db: Database, every: int = 1) -> None:
-        """The store shows this state now, and the one of then at the time of every so many writes."""
+        """Asserts that the store shows this state now, and as of every `every`-th write the state of that time."""
         table = db.table("t")
         assert dict(read(db, table)) == self.state()
         for stamp, _ in self.writes[::every]:
@@ -100,7 +100,7 @@ def begin(tablet: Tablet, op: Op, keys: Iterable[int], text: str = "v") -> Table
 
 
 def reopened(fs: FaultyFileSystem, seen: Versions) -> None:
-    """What a crash at this moment leaves is what was acknowledged."""
+    """Asserts that a crash at this moment leaves exactly the acknowledged writes."""
     with Database("db", fs=fs._inner.crash(0.0, random.Random(1))) as again:
         seen.verify(again)
         again.check()
@@ -332,7 +332,7 @@ def test_log_entries_that_failed_during_a_flush_are_in_no_file(fs, db, tablet, d
 
 
 class Recorder:
-    """A file system that keeps, at every sync, what a crash would leave and what was acknowledged and asked for."""
+    """A file system that records, at every sync, the image after a crash, and the acknowledged and requested writes."""
 
     def __init__(self, seed: int, keep: float):
         self.fs = CrashableFileSystem(self.record)
@@ -385,7 +385,7 @@ def test_a_crash_at_any_sync_leaves_every_version(keep):
 def open_and_verify(
     image: CrashableFileSystem, seen: Versions, asked: dict[int, str | None], where: str, number: int
 ) -> None:
-    """The write that was asked for happened or not; three of the moments before are as they were."""
+    """Asserts that the requested write happened or did not, and that three earlier states are unchanged."""
     with Database("db", fs=image) as db:
         if not db.tables():
             assert not seen.writes, where

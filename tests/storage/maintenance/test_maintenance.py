@@ -43,7 +43,7 @@ def table(db):
 
 
 class Clock:
-    """Time that stands still until it is told."""
+    """A clock that advances only when it is set."""
 
     def __init__(self):
         self.now = 0.0

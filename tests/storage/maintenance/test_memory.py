@@ -105,7 +105,7 @@ def test_writes_wait_until_somebody_has_freed_memory(monkeypatch):
 
     def relieve() -> bool:
         is_busy.set()
-        return False  # somebody else flushes already
+        return False  # another thread flushes already
 
     monkeypatch.setattr(store, "relieve", relieve)
     store.memory._relieve = lambda: relieve

@@ -1,4 +1,4 @@
-"""What reads rowsets outside a scan: their files stay while a compaction of the same moment replaces them."""
+"""Readers of rowsets outside a scan: the files stay while a concurrent compaction replaces them."""
 
 from __future__ import annotations
 

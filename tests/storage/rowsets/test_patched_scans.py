@@ -259,7 +259,7 @@ def test_work_that_does_not_happen(changed: Any) -> None:
     watched = Watched(patches.layers)
     first = next(rowset.scan([MODE, NOTE], [Range("price", 0, None)], 0, ROWS, ScanCounters(), watched, in_order=False))
     assert isinstance(first.column(0), Dict)
-    assert watched.kept.get("asked") is None  # the rows with patches are set aside, and come later
+    assert watched.kept.get("asked") is None  # the patched rows are separate, and come later
     counters = ScanCounters()
     days = updates(NOTE, np.array([7, ROWS - 1]), ["x", "y"], 1)
     assert (

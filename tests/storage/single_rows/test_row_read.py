@@ -240,7 +240,7 @@ def test_look_ups_share_a_pin_that_keeps_files_only_while_they_run() -> None:
         held = tablet.shared_pin()
         assert tablet.shared_pin() is held and tablet.held_pins() == [held]
         files = set(store._fs.list(tablet.rowset_directory))
-        held = tablet.shared_pin()  # the one before was let go of
+        held = tablet.shared_pin()  # the one before was released
         store.write_row(table, Op.UPDATE, {"a": 1, "b": "x", "t": "new"})
         store.compact_table(table)
         assert store.read_row(table, [1, "x"], ["t"]) == ("new",)

@@ -1,4 +1,4 @@
-"""Statistics of a table are made of what somebody asks for, once, whoever asks at the same time."""
+"""Statistics of a table are computed for requested columns only, and once for concurrent requests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A damaged tablet is set aside by name: everything else works, nothing of it is changed, what can be derived is made
-anew."""
+"""A damaged tablet is quarantined by name: all other tablets work, its files stay unchanged, and derived files are
+rebuilt."""
 
 from __future__ import annotations
 

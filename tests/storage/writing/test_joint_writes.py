@@ -33,7 +33,7 @@ def state(db: Database) -> dict[int, str]:
 
 
 def reopened(fs: CrashableFileSystem) -> dict[int, str]:
-    """What a machine finds that lost its power now, once for each fate of unsynced bytes."""
+    """State after a loss of power now; asserts that it is the same for each fate of unsynced bytes."""
     found = []
     for keep in (0.0, 0.5, 1.0):
         image = fs.crash(keep, random.Random(7))
@@ -140,7 +140,7 @@ def test_a_log_that_cannot_be_cut_leaves_one_tablets_write_in_doubt():
 
 
 class SlowCommits(CrashableFileSystem):
-    """Holds the sync of the commit log until it is let go."""
+    """Blocks the sync of the commit log until it is released."""
 
     def __init__(self) -> None:
         super().__init__(self._wait)
@@ -182,7 +182,7 @@ def test_other_keys_are_written_and_the_past_is_read_while_a_write_is_undecided(
             assert db.read_row(table, [5], ["v"], old) == ("v5",)
             assert dict(read(db, table, snapshot=old)) == {k: f"v{k}" for k in KEYS}
             with Database("db", fs=fs.crash(1.0, random.Random(1))) as again:
-                # Its commit is durable, though nobody knows yet.
+                # Its commit is durable, though it is not acknowledged yet.
                 assert state(again) == {**{k: f"new{k}" for k in KEYS}, 1000: "v1000", 1001: "x"}
         assert state(db) == {**{k: f"new{k}" for k in KEYS}, 1000: "v1000", 1001: "x"}
 

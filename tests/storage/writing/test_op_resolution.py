@@ -1,4 +1,4 @@
-"""What a batch of ops comes to, held against doing them one by one."""
+"""Result of a batch of ops, compared with applying them one by one."""
 
 from __future__ import annotations
 
