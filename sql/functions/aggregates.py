@@ -187,13 +187,13 @@ AGGREGATE = (
     Function(
         "sum", "sum([DISTINCT] number)", 1, 1, _sum, kind="aggregate",
         always_defined=True, merges=True,
-        description="The sum of the values, exact for all but FLOAT and DOUBLE; NULL without any",
+        description="The sum of the values, exact for all types but FLOAT and DOUBLE; NULL if there are none",
         example="SELECT sum(x) FROM (VALUES (1.50), (2.25), (NULL)) AS t (x)", result="3.75",
     ),
     Function(
         "avg", "avg([DISTINCT] number)", 1, 1, _avg, kind="aggregate",
         always_defined=True,
-        description="The mean of the values; of exact numbers with 16 digits after the point or more",
+        description="The mean of the values; for exact numbers, with at least 16 digits after the point",
         example="SELECT avg(x) FROM (VALUES (1), (2), (NULL)) AS t (x)", result="1.5000000000000000",
     ),
     Function(
@@ -231,7 +231,7 @@ AGGREGATE = (
     Function(
         "any_value", "any_value(value [ORDER BY key])", 1, 1, _any_value, kind="aggregate",
         always_defined=True, order_sensitive=True, ignores_duplicates=True, merges=True,
-        description="Some value that is not NULL; with ORDER BY the first",
+        description="An arbitrary value that is not NULL; with ORDER BY, the first",
         example="SELECT any_value(x ORDER BY x DESC) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="4",
     ),
     Function(
@@ -250,19 +250,19 @@ AGGREGATE = (
     Function(
         "bit_and", "bit_and(integer)", 1, 1, _bits, kind="aggregate",
         always_defined=True, ignores_duplicates=True, merges=True,
-        description="The bits that all values have",
+        description="The bitwise AND of the values",
         example="SELECT bit_and(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="0",
     ),
     Function(
         "bit_or", "bit_or(integer)", 1, 1, _bits, kind="aggregate",
         always_defined=True, ignores_duplicates=True, merges=True,
-        description="The bits that any value has",
+        description="The bitwise OR of the values",
         example="SELECT bit_or(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="7",
     ),
     Function(
         "bit_xor", "bit_xor([DISTINCT] integer)", 1, 1, _bits, kind="aggregate",
         always_defined=True, merges=True,
-        description="The bits that an odd number of values has",
+        description="The bitwise exclusive OR of the values",
         example="SELECT bit_xor(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="7",
     ),
     Function(
@@ -275,14 +275,14 @@ AGGREGATE = (
     ),
     Function(
         "var_samp", "var_samp([DISTINCT] number)", 1, 1, _statistic("var_samp"), kind="aggregate",
-        description="The variance of a sample, over n - 1, as a DOUBLE; NULL for fewer than two values",
+        description="The variance of a sample, divided by n - 1, as a DOUBLE; NULL for fewer than two values",
         example="SELECT var_samp(x) FROM (VALUES (1), (3), (5), (NULL)) AS t (x)", result="4",
         aliases=("variance",),
     ),
     Function(
         "var_pop", "var_pop([DISTINCT] number)", 1, 1, _statistic("var_pop"), kind="aggregate",
         always_defined=True,
-        description="The variance of a whole population, over n, as a DOUBLE",
+        description="The variance of a whole population, divided by n, as a DOUBLE",
         example="SELECT var_pop(x) FROM (VALUES (1), (5), (NULL)) AS t (x)", result="4",
     ),
     Function(
@@ -310,23 +310,23 @@ AGGREGATE = (
     ),
     Function(
         "corr", "corr(y, x)", 2, 2, _statistic("corr"), kind="aggregate",
-        description="Pearson's coefficient of correlation, from -1 to 1",
+        description="Pearson's correlation coefficient, from -1 to 1",
         example="SELECT round(corr(y, x)::DECIMAL(9,4), 2) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)",
         result="0.97",
     ),
     Function(
         "regr_slope", "regr_slope(y, x)", 2, 2, _statistic("regr_slope"), kind="aggregate",
-        description="The slope of the line through the points (x, y), by least squares",
+        description="The slope of the least-squares line through the points (x, y)",
         example="SELECT regr_slope(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="3.5",
     ),
     Function(
         "regr_intercept", "regr_intercept(y, x)", 2, 2, _statistic("regr_intercept"), kind="aggregate",
-        description="The y value at which the line through the points (x, y) meets the y axis",
+        description="The y-intercept of the least-squares line through the points (x, y)",
         example="SELECT regr_intercept(y, x) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)", result="-2",
     ),
     Function(
         "regr_r2", "regr_r2(y, x)", 2, 2, _statistic("regr_r2"), kind="aggregate",
-        description="The square of the coefficient of correlation: 1 for a perfect fit of the line",
+        description="The square of the correlation coefficient: 1 if the line fits perfectly",
         example="SELECT round(regr_r2(y, x)::DECIMAL(9,4), 2) FROM (VALUES (1, 2), (2, 4), (3, 9)) AS t (x, y)",
         result="0.94",
     ),
@@ -370,7 +370,7 @@ AGGREGATE = (
         "percentile_cont", "percentile_cont(fraction) WITHIN GROUP (ORDER BY number)",
         2, 2, _percentile("percentile_cont"), kind="aggregate",
         always_defined=True, within_group=1,
-        description="The number at a fraction of the way through the values in order, or between two of them",
+        description="The number at a fraction of the sorted values, interpolated between the two nearest",
         example="SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)",
         result="1.5",
     ),
@@ -378,34 +378,34 @@ AGGREGATE = (
         "percentile_disc", "percentile_disc(fraction) WITHIN GROUP (ORDER BY value)",
         2, 2, _percentile("percentile_disc"), kind="aggregate",
         always_defined=True, within_group=1,
-        description="The first value in order that has at least the fraction of all values up to it",
+        description="The first of the sorted values up to which at least the fraction of all values lies",
         example="SELECT percentile_disc(0.25) WITHIN GROUP (ORDER BY x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)",
         result="1",
     ),
     Function(
         "quantile_cont", "quantile_cont(number, fraction)", 2, 2, _percentile("percentile_cont", value_first=True),
         kind="aggregate",
-        description="Another way to write percentile_cont",
+        description="The same as percentile_cont, with a shorter syntax",
         example="SELECT quantile_cont(x, 0.25) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="1.5",
         calls=("percentile_cont",),
     ),
     Function(
         "quantile_disc", "quantile_disc(value, fraction)", 2, 2, _percentile("percentile_disc", value_first=True),
         kind="aggregate",
-        description="Another way to write percentile_disc",
+        description="The same as percentile_disc, with a shorter syntax",
         example="SELECT quantile_disc(x, 0.25) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="1",
         calls=("percentile_disc",),
     ),
     Function(
         "median", "median([DISTINCT] number)", 1, 1, _median, kind="aggregate",
-        description="The number in the middle of the values in order, or between the two there",
+        description="The middle one of the sorted values, or the mean of the two in the middle",
         example="SELECT median(x) FROM (VALUES (1), (2), (4), (NULL)) AS t (x)", result="2",
         calls=("percentile_cont",),
     ),
     Function(
         "mode", "mode() WITHIN GROUP (ORDER BY value) or mode(value)", 1, 1, _mode, kind="aggregate",
         always_defined=True, within_group=0,
-        description="The most frequent value; of several the first in order",
+        description="The most frequent value; of several, the first in order",
         example="SELECT mode() WITHIN GROUP (ORDER BY x) FROM (VALUES (2), (1), (2), (NULL)) AS t (x)", result="2",
     ),
 )  # fmt: skip

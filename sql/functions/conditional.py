@@ -48,27 +48,28 @@ CONDITIONAL = (
     ),
     Function(
         "nullif", "nullif(value, value)", 2, 2, _nullif, calls=("eq",),
-        description="NULL where the two are equal, else the first", example="nullif(3, 3)", result="NULL",
+        description="NULL if the two are equal, otherwise the first", example="nullif(3, 3)", result="NULL",
     ),
     Function(
         "greatest", "greatest(value, ...)", 1, None, _extreme, skips_nulls=True,
-        description="The largest value; NULLs are left out", example="greatest(1, NULL, 3)", result="3",
+        description="The largest value; NULLs are ignored", example="greatest(1, NULL, 3)", result="3",
     ),
     Function(
         "least", "least(value, ...)", 1, None, _extreme, skips_nulls=True,
-        description="The smallest value; NULLs are left out", example="least(1, NULL, 3)", result="1",
+        description="The smallest value; NULLs are ignored", example="least(1, NULL, 3)", result="1",
     ),
     Function(
         "if", "if(condition, then, otherwise)", 3, 3, _if, calls=(), aliases=("iif",),
-        description="One value where the condition is true, else the other", example="if(2 > 1, 'yes', 'no')",
+        description="The second value if the condition is true, otherwise the third", example="if(2 > 1, 'yes', 'no')",
         result="yes",
     ),
     Function(
         "ifnull", "ifnull(value, instead)", 2, 2, _coalesce, calls=("coalesce",), aliases=("nvl",),
-        description="The value, or another one where it is NULL", example="ifnull(NULL, 2)", result="2",
+        description="The value, or the other one if it is NULL", example="ifnull(NULL, 2)", result="2",
     ),
     Function(
         "nvl2", "nvl2(value, present, absent)", 3, 3, _nvl2, calls=("is_null",),
-        description="The second where the first is not NULL, else the third", example="nvl2(NULL, 1, 2)", result="2",
+        description="The second value if the first is not NULL, otherwise the third",
+        example="nvl2(NULL, 1, 2)", result="2",
     ),
 )  # fmt: skip

@@ -244,13 +244,13 @@ CLOCKS = {"now": TIMESTAMP, "current_timestamp": TIMESTAMP, "localtimestamp": TI
 DATES = (
     Function(
         "date_part", "date_part('field', date, timestamp or interval)", 2, 2, _part_by_name, calls=PARTS,
-        description=f"A part of a date, also EXTRACT(field FROM value): {', '.join(FIELDS)}",
+        description=f"A field of the value; also EXTRACT(field FROM value): {', '.join(FIELDS)}",
         example="date_part('isodow', DATE '2001-02-16')", result="5",
     ),
     Function(
         "date_trunc", "date_trunc('unit', date, timestamp or interval)", 2, 2, _date_trunc,
         fallible=True, null_with_arguments=True,
-        description=f"The start of the unit that holds the moment: {', '.join(TRUNCATIONS)}",
+        description=f"The value truncated to the unit: {', '.join(TRUNCATIONS)}",
         example="date_trunc('month', DATE '2001-02-16')", result="2001-02-01",
     ),
     *_PART_FUNCTIONS,
@@ -268,22 +268,22 @@ DATES = (
     ),
     Function(
         "age", "age(timestamp, timestamp)", 2, 2, _age,
-        description="The years, months and days from the second to the first",
+        description="The interval from the second to the first, in years, months and days",
         example="age(TIMESTAMP '2001-04-10', TIMESTAMP '1957-06-13')", result="43 years 9 mons 27 days",
     ),
     Function(
         "date_add", "date_add(date or timestamp, interval)", 2, 2, _shift, calls=("add",),
-        description="The moment plus the interval; also value + interval",
+        description="The date or timestamp plus the interval; also value + interval",
         example="date_add(TIMESTAMP '2021-10-31 00:00:00', INTERVAL '1 day 02:00')", result="2021-11-01 02:00:00",
     ),
     Function(
         "date_subtract", "date_subtract(date or timestamp, interval)", 2, 2, _shift, calls=("sub",),
-        aliases=("date_sub",), description="The moment minus the interval; also value - interval",
+        aliases=("date_sub",), description="The date or timestamp minus the interval; also value - interval",
         example="date_subtract(TIMESTAMP '2021-03-31', INTERVAL '1 month')", result="2021-02-28 00:00:00",
     ),
     Function(
         "add_months", "add_months(date or timestamp, months)", 2, 2, _add_months, fallible=True,
-        description="The moment n months later, at most the month's last day",
+        description="The date or timestamp n months later, at most the last day of that month",
         example="add_months(DATE '2024-01-31', 1)", result="2024-02-29",
     ),
     Function(
@@ -293,28 +293,31 @@ DATES = (
     ),
     Function(
         "datediff", "datediff('unit', start, end)", 3, 3, _difference, aliases=("date_diff",),
-        description=f"The number of beginnings of the unit between two moments: {', '.join(TRUNCATIONS)}",
+        description=f"The number of boundaries of the unit between two times: {', '.join(TRUNCATIONS)}",
         example="datediff('month', DATE '2024-01-31', DATE '2024-02-01')", result="1",
     ),
     Function(
         "date_bin", "date_bin(stride, timestamp [, origin])", 2, 3, _date_bin, fallible=True,
-        description="The start of the bin that holds the moment, bins of one length counted from the origin (1970)",
+        description="The start of the bin that contains the timestamp; bins are as long as the stride and are "
+            "counted from the origin (1970)",
         example="date_bin(INTERVAL '15 minutes', TIMESTAMP '2020-02-11 15:44:17', TIMESTAMP '2001-01-01')",
         result="2020-02-11 15:30:00",
     ),
     Function(
         "justify_days", "justify_days(interval)", 1, 1, _justify, fallible=True,
-        description="30 days made a month", example="justify_days(INTERVAL '1 year 65 days')",
+        description="The interval with each 30 days converted to a month",
+        example="justify_days(INTERVAL '1 year 65 days')",
         result="1 year 2 mons 5 days",
     ),
     Function(
         "justify_hours", "justify_hours(interval)", 1, 1, _justify, fallible=True,
-        description="24 hours made a day", example="justify_hours(INTERVAL '50 hours 10 minutes')",
+        description="The interval with each 24 hours converted to a day",
+        example="justify_hours(INTERVAL '50 hours 10 minutes')",
         result="2 days 02:10:00",
     ),
     Function(
         "justify_interval", "justify_interval(interval)", 1, 1, _justify, fallible=True,
-        description="24 hours made a day and 30 days a month, all of one sign",
+        description="The interval with hours converted to days and days to months, and with one sign for all parts",
         example="justify_interval(INTERVAL '1 mon -1 hour')", result="29 days 23:00:00",
     ),
     Function(
@@ -336,25 +339,25 @@ DATES = (
     Function(
         "to_char", "to_char(date, timestamp or number, 'template')", 2, 2, _to_char, category="formatting",
         calls=("to_char_date", "to_char_number"),
-        description="The value written by a template: YYYY MM DD HH24 HH12 MI SS MS US Month Mon Day Dy Q IW AM ... "
+        description="The value formatted by a template: YYYY MM DD HH24 HH12 MI SS MS US Month Mon Day Dy Q IW AM ... "
         "for dates, 9 0 . , S MI PR FM TH EEEE RN for numbers",
         example="to_char(TIMESTAMP '2002-04-20 17:31:12', 'Dy, DD Mon YYYY HH12:MI:SS')",
         result="Sat, 20 Apr 2002 05:31:12",
     ),
     Function(
         "to_date", "to_date(text, 'template')", 2, 2, _to_date, fallible=True, category="formatting",
-        description="The date that a text spells by a template", example="to_date('05 Dec 2000', 'DD Mon YYYY')",
+        description="The date parsed from a text by a template", example="to_date('05 Dec 2000', 'DD Mon YYYY')",
         result="2000-12-05",
     ),
     Function(
         "to_timestamp", "to_timestamp(text, 'template') or to_timestamp(seconds)", 1, 2, _to_timestamp, fallible=True,
         category="formatting", calls=("to_timestamp", "from_epoch"),
-        description="The timestamp that a text spells by a template, or n seconds after 1970-01-01",
+        description="The timestamp parsed from a text by a template, or n seconds after 1970-01-01",
         example="to_timestamp(1284352323)", result="2010-09-13 04:32:03",
     ),
     Function(
         "to_number", "to_number(text, 'template')", 2, 2, _to_number, fallible=True, category="formatting",
-        description="The number that a text spells by a template", example="to_number('12,454.8-', '99G999D9S')",
+        description="The number parsed from a text by a template", example="to_number('12,454.8-', '99G999D9S')",
         result="-12454.8",
     ),
     Function(
@@ -365,7 +368,7 @@ DATES = (
     ),
     Function(
         "current_date", "current_date", 0, 0, _of_the_statement, calls=(),
-        description="The day on which the statement began, in UTC", example="CURRENT_DATE = CAST(now() AS DATE)",
+        description="The date on which the statement began, in UTC", example="CURRENT_DATE = CAST(now() AS DATE)",
         result="true",
     ),
 )  # fmt: skip

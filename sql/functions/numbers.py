@@ -147,21 +147,21 @@ NUMBERS = (
     ),
     Function(
         "sign", "sign(number)", 1, 1, _sign,
-        description="-1, 0 or 1", example="sign(-8.4)", result="-1",
+        description="The sign of the number: -1, 0 or 1", example="sign(-8.4)", result="-1",
     ),
     Function(
         "floor", "floor(number)", 1, 1, _to_whole, fallible=True, null_with_arguments=True,
-        description="The nearest whole number that is not larger", example="floor(-42.8)", result="-43",
+        description="The nearest integer that is not greater than the number", example="floor(-42.8)", result="-43",
     ),
     Function(
         "ceil", "ceil(number)", 1, 1, _to_whole, fallible=True, null_with_arguments=True, aliases=("ceiling",),
-        description="The nearest whole number that is not smaller", example="ceil(-42.8)", result="-42",
+        description="The nearest integer that is not less than the number", example="ceil(-42.8)", result="-42",
     ),
     Function(
         "round", "round(number [, digits])", 1, 2, _round, calls=("round", "round_per_row"),
         fallible=True, null_with_arguments=True,
-        description="The number with n digits after the point (by default 0), negative for tens and "
-        "hundreds; exact numbers are rounded half away from zero, DOUBLEs half to even",
+        description="The number rounded to n digits after the point (by default 0; a negative n rounds to tens or "
+            "hundreds); exact numbers are rounded half away from zero, DOUBLEs half to even",
         example="round(42.4382, 2)", result="42.44",
     ),
     Function(
@@ -190,12 +190,12 @@ NUMBERS = (
     ),
     Function(
         "trunc", "trunc(number [, digits])", 1, 2, _trunc, fallible=True, aliases=("truncate",),
-        description="The number cut, not rounded, to n digits after the point (by default 0)",
+        description="The number truncated, not rounded, to n digits after the point (by default 0)",
         example="trunc(42.4382, 2)", result="42.43",
     ),
     Function(
         "div", "div(number, number)", 2, 2, _quotient, calls=("div", "whole_quotient", "trunc"),
-        description="The quotient cut to a whole number", example="div(9.5, 4)", result="2",
+        description="The quotient, truncated to an integer", example="div(9.5, 4)", result="2",
     ),
     _function_of_double("cbrt", "The cube root", "cbrt(64.0)", "4"),
     Function(
@@ -208,13 +208,13 @@ NUMBERS = (
     _function_of_double("tan", "The tangent of an angle in radians", "tan(1)", "1.5574077246549023", fallible=True),
     _function_of_double("cot", "The cotangent of an angle in radians", "cot(0.5)", "1.830487721712452", fallible=True),
     _function_of_double(
-        "asin", "The angle in radians that has the sine", "asin(1)", "1.5707963267948966", fallible=True
+        "asin", "The inverse sine, in radians", "asin(1)", "1.5707963267948966", fallible=True
     ),
-    _function_of_double("acos", "The angle in radians that has the cosine", "acos(1)", "0", fallible=True),
-    _function_of_double("atan", "The angle in radians that has the tangent", "atan(1)", "0.7853981633974483"),
+    _function_of_double("acos", "The inverse cosine, in radians", "acos(1)", "0", fallible=True),
+    _function_of_double("atan", "The inverse tangent, in radians", "atan(1)", "0.7853981633974483"),
     Function(
         "atan2", "atan2(y, x)", 2, 2, of_doubles,
-        description="The angle in radians of the point (x, y)", example="atan2(1, 0)", result="1.5707963267948966",
+        description="The angle of the point (x, y), in radians", example="atan2(1, 0)", result="1.5707963267948966",
     ),
     _function_of_double("sinh", "The hyperbolic sine", "sinh(1)", "1.1752011936438014", fallible=True),
     _function_of_double("cosh", "The hyperbolic cosine", "cosh(0)", "1", fallible=True),
@@ -222,8 +222,8 @@ NUMBERS = (
     _function_of_double("asinh", "The inverse hyperbolic sine", "asinh(1)", "0.881373587019543"),
     _function_of_double("acosh", "The inverse hyperbolic cosine", "acosh(1)", "0", fallible=True),
     _function_of_double("atanh", "The inverse hyperbolic tangent", "atanh(0)", "0", fallible=True),
-    _function_of_double("degrees", "Radians as degrees", "degrees(0.5)", "28.64788975654116", fallible=True),
-    _function_of_double("radians", "Degrees as radians", "radians(45.0)", "0.7853981633974483"),
+    _function_of_double("degrees", "Radians converted to degrees", "degrees(0.5)", "28.64788975654116", fallible=True),
+    _function_of_double("radians", "Degrees converted to radians", "radians(45.0)", "0.7853981633974483"),
     Function(
         "pi", "pi()", 0, 0, _pi, calls=(),
         description="The number pi", example="pi()", result="3.141592653589793",
@@ -238,27 +238,29 @@ NUMBERS = (
     ),
     Function(
         "factorial", "factorial(integer)", 1, 1, _factorial, fallible=True,
-        description="The product of the numbers from 1 on, up to 33!", example="factorial(5)", result="120",
+        description="The factorial, up to 33!", example="factorial(5)", result="120",
     ),
     Function(
         "width_bucket", "width_bucket(number, low, high, count)", 4, 4, _bucket, fallible=True,
-        description="The number of the equal part of low to high that holds the number: 0 below, count + 1 above",
+        description="The bucket of the number, if low to high is divided into count equal buckets: 0 below, "
+            "count + 1 above",
         example="width_bucket(5.35, 0.024, 10.06, 5)", result="3",
     ),
     Function(
         "random", "random()", 0, 0, _random, volatile=True,
-        description="A DOUBLE from 0 to below 1, another one in each row", example="random() < 1", result="true",
+        description="A random DOUBLE of at least 0 and less than 1, a different one in each row",
+        example="random() < 1", result="true",
     ),
     Function(
         "isnan", "isnan(number)", 1, 1, _of_float,
-        description="Whether the number is NaN", example="isnan(CAST('NaN' AS DOUBLE))", result="true",
+        description="True if the number is NaN", example="isnan(CAST('NaN' AS DOUBLE))", result="true",
     ),
     Function(
         "isinf", "isinf(number)", 1, 1, _of_float,
-        description="Whether the number is infinite", example="isinf(CAST('-Infinity' AS DOUBLE))", result="true",
+        description="True if the number is infinite", example="isinf(CAST('-Infinity' AS DOUBLE))", result="true",
     ),
     Function(
         "isfinite", "isfinite(number)", 1, 1, _of_float,
-        description="Whether the number is neither infinite nor NaN", example="isfinite(1.5)", result="true",
+        description="True if the number is neither infinite nor NaN", example="isfinite(1.5)", result="true",
     ),
 )  # fmt: skip

@@ -12,17 +12,17 @@ _HEADINGS = {
     "number": "Numbers",
     "date and time": "Dates and times",
     "formatting": "Formatting",
-    "conditional": "Choosing values",
-    "other": "Others",
+    "conditional": "Conditional functions",
+    "other": "Other functions",
     "aggregate": "Aggregates",
     "window": "Window functions",
     "table": "Table functions",
 }
 _INTRODUCTION = """# Functions
 
-Made from the function registry by `python -m nyala.sql.functions`; the tests run every example. `SHOW FUNCTIONS` lists
-the same in SQL. Unless the description says otherwise, a function gives NULL where an argument is NULL. Characters of
-texts are counted from 1. Operators are listed in [sql.md](sql.md#expressions).
+Generated from the function registry by `python -m nyala.sql.functions`; the tests run every example. `SHOW FUNCTIONS`
+lists the same in SQL. Unless the description says otherwise, a function returns NULL if any argument is NULL. Positions
+in texts start at 1. Operators are listed in [sql.md](sql.md#expressions).
 """
 
 
@@ -38,7 +38,7 @@ def _sections() -> Iterator[str]:
         if not found:
             continue
         yield f"## {_HEADINGS.get(category, category.capitalize())}\n"
-        yield "| function | | example | gives |\n|---|---|---|---|"
+        yield "| function | | example | result |\n|---|---|---|---|"
         yield from map(_row, found)
         yield ""
 

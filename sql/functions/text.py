@@ -191,7 +191,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "replace", "replace(text, from, to)", 3, 3, texts(STRING),
-            description="Every occurrence of a part replaced",
+            description="The text with every occurrence of a part replaced",
             example="replace('abcabc', 'b', '-')", result="a-ca-c",
         ),
         Function(
@@ -201,7 +201,7 @@ def _functions() -> list[Function]:
         ),
         Function(
             "starts_with", "starts_with(text, prefix)", 2, 2, texts(BOOLEAN),
-            description="Whether the text begins with a prefix",
+            description="True if the text begins with the prefix",
             example="starts_with('alphabet', 'alph')", result="true",
         ),
         Function(
@@ -228,33 +228,35 @@ def _functions() -> list[Function]:
         ),
         Function(
             "concat", "concat(value, ...)", 1, None, _concat, calls=("concat", "coalesce"),
-            description="The values as one text; NULLs are left out, unlike with ||",
+            description="The values joined into one text; NULLs are skipped, unlike with ||",
             example="concat('abc', 2, NULL, 22)", result="abc222",
         ),
         Function(
             "concat_ws", "concat_ws(separator, value, ...)", 2, None, _with_separator, skips_nulls=True,
-            description="The values that are not NULL as one text, with a separator between them",
+            description="The values joined into one text, with a separator between them; NULLs are skipped",
             example="concat_ws(',', 'abcde', 2, NULL, 22)", result="abcde,2,22",
         ),
         Function(
             "initcap", "initcap(text)", 1, 1, texts(STRING),
-            description="Each word with a capital first letter, all others small",
+            description="The text with the first letter of each word in upper case, all others in lower case",
             example="initcap('hi THOMAS')", result="Hi Thomas",
         ),
         Function(
             "lpad", "lpad(text, length [, fill])", 2, 3, _padded, fallible=True,
-            description="Filled on the left to a length, with blanks or the fill text; a longer text is cut",
+            description="The text padded on the left to a length, with blanks or the fill text; a longer text "
+                "is truncated",
             example="lpad('hi', 5, 'xy')", result="xyxhi",
         ),
         Function(
             "rpad", "rpad(text, length [, fill])", 2, 3, _padded, fallible=True,
-            description="Filled on the right to a length, with blanks or the fill text; a longer text is cut",
+            description="The text padded on the right to a length, with blanks or the fill text; a longer text "
+                "is truncated",
             example="rpad('hi', 5, 'xy')", result="hixyx",
         ),
         Function(
             "overlay", "overlay(text, new, start [, length])", 3, 4, _overlay, fallible=True,
-            description="The characters from a position on replaced; also overlay(text PLACING new FROM start FOR "
-            "length)",
+            description="The text with the characters from a position on replaced; also overlay(text PLACING "
+                "new FROM start FOR length)",
             example="overlay('Txxxxas', 'hom', 2, 4)", result="Thomas",
         ),
         Function(
@@ -264,7 +266,8 @@ def _functions() -> list[Function]:
         ),
         Function(
             "translate", "translate(text, from, to)", 3, 3, texts(STRING),
-            description="Each character of one text replaced by that at the same place in the other, or dropped",
+            description="The text with each character of from replaced by the one at the same position of to, "
+                "or removed if there is none",
             example="translate('12345', '143', 'ax')", result="a2x5",
         ),
         Function(
@@ -281,15 +284,16 @@ def _functions() -> list[Function]:
         ),
         Function(
             "ends_with", "ends_with(text, suffix)", 2, 2, texts(BOOLEAN),
-            description="Whether the text ends with a suffix", example="ends_with('alphabet', 'bet')", result="true",
+            description="True if the text ends with the suffix", example="ends_with('alphabet', 'bet')", result="true",
         ),
         Function(
             "contains", "contains(text, part)", 2, 2, texts(BOOLEAN),
-            description="Whether the text has a part", example="contains('alphabet', 'hab')", result="true",
+            description="True if the text contains the part", example="contains('alphabet', 'hab')", result="true",
         ),
         Function(
             "levenshtein", "levenshtein(text, text)", 2, 2, texts(INT),
-            description="The number of characters to insert, delete or replace to turn one into the other",
+            description="The Levenshtein distance: the least number of characters to insert, delete or replace "
+                "to turn one text into the other",
             example="levenshtein('GUMBO', 'GAMBOL')", result="2",
         ),
         Function(
@@ -317,43 +321,46 @@ def _functions() -> list[Function]:
         ),
         Function(
             "decode", "decode(text, 'format')", 2, 2, texts(BINARY), fallible=True,
-            description="The bytes that encode turned into the text", example="decode('MTIz', 'base64')",
+            description="The bytes that a text in the format stands for, the inverse of encode",
+            example="decode('MTIz', 'base64')",
             result="\\x313233",
         ),
         Function(
             "quote_literal", "quote_literal(value)", 1, 1, _quoted,
-            description="The value as a literal of SQL", example="quote_literal('O''Reilly')", result="'O''Reilly'",
+            description="The value as an SQL literal", example="quote_literal('O''Reilly')", result="'O''Reilly'",
         ),
         Function(
             "quote_nullable", "quote_nullable(value)", 1, 1, _quoted, skips_nulls=True,
-            description="The value as a literal of SQL, and NULL as the word", example="quote_nullable(NULL)",
+            description="The value as an SQL literal; for NULL, the text NULL", example="quote_nullable(NULL)",
             result="NULL",
         ),
         Function(
             "quote_ident", "quote_ident(text)", 1, 1, _quoted,
-            description="The text as a name of SQL, quoted where it must be", example="quote_ident('Foo bar')",
+            description="The text as an SQL identifier, quoted if necessary", example="quote_ident('Foo bar')",
             result='"Foo bar"',
         ),
         Function(
             "format", "format(template, value, ...)", 1, None, _format, fallible=True, skips_nulls=True,
-            description="The template with values in it: %s as text, %I as a name, %L as a literal, %2$s the second",
+            description="The template with values inserted: %s as text, %I as an identifier, %L as a literal, %2$s the "
+                "second value",
             example="format('Hello %s, %1$s', 'World')", result="Hello World, World",
         ),
         Function(
             "regexp_like", "regexp_like(text, pattern [, flags])", 2, 3, _regexp, fallible=True,
-            description="Whether a regular expression matches somewhere in the text; also text ~ pattern, and ~* "
-            "without regard to case",
+            description="True if a regular expression matches anywhere in the text; also text ~ pattern, and ~* "
+                "to ignore case",
             example="regexp_like('Hello World', 'world$', 'i')", result="true",
         ),
         Function(
             "regexp_replace", "regexp_replace(text, pattern, new [, flags])", 3, 4, _regexp, fallible=True,
-            description="The first match replaced, with flag g all of them; \\1 to \\9 in the new text are groups",
+            description="The text with the first match replaced, with flag g all matches; \\1 to \\9 in the new "
+                "text stand for groups",
             example="regexp_replace('Thomas', '.[mN]a.', 'M')", result="ThM",
         ),
         Function(
             "regexp_substr", "regexp_substr(text, pattern [, start [, n [, flags [, group]]]])", 2, 6, _regexp,
             fallible=True,
-            description="The nth match of a regular expression, or a group of it; NULL where there is none",
+            description="The nth match of a regular expression, or a group of it; NULL if there is none",
             example="regexp_substr('ABCDEF', 'c(.)(..)', 1, 1, 'i', 2)", result="EF",
         ),
         Function(
@@ -364,7 +371,8 @@ def _functions() -> list[Function]:
         Function(
             "regexp_instr", "regexp_instr(text, pattern [, start [, n [, end [, flags [, group]]]]])", 2, 7, _regexp,
             fallible=True,
-            description="The position where the nth match begins (with end 1: behind it), 0 if there is none",
+            description="The position where the nth match begins (with end 1: the position after it), 0 if "
+                "there is none",
             example="regexp_instr('ABCDEF', 'c(.)(..)', 1, 1, 0, 'i')", result="3",
         ),
         Function(

@@ -70,12 +70,12 @@ WINDOW: tuple[Function, ...] = (
     ),
     Function(
         "rank", "rank()", 0, 0, _place(BIGINT), kind="window",
-        description="The number of the row's first peer: 1, 2, 2, 4",
+        description="The row's rank with gaps, the row number of its first peer: 1, 2, 2, 4",
         example=_over("rank()", "ORDER BY x", _TIES), result="1; 2; 2; 4",
     ),
     Function(
         "dense_rank", "dense_rank()", 0, 0, _place(BIGINT), kind="window",
-        description="The number of the row's group of peers: 1, 2, 2, 3",
+        description="The row's rank without gaps, the number of its group of peers: 1, 2, 2, 3",
         example=_over("dense_rank()", "ORDER BY x", _TIES), result="1; 2; 2; 3",
     ),
     Function(
@@ -90,8 +90,8 @@ WINDOW: tuple[Function, ...] = (
     ),
     Function(
         "ntile", "ntile(buckets)", 1, 1, _ntile, kind="window",
-        description="The number of the row's bucket, from 1, of n equal buckets of the partition; "
-        "if it does not divide evenly, the first ones have one row more",
+        description="The number of the row's bucket, from 1, of n equal buckets of the partition; if the rows "
+            "do not divide evenly, the first buckets have one row more",
         example=_over("ntile(2)", "ORDER BY x", "(1), (2), (3)"), result="1; 1; 2",
     ),
     Function(
