@@ -24,11 +24,11 @@ PAPER: Final = (
 _PAPER_TITLE: Final = "The paper's own, of 62 GB on nine machines of 2015: another machine, for orientation"
 _TEXT: Final = (
     "Tables 2 and 3 of the Kudu paper (section 6.2). TPC-H's lineitem, here {rows:,} rows, is loaded from one Parquet "
-    "file into each engine, by a process that ends afterwards; then each query runs {runs} times, the engines in turn, "
-    "each in a process of its own, and the median of all runs is reported. A query may use {threads} threads (SQLite "
-    "has one). A load ends when its rows are synced, with key and statistics where the engine has them. Times are the "
-    "client's, with the whole answer. Every answer of every run is compared. Q4 asks for the paper's order 2000, which "
-    "TPC-H leaves out; Q4b asks for one that is there."
+    "file into each engine, by a process that ends afterwards. Then each query runs {runs} times, the engines in turn, "
+    "each in a separate process, and the median of all runs is reported. A query may use {threads} threads (SQLite "
+    "has one). A load ends when its rows are synced, with key and statistics if the engine has them. Times are the "
+    "client's, including the whole result. All results of all runs are compared. Q4 looks up the paper's order 2000, "
+    "which TPC-H leaves out; Q4b looks up an existing one."
 )
 
 

@@ -18,7 +18,7 @@ SLOW_DOWN: Final = 2.0
 """Maximum slow-down of Q1 and Q6."""
 P99_MILLISECONDS: Final = 20.0
 _QUERY_COLUMNS: Final = ("", "alone", "together", "slow-down", "afterwards", "runs alone", "runs together")
-_UPSERT_COLUMNS: Final = ("", "asked/s", "reached/s", "p50", "p95", "p99", "p99.9", "slowest")
+_UPSERT_COLUMNS: Final = ("", "due/s", "reached/s", "p50", "p95", "p99", "p99.9", "slowest")
 _WHEN: Final = {ALONE: "alone", TOGETHER: "with queries"}
 
 
@@ -46,13 +46,12 @@ def section(data: Mapping[str, Any]) -> Section:
     setting = result.setting
     text = (
         f"Upserts of single rows into TPC-H's lineitem ({result.rows:,} rows), {setting.rate:g} per second from "
-        f"{setting.writers} threads, each a transaction of its own with durability {setting.durability}, while one "
+        f"{setting.writers} threads, each a separate transaction with durability {setting.durability}, while one "
         f"connection runs Q1 and Q6 in turn, each with {setting.threads} threads: {setting.seconds:g} seconds of "
-        "queries alone, of upserts alone, and of both together; afterwards queries alone once more, on what the "
-        f"upserts have left. {100 * setting.new_share:g} % of the upserts bring new keys, the others hit rows "
-        "anywhere. An upsert's latency counts from the moment at which it was due, so that a stall delays all that "
-        "were due in it; an engine that does not hold the rate shows latencies of seconds and the rate that it "
-        "reached. Times of queries are medians. "
+        "queries alone, of upserts alone, and of both together; afterwards queries alone again, on the upserted rows. "
+        f"{100 * setting.new_share:g} % of the upserts have new keys, the others change random rows. An upsert's "
+        "latency is measured from the time at which it was due, so a stall delays all upserts due in it. An engine "
+        "that cannot hold the rate shows latencies of seconds and the rate that it reached. Query times are medians. "
     )
     left_out = [f"{name} is left out: {why}." for name, why in result.left_out.items()]
     return Section(

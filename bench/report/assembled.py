@@ -12,9 +12,9 @@ from .records import Record
 
 TITLE: Final = "nyala: benchmarks"
 INTRODUCTION: Final = (
-    "Every number that is claimed of nyala, measured beside its peers in the same run on the same machine. Each "
-    "section names the command that makes it, when and on what it ran, and the versions of everything; compare "
-    "ratios rather than times, since times are the machine's."
+    "All of nyala's published figures, measured in one run with its peers on the same machine. Each section gives "
+    "the command that reproduces it, its date and machine, and all versions. Compare ratios rather than times, because "
+    "times depend on the machine."
 )
 MET: Final = "met"
 MISSED: Final = "missed"

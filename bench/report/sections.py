@@ -41,8 +41,8 @@ def load(data: Mapping[str, Any]) -> Section:
         "load",
         "Bulk load",
         f"TPC-H's lineitem, {rows:,} rows, is loaded from one Parquet file into a table of nyala with its primary key, "
-        "and into a file of DuckDB by CREATE TABLE AS, which makes no key; in turn, each in a separate process whose "
-        "peak memory is reported. Both end with everything durable.",
+        "and into a file of DuckDB by CREATE TABLE AS, which makes no key. Runs alternate, each in a separate process "
+        "whose peak memory is reported. Both end with everything durable.",
         [
             Grid("Medians", ("", "nyala", "DuckDB", "nyala / DuckDB"), cells),
             Grid("Every run", ("engine", "run", *(f"{name}, {unit}" for name, _, _, unit in _LOADED)), speeds),
@@ -67,17 +67,17 @@ def storage(data: Sequence[Mapping[str, Any]]) -> Section:
         "storage",
         "The storage engine alone",
         "Loads, scans and updates of lineitem without SQL, with the same number of threads on both sides; scans are "
-        "medians of warm runs. The load is from one Arrow table in memory; beside it DuckDB's CREATE TABLE AS into a "
-        "file. Scans evaluate the predicates of TPC-H's Q6 and its sum, or read four numeric columns in full; beside "
-        "them pyarrow.dataset over one Parquet file with Snappy. Updates go through the log and delta stores; what "
-        "they cost is told by the same scan before them.",
+        "medians of warm runs. The load is from one Arrow table in memory, compared with DuckDB's CREATE TABLE AS into "
+        "a file. Scans evaluate the predicates of TPC-H's Q6 and its sum, or read four numeric columns in full, "
+        "compared with pyarrow.dataset over one Parquet file with Snappy. Updates go through the log and the delta "
+        "stores; their cost is the ratio of a scan after them to the same scan before them.",
         [Grid("Measured", ("", "nyala", "peer", "unit", "peer's name", "ratio", "required"), rows)],
         [
             Chart(
                 "Scans (less is better)",
                 "ms",
                 [one["name"] for one in scans],
-                {"nyala": [one["ours"] for one in scans], "beside it": [one["theirs"] for one in scans]},
+                {"nyala": [one["ours"] for one in scans], "peer": [one["theirs"] for one in scans]},
             )
         ],
         [target for one in data if (target := _wanted(one)) is not None],
@@ -105,10 +105,10 @@ def points(data: Mapping[str, Any]) -> Section:
     return Section(
         "points",
         "Single rows of a large table",
-        "Rows of lineitem, each change a transaction of its own, in random order: looked up, updated, upserted, "
-        "inserted and deleted by primary key, without SQL on nyala's side (`Database.read_row`, `write_row`), by "
+        "Rows of lineitem in random order, each change a separate transaction: looked up, updated, upserted, inserted "
+        "and deleted by primary key, without SQL on nyala's side (`Database.read_row`, `write_row`), by "
         'prepared statements on the others\'. nyala with durability "os" and SQLite in WAL mode with synchronous '
-        "NORMAL promise the same; DuckDB syncs every commit, which it cannot leave out. One thread.",
+        "NORMAL promise the same; DuckDB syncs every commit, which cannot be switched off. One thread.",
         [_rates("Rows per second, medians", data, steps), _cpu_rates(data, steps)],
         [_rate_chart("Rows per second (more is better)", data, steps)],
     )
@@ -129,10 +129,10 @@ def driver(data: Mapping[str, Any]) -> Section:
     return Section(
         "driver",
         "Statements through PEP 249",
-        "SQL by cursors: prepared look-ups and changes of single rows, each a transaction of its own, a hundred "
+        "SQL by cursors: prepared look-ups and changes of single rows, each a separate transaction, a hundred "
         "thousand rows of parameters by `executemany`, and a hundred thousand rows of a result as tuples. nyala "
         'with durability "os" and SQLite in WAL mode with synchronous NORMAL promise the same; DuckDB syncs every '
-        "commit and was given fewer rows. One thread. The import is measured in processes of its own.",
+        "commit and got fewer rows. One thread. The import is measured in separate processes.",
         [
             _rates("Statements per second; rows, of fetchall and executemany; medians", rates, steps),
             _cpu_rates(rates, steps),
@@ -187,10 +187,10 @@ def maintenance(data: Mapping[str, Sequence[Mapping[str, float]]]) -> Section:
     return Section(
         "maintenance",
         "Flushes and compactions, simulated",
-        "The maintenance policies against a model of one tablet, in seconds instead of hours, without a single row. "
-        "Height is the number of rowsets in which a random key may be, space x the bytes on disk over those of the "
-        "live rows, written x the bytes written by flushes and compactions over those that came in: at the end at most "
-        f"{most}. The last line of each workload follows half an hour at rest.",
+        "The maintenance policies, simulated on a model of one tablet without rows, in seconds instead of hours. "
+        "Height is the number of rowsets in which a random key may be. Space x is the ratio of bytes on disk to bytes "
+        "of live rows. Written x is the ratio of bytes written by flushes and compactions to bytes that came in: at "
+        f"the end at most {most}. The last line of each workload follows half an hour without writes.",
         [Grid("Samples", columns, rows)],
         [
             Chart(

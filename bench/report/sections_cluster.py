@@ -36,12 +36,12 @@ def cluster(data: Mapping[str, Any]) -> Section:
     return Section(
         "cluster",
         "A replicated cluster",
-        "Three tablet servers and a master on this machine, with their default options, every row on all three, beside "
-        f"the embedded store in the same run with the same durability; {CLIENTS} client threads, each with a "
-        f"connection of its own. Ingest is of batches of {BATCH_ROWS:,} rows by sessions, the other steps are "
-        "statements of one row. A write is acknowledged when a majority has it in its log. Servers and clients share "
-        "the processors. At last the leader of a table's only tablet is killed (SIGKILL), and the time until the "
-        "next acknowledged write is taken.",
+        "Three tablet servers and a master on this machine, with their default options and every row on all three, "
+        "compared with the embedded store in the same run with the same durability; "
+        f"{CLIENTS} client threads, each with its own connection. Ingest writes batches of {BATCH_ROWS:,} rows by "
+        "sessions; the other steps are statements of one row. A write is acknowledged when a majority has it in its "
+        "log. Servers and clients share the processors. At the end the leader of a table's only tablet is killed "
+        "(SIGKILL), and the time until the next acknowledged write is measured.",
         [
             Grid(
                 "Medians, rows or statements per second",
@@ -89,7 +89,7 @@ def cluster_tpch(data: Mapping[str, Any]) -> Section:
         "TPC-H on a cluster",
         "A cluster of three servers, with their default options, is loaded with TPC-H's tables "
         f"({data['rows']:,} rows with three replicas in {data['load_seconds']:.1f} s, {rate or 0:,.0f} rows/s), and "
-        "runs the queries beside the embedded store, in turn, on the same machine. Both sides run each query "
+        "runs the queries, alternating with the embedded store on the same machine. Both sides run each query "
         f"{WARM_UPS} times before it is timed. "
         + (f"Other rows than embedded: {', '.join(other)}." if other else "All answers are the same."),
         [Grid("Medians", ("query", "cluster, ms", "embedded, ms", "cluster / embedded"), rows)],
@@ -138,8 +138,8 @@ def spark(data: Mapping[str, Any]) -> Section:
         "spark",
         "Spark over nyala",
         "One Spark session on this machine reads lineitem from a store of nyala, by `nyala.spark.table` and by the "
-        "data source (`format`), and from the Parquet file of the same rows: `filter` reads four columns under Q6's "
-        "conditions, `numbers` seven numeric columns of all rows; Spark sums up every column. Then "
+        "data source (`format`), and from the Parquet file of the same rows. `filter` reads four columns under Q6's "
+        "conditions, `numbers` seven numeric columns of all rows; Spark sums every column. Then "
         f"`nyala spark ingest` writes the file's {data['ingest_rows']:,} rows into an empty table.",
         [
             Grid("Medians", ("", "Parquet, s", "table(), s", "ratio", "format, s", "ratio"), rows),

@@ -85,7 +85,7 @@ def tpch(data: Mapping[str, Any]) -> Section:
     text = (
         f"TPC-H at scale factor {data['scale_factor']:g}, {data['threads']} threads each: every engine runs every "
         f"query in turn, on the same data, once cold and then {times(data['runs'])} warm; the median of the warm runs "
-        "counts. An answer that differs from the others' has no time. nyala's executor on Parquet is the comparison of "
+        "counts. A result that differs from the others' has no time. nyala's executor on Parquet is the comparison of "
         "the paper's table 1: the same executor without the store."
     )
     text = " ".join([text, *_left_out(data), *_troubles(data)])
@@ -110,8 +110,8 @@ def spark_tpch(data: Mapping[str, Any]) -> Section:
         _equal(data),
     ]
     text = (
-        f"TPC-H at scale factor {data['scale_factor']:g} on Spark: over tables of nyala through the bridge, beside "
-        "Spark on Parquet files of the same rows, and nyala's own executor; one Spark session, the engines in turn, "
+        f"TPC-H at scale factor {data['scale_factor']:g} on Spark: over nyala's tables, compared with "
+        "Spark on Parquet files of the same rows, and with nyala's own executor; one Spark session, engines in turn, "
         f"{data['threads']} threads, {times(data['runs'])} warm after a first run."
     )
     text = " ".join([text, *_left_out(data), *_troubles(data)])

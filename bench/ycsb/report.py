@@ -98,12 +98,11 @@ def _text(found: YcsbResult) -> str:
         "50% reads and 50% read-modify-writes. A read takes all fields of a row. "
         f"{setting.records:,} rows of {FIELDS} fields of {FIELD_BYTES} bytes; {setting.operations:,} operations per "
         f"workload, or as many as end within {setting.seconds:g} s; {setting.threads} client threads in {processes}, "
-        f"on the machine on which the stores run{bound}. Every write is a transaction of its own, acknowledged when "
-        f"{durable} (a sync of this disk takes {found.sync_milliseconds:.2f} ms). Keys are asked for by a zipfian "
-        "distribution, or uniformly where a row says so. The workloads follow each other with no pause in the order "
-        "load, A, B, C, F, D, E, and the store is loaded anew before E. After a load each store gets what its users "
-        "would do once: nyala COMPACT TABLE, PostgreSQL VACUUM ANALYZE, SQLite ANALYZE. Nothing is warmed up, no run "
-        "is repeated."
+        f"on the machine on which the stores run{bound}. Every write is a separate transaction, acknowledged when "
+        f"{durable} (a sync of this disk takes {found.sync_milliseconds:.2f} ms). Keys have a zipfian distribution, or "
+        "a uniform one where a row says so. The workloads follow each other with no pause in the order load, A, B, C, "
+        "F, D, E, and the store is loaded again before E. After a load each store gets the usual maintenance: nyala "
+        "COMPACT TABLE, PostgreSQL VACUUM ANALYZE, SQLite ANALYZE. There are no warm-up runs, and no run is repeated."
     )
 
 
@@ -216,7 +215,7 @@ def _targets(results: Results) -> Iterator[Target]:
         yield from _target(results, what, pairs, lambda ratio: ratio > 1, "more than 1x of its throughput")
     pairs = [(label, (label, US), (f"{label} uniform", US)) for label in SKEW_WORKLOADS]
     wanted = f"at least {SKEWED_AT_LEAST:g}x of the throughput"
-    what = f"{US} with zipfian keys beside uniform ones"
+    what = f"{US} with zipfian keys, relative to uniform ones"
     yield from _target(results, what, pairs, lambda ratio: ratio >= SKEWED_AT_LEAST, wanted)
 
 

@@ -47,7 +47,7 @@ def test_json_is_read_back_as_it_was(tmp_path):
 def test_targets_are_met_or_missed():
     on_duckdb = "nyala ahead of DuckDB on every workload"
     on_postgres = "nyala ahead of PostgreSQL over loopback on A, B, C, D and F"
-    skew = "nyala with zipfian keys beside uniform ones"
+    skew = "nyala with zipfian keys, relative to uniform ones"
     ours = [outcome("nyala", "load", 200), outcome("nyala", "A", 80, "zipfian"), outcome("nyala", "E", 5, "zipfian")]
     ours.append(outcome("nyala", "A", 100, "uniform"))
     assert targets(*ours) == {skew: (True, "A 0.80x")}
