@@ -116,7 +116,7 @@ STATEMENTS = {
 def entries() -> list[str]:
     """Return the entries of the document."""
     text = (Path(nyala.__file__).parent / "docs" / "sql.md").read_text(encoding="utf-8")
-    section = text.partition("## What there is not\n")[2].partition("\n## ")[0]
+    section = text.partition("## What is not supported\n")[2].partition("\n## ")[0]
     found = []
     for line in re.sub(r"\n  ", " ", section).strip().splitlines():
         for part in line.removeprefix("- ").removesuffix(".").removeprefix("Types: ").split("; "):
