@@ -73,7 +73,7 @@ types: $(VENV)/.installed-test ## mypy, strict
 bytecode:
 	@$(RUN) -m compileall -q -x '/\.' .
 
-golden: $(VENV)/.installed-test ## write the golden scripts anew; review the difference
+golden: $(VENV)/.installed-test ## rewrite the golden scripts; review the difference
 	@$(RUN) -m pytest --golden=write $(ARGS)
 	@git diff --stat -- tests
 

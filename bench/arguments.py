@@ -87,7 +87,10 @@ BENCH = Command(
                 ),
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
                 argument(
-                    "--durability", choices=("fsync", "os"), default="fsync", help="of both sides (default fsync)"
+                    "--durability",
+                    choices=("fsync", "os"),
+                    default="fsync",
+                    help="durability of both sides (default fsync)",
                 ),
                 argument(
                     "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
@@ -117,7 +120,7 @@ BENCH = Command(
         Command(
             "plan",
             "parsing and planning",
-            "The cost of TPC-H's queries before execution.",
+            "Measure the parsing, binding and planning of TPC-H's queries.",
             handler="bench.command:plan_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded"),
@@ -138,7 +141,7 @@ BENCH = Command(
                     metavar="NAME",
                     help="uniform, time series, trickle, zipfian, mixed (default: all)",
                 ),
-                argument("--hours", type=positive, default=2.0, metavar="N", help="of the workload (default 2)"),
+                argument("--hours", type=positive, default=2.0, metavar="N", help="hours of the workload (default 2)"),
                 argument(
                     "--price",
                     type=positive,
@@ -172,7 +175,7 @@ BENCH = Command(
             "ycsb",
             "YCSB's workloads A to F",
             "The load and the core workloads of YCSB on one store after the other, with the same operations "
-            "and the same durability. A store that is not installed is left out. Exit code 1 if none could be "
+            "and the same durability. A store that is not installed is skipped. Exit code 1 if none could be "
             "measured.",
             handler="bench.ycsb.command:ycsb_command",
             arguments=(
@@ -182,7 +185,7 @@ BENCH = Command(
                         ("--records", 1_000_000, "number of loaded rows of 1,000 bytes"),
                         ("--ops", 200_000, "operations of each workload"),
                         ("--threads", 16, "client threads"),
-                        ("--processes", 1, "processes for them, for stores that serve several"),
+                        ("--processes", 1, "client processes, for stores that serve several"),
                         ("--seed", 1, "seed of the random operations"),
                     )
                 ),
@@ -202,10 +205,13 @@ BENCH = Command(
                     "--distribution",
                     choices=("zipfian", "uniform", "both"),
                     default="zipfian",
-                    help="of the requested keys; both: one run after the other (default zipfian)",
+                    help="distribution of the requested keys; both: one run after the other (default zipfian)",
                 ),
                 argument(
-                    "--durability", choices=("fsync", "os"), default="fsync", help="of all stores (default fsync)"
+                    "--durability",
+                    choices=("fsync", "os"),
+                    default="fsync",
+                    help="durability of all stores (default fsync)",
                 ),
                 argument(
                     "--seconds",
@@ -224,7 +230,7 @@ BENCH = Command(
                     "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
                 ),
                 JSON,
-                argument("--png", type=Path, metavar="FILE", help="draw a chart of the throughputs here"),
+                argument("--png", type=Path, metavar="FILE", help="draw a chart of the throughputs to this file"),
             ),
             examples=(
                 "nyala bench ycsb --records 100000 --ops 20000",
@@ -241,11 +247,16 @@ BENCH = Command(
             arguments=(
                 argument("--sf", type=positive, default=1.0, metavar="N", help="scale factor (default 1)"),
                 argument("--rate", type=positive, default=500.0, metavar="N", help="upserts per second (default 500)"),
-                argument("--seconds", type=positive, default=30.0, metavar="N", help="of each phase (default 30)"),
+                argument(
+                    "--seconds", type=positive, default=30.0, metavar="N", help="seconds of each phase (default 30)"
+                ),
                 argument("--writers", type=count, default=4, metavar="N", help="threads that upsert (default 4)"),
                 argument("--buckets", type=count, default=4, metavar="N", help="tablets of nyala's table (default 4)"),
                 argument(
-                    "--durability", choices=("fsync", "os"), default="fsync", help="of all engines (default fsync)"
+                    "--durability",
+                    choices=("fsync", "os"),
+                    default="fsync",
+                    help="durability of all engines (default fsync)",
                 ),
                 argument(
                     "--engines",
@@ -265,7 +276,7 @@ BENCH = Command(
         Command(
             "q6",
             "a filtered scan",
-            "TPC-H query 6, as `nyala tpch compare` measures.",
+            "Run TPC-H's query 6, as `nyala tpch compare` does.",
             handler="tpch.command:compare_command",
             arguments=comparison(queries="6"),
             examples=("nyala bench q6 DIR",),
@@ -273,7 +284,7 @@ BENCH = Command(
         Command(
             "tpch",
             "all of TPC-H",
-            "The 22 queries, as `nyala tpch compare`.",
+            "Run the 22 queries, as `nyala tpch compare` does.",
             handler="tpch.command:compare_command",
             arguments=comparison(),
             examples=("nyala bench tpch DIR --sf 1",),
@@ -286,13 +297,23 @@ BENCH = Command(
             "finished benchmarks are not repeated. Exit code 1 if one failed.",
             handler="bench.all:all_command",
             arguments=(
-                argument("--out", type=Path, required=True, metavar="DIR", help="of the report, the numbers and logs"),
+                argument(
+                    "--out",
+                    type=Path,
+                    required=True,
+                    metavar="DIR",
+                    help="directory of the report, the numbers and the logs",
+                ),
                 argument("--sf", type=positive, metavar="N", help="scale factor of TPC-H (default 1, --quick 0.01)"),
                 argument(
                     "--records", type=count, default=1_000_000, metavar="N", help="rows of YCSB (default 1000000)"
                 ),
                 argument(
-                    "--seconds", type=positive, default=20.0, metavar="N", help="for each workload of YCSB (default 20)"
+                    "--seconds",
+                    type=positive,
+                    default=20.0,
+                    metavar="N",
+                    help="seconds of each workload of YCSB (default 20)",
                 ),
                 argument(
                     "--only",
@@ -303,7 +324,11 @@ BENCH = Command(
                 ),
                 argument("--skip", metavar="NAMES", help="run all but these"),
                 argument("--again", action="store_true", help="also repeat finished benchmarks"),
-                argument("--quick", action="store_true", help="small and once: a trial without significant numbers"),
+                argument(
+                    "--quick",
+                    action="store_true",
+                    help="small data, one run: a trial whose numbers are not significant",
+                ),
                 argument(
                     "--limit",
                     type=positive,
@@ -312,7 +337,10 @@ BENCH = Command(
                     help="end a benchmark that takes longer (default 240)",
                 ),
                 argument(
-                    "--work-dir", type=Path, metavar="DIR", help="of data and temporary files (default: DIR/work)"
+                    "--work-dir",
+                    type=Path,
+                    metavar="DIR",
+                    help="directory of data and temporary files (default: DIR/work)",
                 ),
                 argument("--keep", action="store_true", help="keep the data for another run"),
             ),

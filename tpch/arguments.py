@@ -13,7 +13,7 @@ DATA = argument(
     metavar="DIR",
     help="the directory of the Parquet files, existing or to be created (default: tpch-parquet-sfN next to DIR)",
 )
-JSON = argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+JSON = argument("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
 ALL_THREADS = threads(default=os.cpu_count() or 1)
 
 

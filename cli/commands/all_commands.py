@@ -77,7 +77,7 @@ def nyala_parser() -> Parser:
         Command(
             "nyala",
             "",
-            "A columnar SQL store in a directory. Each command has a --help of its own.",
+            "A columnar SQL store in a directory. Each command has its own --help.",
             arguments=(argument("--version", action="version", version=f"nyala {__version__}"),),
             examples=("nyala shell weather", "nyala fs check weather", "nyala tpch load --sf 0.1 demo"),
             commands=(_SHELL, FS, SERVE, MASTER, TSERVER, CLUSTER, TABLET, SPARK, TPCH, bench_command(), _COMPLETION),

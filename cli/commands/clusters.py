@@ -54,7 +54,7 @@ _CERTIFICATES = Command(
 CLUSTER = Command(
     "cluster",
     "start, stop, check and balance clusters",
-    "Local clusters of processes, and the health and balance of any cluster.",
+    "Manage clusters on this machine; check and balance any cluster.",
     examples=("nyala cluster start --tservers 3 --dir demo", "nyala cluster ksck demo --checksum"),
     commands=(
         Command(
@@ -85,7 +85,7 @@ CLUSTER = Command(
         ),
         Command(
             "stop",
-            "stop it",
+            "stop a cluster on this machine",
             "Stop a local cluster cleanly.",
             handler="cli.cluster_command:stop_command",
             first_is_dir=True,
@@ -94,8 +94,8 @@ CLUSTER = Command(
         ),
         Command(
             "status",
-            "its servers",
-            "The servers of a local cluster. Exit code 1 if one does not respond.",
+            "list the servers of a cluster on this machine",
+            "List the servers of a local cluster. Exit code 1 if one does not respond.",
             handler="cli.cluster_command:status_command",
             first_is_dir=True,
             arguments=(
@@ -106,7 +106,7 @@ CLUSTER = Command(
         ),
         Command(
             "ksck",
-            "check its health",
+            "check the health of a cluster",
             "Check that every tablet has its replicas and a leader. Exit code 1 if there are errors.",
             handler="cli.cluster_command:ksck_command",
             first_is_dir=True,
@@ -117,7 +117,7 @@ CLUSTER = Command(
                     action="store_true",
                     help="read all replicas at one snapshot, and compare their checksums",
                 ),
-                _timeout(30.0, "for responses of the masters"),
+                _timeout(30.0, "time limit for responses of the masters"),
                 argument("--json", action="store_true", help="print as JSON"),
             ),
             examples=("nyala cluster ksck demo --checksum", "nyala cluster ksck nyala://10.0.0.1:7051"),
@@ -125,7 +125,7 @@ CLUSTER = Command(
         _CERTIFICATES,
         Command(
             "rebalance",
-            "distribute its replicas and leaders evenly",
+            "distribute replicas and leaders evenly",
             "Move replicas until all servers have equal numbers, for each table and in total; then transfer "
             "leaderships until these are equal, too.",
             handler="cli.cluster_command:rebalance_command",
@@ -133,7 +133,7 @@ CLUSTER = Command(
             arguments=(
                 *_CLUSTER,
                 argument("--dry-run", action="store_true", help="print the moves without making them"),
-                _timeout(600.0, "for each move"),
+                _timeout(600.0, "time limit for each move"),
             ),
             examples=("nyala cluster rebalance demo --dry-run",),
         ),
@@ -164,13 +164,13 @@ CLUSTER = Command(
 TABLET = Command(
     "tablet",
     "list tablets and move them",
-    "The tablets of a cluster: locations and moves.",
+    "List and move the tablets of a cluster.",
     examples=("nyala tablet list demo", "nyala tablet leader-step-down demo t000001-p0000"),
     commands=(
         Command(
             "list",
-            "list their locations",
-            "All tablets, their leaders and followers.",
+            "list tablets and their replicas",
+            "List all tablets with their leaders and followers.",
             handler="cli.cluster_command:tablets_command",
             first_is_dir=True,
             arguments=(
@@ -190,8 +190,14 @@ TABLET = Command(
                 *_CLUSTER,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
                 argument("--from", dest="source", required=True, metavar="SERVER", help=_SERVER_HELP),
-                argument("--to", dest="target", required=True, metavar="SERVER", help="likewise"),
-                _timeout(600.0, "for the whole move"),
+                argument(
+                    "--to",
+                    dest="target",
+                    required=True,
+                    metavar="SERVER",
+                    help="the target server, named in the same way",
+                ),
+                _timeout(600.0, "time limit for the whole move"),
             ),
             examples=(
                 "nyala tablet move demo t000001-p0000 --from tserver-1 --to tserver-4",

@@ -21,7 +21,7 @@ def tls_options(whose: str, about: str) -> tuple[Argument, ...]:
 
 CLIENT_TLS = tls_options(
     "the caller's",
-    "all three, of a cluster that has it; by default those that the environment names: "
+    "all three, for a cluster that uses TLS; by default those of the environment variables "
     + ", ".join(f"NYALA_TLS_{name.upper()}" for name, _ in _TLS_HELP),
 )
 """The options of a client of a cluster with TLS."""

@@ -88,8 +88,8 @@ SERVE = Command(
 MASTER = Command(
     "master",
     "run a master",
-    "Run a master of a cluster: it manages tables and tablet servers. One, or three for a cluster that "
-    "survives the loss of a master. SIGTERM stops it cleanly.",
+    "Run a master of a cluster: it manages tables and tablet servers. Run one, or three so that the "
+    "cluster survives the loss of a master. SIGTERM stops it cleanly.",
     handler="cli.server_command:master_command",
     arguments=(
         *_server("127.0.0.1:7051"),

@@ -10,7 +10,7 @@ from ...command_line import Command, argument
 FORMATS = ("parquet", "csv", "json")
 OPERATIONS = ("insert", "insert_ignore", "upsert", "update", "update_ignore", "delete", "delete_ignore")
 _STORE = "a store's directory, or nyala://HOST:PORT"
-_FORMAT = argument("--format", choices=FORMATS, help="of the files (default: by their suffix, else parquet)")
+_FORMAT = argument("--format", choices=FORMATS, help="format of the files (default: by their suffix, else parquet)")
 _REJECTS = (
     argument("--rejects", type=Path, metavar="FILE", help="file of bad rows with their reasons: .jsonl or .parquet"),
     argument(
@@ -164,7 +164,9 @@ _TPCH_ETL = Command(
     arguments=(
         argument("raw", type=Path, metavar="RAW_DIR", help="the directory of the .tbl files"),
         argument("store", metavar="STORE", help=f"{_STORE}; a directory is created"),
-        argument("--sf", type=float, metavar="N", help="their scale factor (default: derived from their row counts)"),
+        argument(
+            "--sf", type=float, metavar="N", help="scale factor of the files (default: derived from their row counts)"
+        ),
         argument("--buckets", type=int, default=4, metavar="N", help="tablets per large table (default 4)"),
         argument("--replace", action="store_true", help="drop tables of an earlier load first"),
         *_REJECTS,
