@@ -71,9 +71,9 @@ def cut_log_command(arguments: argparse.Namespace) -> int:
     """`nyala fs cut-log DIR TABLET`."""
     if not arguments.lose_acknowledged_writes:
         raise InterfaceError(
-            f"cutting the log of tablet {arguments.tablet} GIVES UP ACKNOWLEDGED WRITES for good: all behind the first "
-            "damaged entry, of this tablet alone, so that statements over several tablets are undone in part. Restore "
-            "a backup if there is one, and run `nyala fs salvage` first. To do it, say --lose-acknowledged-writes"
+            f"cutting the log of tablet {arguments.tablet} LOSES ACKNOWLEDGED WRITES permanently: all after the first "
+            "damaged entry, of this tablet alone, so statements over several tablets are undone in part. Restore "
+            "a backup if there is one, and run `nyala fs salvage` first. To confirm, add --lose-acknowledged-writes"
         )
     done = cut_log(OsFileSystem(), str(arguments.directory), arguments.tablet)
     print(f"the log of tablet {arguments.tablet} ends with entry {done.last_index:,} now")

@@ -230,7 +230,7 @@ class Connection:
         UnknownTable, UnknownColumn, DataError
             The source does not fit.
         AlreadyPresent
-            A primary key is there twice, or is in the table already; nothing is loaded.
+            A primary key occurs twice, or is in the table already; nothing is loaded.
         Cancelled
             It was cancelled; nothing is loaded.
         """

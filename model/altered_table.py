@@ -102,7 +102,7 @@ def _apply(table: Table, step: AlterStep, tables: Collection[str]) -> Table:
 
 def _rename_table(table: Table, step: RenameTable, tables: Collection[str]) -> Table:
     if not step.name:
-        raise InvalidTableDefinition(f"table {table.name} needs a name; it cannot be renamed to nothing")
+        raise InvalidTableDefinition(f"table {table.name} cannot be renamed to an empty name")
     if step.name in tables:
         raise DuplicateTable(f"{step.name} exists already; {table.name} cannot be renamed to it")
     return replace(table, name=step.name)
@@ -139,7 +139,7 @@ def _rename_column(table: Table, step: RenameColumn) -> Table:
     if column.auto_increment:
         raise InvalidTableDefinition(f"column {step.name} is hidden and keeps its name")
     if not step.new_name:
-        raise InvalidTableDefinition(f"column {step.name} cannot be renamed to nothing")
+        raise InvalidTableDefinition(f"column {step.name} cannot be renamed to an empty name")
     if step.new_name in table.schema and step.new_name != step.name:
         raise InvalidTableDefinition(
             f"table {table.name} has a column {step.new_name} already; {step.name} cannot be renamed to it"

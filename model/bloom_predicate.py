@@ -54,7 +54,7 @@ def bloom_predicate(column: str, values: Vector | pa.Array, false_positive_rate:
     [True, False, False]
     """
     if not 0.0 < false_positive_rate < 1.0:
-        raise ValueError(f"false_positive_rate={false_positive_rate}: it lies between 0 and 1")
+        raise ValueError(f"false_positive_rate={false_positive_rate}: must be between 0 and 1")
     hashes = _present_hashes(values)
     words = np.zeros(_word_count(len(hashes), false_positive_rate), np.uint64)
     places, masks = _places_and_masks(words, hashes)

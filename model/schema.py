@@ -98,7 +98,7 @@ class Schema:
         seen: set[str] = set()
         for column in self.columns:
             if column.name in seen:
-                raise InvalidTableDefinition(f"column {column.name} is there twice")
+                raise InvalidTableDefinition(f"column {column.name} occurs twice")
             seen.add(column.name)
             if not column.type.is_storable:
                 raise InvalidTableDefinition(f"column {column.name}: a column cannot be of type {column.type}")

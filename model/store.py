@@ -308,7 +308,7 @@ class BulkLoader(Protocol):
     def finish(self) -> int:
         """Make all rows durable and visible; how many there are.
 
-        Raises `AlreadyPresent` where a key is there twice or is in the table already; nothing is loaded then.
+        Raises `AlreadyPresent` where a key occurs twice or is in the table already; nothing is loaded then.
         """
 
     def __enter__(self) -> BulkLoader: ...

@@ -192,7 +192,7 @@ class Workload:
         with nyala.connect(self.url) as own:
             rows = (connection or own).execute("SELECT id, before FROM chain ORDER BY id").fetchall()
         keys = [key for key, _ in rows]
-        assert len(set(keys)) == len(keys), "a row is there twice"
+        assert len(set(keys)) == len(keys), "a row occurs twice"
         there = set(keys)
         acknowledged = {key for key, _ in self.acknowledged}
         assert acknowledged <= there, f"lost: {sorted(acknowledged - there)[:10]}"

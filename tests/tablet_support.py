@@ -49,7 +49,7 @@ def load(db: Database, table: Table, *parts: Iterable[int], text: str = "v") -> 
 
 
 def read_tokens(db: Database, tokens: Sequence[ScanToken], counters: ScanCounters | None = None) -> list[Any]:
-    """All rows of some tokens as sorted tuples; a row that is there twice shows twice."""
+    """All rows of some tokens as sorted tuples; a row that occurs twice shows twice."""
     rows: list[Any] = []
     for token in tokens:
         for found in db.scan(token, counters):

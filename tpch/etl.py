@@ -118,7 +118,7 @@ def etl(
         if present and not replace:
             raise ProgrammingError(
                 f"{target} has the TPC-H table{'s' if len(present) > 1 else ''} {', '.join(present)} already; "
-                "give --replace to load anew"
+                "use --replace to load again"
             )
         manifest.remove(_named(target), connection)
         for name in present:

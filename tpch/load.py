@@ -88,7 +88,7 @@ def _make_room(connection: Connection, database: manifest.Target, replace: bool)
     if present and not replace:
         raise ProgrammingError(
             f"{database} has the TPC-H table{'s' if len(present) > 1 else ''} {', '.join(present)} already; "
-            "give --replace to load anew"
+            "use --replace to load again"
         )
     manifest.remove(database, connection)
     for name in present:

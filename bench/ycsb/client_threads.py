@@ -165,7 +165,7 @@ class ClientThreads:
             # A load has an infinite limit. Waiting without a timeout would block Ctrl-C on some platforms.
             return self._reports.get(timeout=min(max(left, GRACE), threading.TIMEOUT_MAX))
         except queue.Empty:
-            raise OperationalError(f"{self._binding.name} has not answered a client for {GRACE:g} seconds") from None
+            raise OperationalError(f"{self._binding.name} has not replied to a client for {GRACE:g} seconds") from None
 
     def _run(self, work: Work) -> None:
         try:

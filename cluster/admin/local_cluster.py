@@ -97,7 +97,7 @@ class LocalCluster:
         except OSError as error:
             raise InterfaceError(f"{directory} cannot be the directory of a cluster: {error.strerror}") from error
         if any(directory.iterdir()):
-            raise InterfaceError(f"{directory} is not empty; a cluster needs a directory of its own")
+            raise InterfaceError(f"{directory} is not empty; a cluster needs an empty directory")
         cluster = cls(directory.resolve(), dict(options or {}), is_secure=is_secure)
         if is_secure:
             make_certificates(cluster.certificates, [[HOST, "localhost"]])

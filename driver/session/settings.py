@@ -66,7 +66,7 @@ class Settings:
 
     def _show(self, name: str | None) -> StatementResult:
         if name is not None and SETTINGS[name].read is None and not self._has_store:
-            raise StatementError(f"{name} is no setting of a cluster: its servers are started with it (nyala tserver)")
+            raise StatementError(f"{name} is not a setting of a cluster, but an option of its servers (nyala tserver)")
         if name is not None:
             return listing([name], [STRING], [[self._text(SETTINGS[name])]])
         settings = [s for s in SETTINGS.values() if s.read is not None or self._has_store]

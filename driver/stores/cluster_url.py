@@ -37,7 +37,7 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
     """
     scheme, _, rest = url.partition("://")
     if scheme != SCHEME:
-        raise InterfaceError(f"{url}: {scheme}:// is no target; give a directory, or ':memory:'")
+        raise InterfaceError(f"{url}: {scheme}:// is not a target; give a directory, or ':memory:'")
     if rest.startswith("/"):
         path = rest.lstrip("/").partition("?")[0] or "DIR"
         raise InterfaceError(
@@ -56,10 +56,10 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
 def _server(url: str, part: str) -> tuple[str, int]:
     match = _SERVER.fullmatch(part)
     if match is None:
-        raise InterfaceError(f"{url}: {part!r} is no server; write {SCHEME}://host:port,host:port/")
+        raise InterfaceError(f"{url}: {part!r} is not a server; write {SCHEME}://host:port,host:port/")
     port = DEFAULT_PORT if match["port"] is None else int(match["port"])
     if not 0 < port < 1 << 16:
-        raise InterfaceError(f"{url}: {port} is no port; ports are 1 to 65535")
+        raise InterfaceError(f"{url}: {port} is not a port; ports are 1 to 65535")
     return match["host"].strip("[]"), port
 
 

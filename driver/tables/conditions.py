@@ -48,7 +48,7 @@ class Condition:
         return Condition(self.column, "or", members=(*(self.members or (self,)), *(other.members or (other,))))
 
     def __bool__(self) -> bool:
-        raise InterfaceError("a condition has no truth of its own; join conditions with & and |, in parentheses")
+        raise InterfaceError("a condition has no truth value; join conditions with & and |, in parentheses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _conditions(given: Predicates) -> list[Condition]:
     if isinstance(given, tuple) and given and isinstance(given[0], str):
         return [_from_tuple(given)]
     if isinstance(given, str | bytes | bool) or not isinstance(given, Iterable):
-        raise InterfaceError(f'{given!r} is no condition; give col("x") >= 3, ("x", ">=", 3), or a list of these')
+        raise InterfaceError(f'{given!r} is not a condition; use col("x") >= 3, ("x", ">=", 3), or a list of these')
     return [condition for item in given for condition in _conditions(item)]
 
 
@@ -258,7 +258,7 @@ def _physical(column: ColumnSchema, value: Any) -> Any:
     except DataError as error:
         raise _mismatch(column, value) from error
     if type_.is_decimal and type_.to_python(physical) != decimal.Decimal(str(value)):
-        raise TypeMismatch(f"column {column.name} is {type_}, and {value} has more digits behind the point")
+        raise TypeMismatch(f"column {column.name} is {type_}, and {value} has more digits after the point")
     if type_.is_float and physical != physical:
         raise TypeMismatch(f"column {column.name} is compared with NaN; use SQL")
     return physical

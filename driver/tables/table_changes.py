@@ -66,9 +66,7 @@ def changes_of(
     added = change_columns(until)
     for column in added:
         if column.name in table.schema:
-            raise ProgrammingError(
-                f"table {table.name} has a column {column.name} of its own; rename it to see changes"
-            )
+            raise ProgrammingError(f"table {table.name} itself has a column {column.name}; rename it to read changes")
     shown = [*(table.schema.column(name) for name in columns), *added]
     names = tuple(column.name for column in shown)
     spec = ScanSpec(names, tuple(predicates), until, changes=ChangeRange(since, history=not net))

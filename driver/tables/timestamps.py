@@ -21,7 +21,7 @@ def hybrid_time(moment: Moment, now: Timestamp) -> Timestamp:
     future."""
     if isinstance(moment, bool) or not isinstance(moment, datetime.date | int | str):
         raise InterfaceError(
-            f"{moment!r} is no point in time: give a datetime, a text that spells one, or a hybrid timestamp"
+            f"{moment!r} is not a point in time: pass a datetime, a text of one, or a hybrid timestamp"
         )
     if isinstance(moment, int):
         time = Timestamp(moment)
@@ -31,5 +31,5 @@ def hybrid_time(moment: Moment, now: Timestamp) -> Timestamp:
             return now  # the microsecond has not ended yet
         time = make_timestamp(microseconds, _LAST_LOGICAL)
     if time > now:
-        raise DataError(f"{moment} lies in the future: it is only {format_timestamp(now)}")
+        raise DataError(f"{moment} is in the future: it is only {format_timestamp(now)}")
     return Timestamp(max(0, time))

@@ -45,7 +45,7 @@ def schema_of(path: str, options: Mapping[str, Any]) -> pa.Schema:
     file = _File(path, Dialect.of(dict(options)), None, GUESSED_BYTES)
     for name in file.names:
         if file.names.count(name) > 1:
-            raise DataError(f"{path}, line 1: column {name} is there twice; read the file with header => false")
+            raise DataError(f"{path}, line 1: column {name} occurs twice; read the file with header => false")
     block = next(file.blocks, None)
     if block is None or bool(options.get("all_varchar")):
         return pa.schema([pa.field(name, pa.string()) for name in file.names])

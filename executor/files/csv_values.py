@@ -8,7 +8,7 @@ Arrow's parser is the fast path for the usual spellings. If it refuses a text, o
 | TIMESTAMP | any zone, brought to UTC; digits behind the microseconds are cut | |
 | DATE, TIMESTAMP | `2024-1-31 9:00` | years outside of 1 to 9999 |
 | TINYINT to BIGINT | `+1`, white space around it | `1.0`, `0x1F` |
-| DECIMAL | | more digits behind the point than the column has: they would be lost |
+| DECIMAL | | more digits after the point than the column has: they would be lost |
 | FLOAT, DOUBLE | `inf`, `nan` | finite numbers that are too large |
 | BINARY | `\\x6162`, `\\000` | other single backslashes |
 

@@ -69,7 +69,7 @@ def _counted(type_: DataType, numbers: Array) -> Vector:
 def _check_positive(numbers: Array, validity: Array | None, what: str) -> None:
     wrong = numbers <= 0 if validity is None else (numbers <= 0) & validity
     if wrong.any():
-        raise DataError(f"{what} must be greater than zero, and is {int(numbers[wrong][0])}")
+        raise DataError(f"{what} must be greater than zero, not {int(numbers[wrong][0])}")
 
 
 NUMBERING: dict[str, Callable[[Window, Layout, Sequence[Vector]], Vector]] = {

@@ -51,7 +51,7 @@ def _intervals_to_arrow(type_: DataType, values: Array, validity: Array | None) 
     """The record's third field in nanoseconds, the others unchanged."""
     micros = values["microseconds"] if validity is None else np.where(validity, values["microseconds"], 0)
     if len(micros) and (int(micros.max()) > _MOST_MICROSECONDS or int(micros.min()) < -_MOST_MICROSECONDS):
-        raise NumericOutOfRange("an INTERVAL of more than 292 years in hours cannot be given out as nanoseconds")
+        raise NumericOutOfRange("an INTERVAL of more than 292 years in hours cannot be returned as nanoseconds")
     words = np.array(values, INTERVAL_DTYPE)
     words["microseconds"] = micros * 1000
     return pa.Array.from_buffers(type_.arrow, len(words), [_bitmap(validity), pa.py_buffer(words)])

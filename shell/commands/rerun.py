@@ -168,5 +168,5 @@ def _moment(console: Console, text: str) -> Moment:
             "now() - INTERVAL '5' MINUTE, or as a hybrid timestamp"
         ) from None
     if moment is None:
-        raise InterfaceError(f"{text} is NULL, and no time")
+        raise InterfaceError(f"{text} is NULL, not a time")
     return moment

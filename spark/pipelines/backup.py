@@ -184,7 +184,7 @@ def _parent(place: Path, source: BackupSource) -> Backup | None:
     if not source.is_that_of(last):
         raise InterfaceError(
             f"{place} holds backups of {last.source}, not of {source.name}; give another directory, or --full to "
-            "start anew"
+            "start a new chain"
         )
     if not any(chain.backups[-1] is last for chain in chains(backups)):
         raise OperationalError(
@@ -291,7 +291,7 @@ def _tasks(
         for column in change_columns(snapshot):
             if column.name in table.schema:
                 raise ProgrammingError(
-                    f"table {table.name} has a column {column.name} of its own, so its changes cannot be read; rename "
+                    f"table {table.name} itself has a column {column.name}, so its changes cannot be read; rename "
                     "it, or make full backups: --full"
                 )
         yield SaveTask(url, table, tablet, parent.snapshot, snapshot, str(folder), directory)

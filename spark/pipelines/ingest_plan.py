@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 REASON: Final = "_nyala_reason"
 NUMBER: Final = "_nyala_number"
-DUPLICATE: Final = "key is there twice in the source"
+DUPLICATE: Final = "key occurs twice in the source"
 FRACTIONS: Final = ("float", "double", "decimal")
 INTEGERS: Final = ("byte", "short", "integer", "long")
 NESTED: Final = ("struct", "array", "map", "variant")

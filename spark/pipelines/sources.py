@@ -183,7 +183,7 @@ def _check_headerless(scanned: Sequence[ScannedCsv], dialect: Dialect) -> None:
             names = [SourceFile(one.uri, 0).name for one in (filled[0], file)]
             raise InterfaceError(
                 f"{names[0]} has {len(filled[0].columns)} fields in its first row, and {names[1]} has "
-                f"{len(file.columns)}; without a header all files need equally many"
+                f"{len(file.columns)}; without a header all files must have the same number"
             )
 
 

@@ -150,7 +150,7 @@ def bound_query(connection: Connection, text: str) -> bound.Query:
     names = [column.name for column in statement.query.columns]
     for name in names:
         if names.count(name) > 1:
-            raise ProgrammingError(f"two columns are called {name}; give each a name of its own: ... AS other_name")
+            raise ProgrammingError(f"two columns are called {name}; give each a different name: ... AS other_name")
     return statement.query
 
 

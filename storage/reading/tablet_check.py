@@ -21,7 +21,7 @@ def check_tablet(tablet: Tablet, clock: HybridClock) -> None:
             # In any order: a load may be named after a flush, and be in the state before it.
             named = {rowset.id: rowset for rowset in metadata.rowsets}
             assert {r.metadata.id: r.metadata for r in state.rowsets} == named, "state and metadata differ"
-            assert len(state.rowsets) == len(metadata.rowsets), "a rowset is there twice"
+            assert len(state.rowsets) == len(metadata.rowsets), "a rowset occurs twice"
             assert metadata.replay_index <= metadata.durable_index <= tablet.log.last_index, "metadata against the log"
             for stored in state.rowsets:
                 assert stored.metadata.redo_index <= tablet.log.last_index, "a rowset is ahead of the log"

@@ -55,7 +55,7 @@ def index_keys(keys: Keys) -> IndexKeys:
 class MemRowSet:
     """All methods may be called from several threads; those that change it, by one at a time (the tablet's writer).
 
-    Invariants: the index holds exactly the keys of the rows that are not aborted; no key is there twice; row numbers
+    Invariants: the index holds exactly the keys of the rows that are not aborted; no key occurs twice; row numbers
     never change. `index` arguments are the numbers of log entries.
     """
 

@@ -69,7 +69,7 @@ class PatchedColumn:
         """The patched values of the rows `start` to `stop` (exclusive), or of those of them at `rows` (ndarray of intp
         relative to `start`, in any order, repetitions allowed); `base` has the same rows.
 
-        `ascending`: the rows are, and none is there twice; that is less work.
+        `ascending`: the rows are, and none occurs twice; that is less work.
         """
         low, high = places_within(self._rows, start, stop)
         places = self._rows[low:high] - start

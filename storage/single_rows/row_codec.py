@@ -10,7 +10,7 @@ Values are taken as they are or refused, never rounded or parsed: a driver conve
 | column | Python values |
 |---|---|
 | TINYINT to BIGINT | int (not bool), numpy integers |
-| DECIMAL | Decimal, int; no more digits behind the point than the scale |
+| DECIMAL | Decimal, int; no more digits after the point than the scale |
 | FLOAT, DOUBLE | float, int, numpy numbers |
 | BOOLEAN | bool |
 | DATE | date (not datetime) |
@@ -290,7 +290,7 @@ def _decimals(table: Table, column: ColumnSchema) -> Taker:
         unscaled, rest = divmod(numerator * factor, denominator)
         if rest:
             raise NumericOutOfRange(
-                f"{value} has too many digits behind the point for column {column.name} of table {table.name}, {type_}"
+                f"{value} has too many digits after the point for column {column.name} of table {table.name}, {type_}"
             )
         if not -limit < unscaled < limit:
             raise _out_of_range(table, column, value)

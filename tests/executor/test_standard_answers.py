@@ -261,9 +261,9 @@ def test_aggregates_of_the_outer_query(c: Any, duck: Any, query: str, expected: 
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("SELECT b FROM t WHERE (SELECT max(t.k)) > 1", "max cannot stand in WHERE"),
-        ("SELECT sum((SELECT max(t.k))) FROM t", "max stands inside sum"),
-        ("SELECT 1 FROM t, LATERAL (SELECT max(t.k)) s (m)", "cannot stand in FROM"),
+        ("SELECT b FROM t WHERE (SELECT max(t.k)) > 1", "max is not allowed in WHERE"),
+        ("SELECT sum((SELECT max(t.k))) FROM t", "max is inside sum"),
+        ("SELECT 1 FROM t, LATERAL (SELECT max(t.k)) s (m)", "is not allowed in FROM"),
     ],
 )
 def test_aggregates_that_no_query_computes(c: Any, query: str, message: str) -> None:

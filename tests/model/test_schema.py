@@ -43,7 +43,7 @@ def test_an_unknown_column_is_answered_with_a_close_one() -> None:
 @pytest.mark.parametrize(
     ("columns", "keys", "message"),
     [
-        ((HOST, HOST), 1, "host is there twice"),
+        ((HOST, HOST), 1, "host occurs twice"),
         ((HOST,), 0, "needs a PRIMARY KEY"),
         ((ColumnSchema("k", BIGINT),), 1, "k must be NOT NULL"),
         ((ColumnSchema("k", DOUBLE, False),), 1, "cannot be of type DOUBLE"),

@@ -73,7 +73,7 @@ def test_the_first_error_ends_a_pipe(directory):
 def test_mistakes_are_messages(directory, tmp_path):
     for arguments, message in (
         (("shell", directory, "-f", tmp_path / "missing.sql"), "cannot read"),
-        (("shell", "nyala://host:port", "-c", "SELECT 1"), "'host:port' is no server"),
+        (("shell", "nyala://host:port", "-c", "SELECT 1"), "'host:port' is not a server"),
         (("tpch", "run", tmp_path / "nothing"), "holds no TPC-H tables"),
         (("tpch", "run", directory), "nyala tpch load --sf 1"),
     ):

@@ -170,7 +170,7 @@ def test_partitions_that_cannot_be(db: Database, partitions: PartitionSchema, wo
 
 
 WRONG_SCHEMAS: list[tuple[list[ColumnSchema], int, str]] = [
-    ([ColumnSchema("k", INT, False), ColumnSchema("k", INT)], 1, "column k is there twice"),
+    ([ColumnSchema("k", INT, False), ColumnSchema("k", INT)], 1, "column k occurs twice"),
     ([ColumnSchema("k", INT, False)], 0, "needs a PRIMARY KEY"),
     ([ColumnSchema("k", INT)], 1, "primary key column k must be NOT NULL"),
     ([ColumnSchema("k", DOUBLE, False)], 1, "cannot be of type DOUBLE"),

@@ -1,6 +1,6 @@
 """Crashes: at every sync point of a workload, in the middle of recovery, and of a real process by SIGKILL.
 
-What must hold of any crash: every acknowledged row is there, none is there twice, and nothing is there that was
+What must hold of any crash: every acknowledged row is there, none occurs twice, and nothing is there that was
 never written; of a bulk load and of a batch all rows are there or none, however many tablets they go to.
 """
 
@@ -33,7 +33,7 @@ class History:
         return History(set(self.started), set(self.acknowledged), list(self.wholes))
 
     def verify(self, found: list[int], where: str) -> None:
-        assert len(set(found)) == len(found), f"{where}: a row is there twice"
+        assert len(set(found)) == len(found), f"{where}: a row occurs twice"
         assert self.acknowledged <= set(found), f"{where}: lost {sorted(self.acknowledged - set(found))[:5]}"
         assert set(found) <= self.started, f"{where}: out of nowhere {sorted(set(found) - self.started)[:5]}"
         for rows in self.wholes:

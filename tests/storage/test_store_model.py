@@ -124,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
                 load(self.db, self.table, *parts, text=text)
             except AlreadyPresent:
                 return
-            raise AssertionError("a key that is there twice was loaded")
+            raise AssertionError("a key that occurs twice was loaded")
         assert load(self.db, self.table, *parts, text=text) == len(keys)
         self.rows.update({key: f"{text}{key}" for key in keys})
 

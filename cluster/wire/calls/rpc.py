@@ -197,7 +197,7 @@ class Channel:
         if not isinstance(request, SetFaults):
             FAULTS.check(self.address, self._server_id)
         if timeout <= 0:
-            raise errors.DeadlineExceeded(f"no time was left to call {self.address}")
+            raise errors.DeadlineExceeded(f"the deadline passed before the call of {self.address}")
         return self._pack(request, timeout)
 
     def _reply(self, request: Request, answered: Any) -> Any:
@@ -246,7 +246,7 @@ class Channel:
         """Begins to read a tablet. `timeout` in seconds is that of the whole stream."""
         FAULTS.check(self.address, self._server_id)
         if timeout <= 0:
-            raise errors.DeadlineExceeded(f"no time was left to scan at {self.address}")
+            raise errors.DeadlineExceeded(f"the deadline passed before the scan at {self.address}")
         client = self._scans.client()
         options = flight.FlightCallOptions(timeout=timeout)
         try:

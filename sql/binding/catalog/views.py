@@ -71,7 +71,7 @@ def _bind_text(view: View, context: Context) -> Query:
         raise type(error)(f"in view {view.name}: {error}") from error
     if len(query.columns) != len(view.columns):
         raise InvalidTableDefinition(
-            f"view {view.name} has {len(view.columns)} columns and its query gives {len(query.columns)} now; "
+            f"view {view.name} has {len(view.columns)} columns and its query now returns {len(query.columns)}; "
             "CREATE OR REPLACE it"
         )
     return query

@@ -113,5 +113,5 @@ def _target(node: Any, context: Context) -> Table:
     version = node.this.args.get("version")
     if version is not None:
         with context.at(version):
-            raise StatementError("the past cannot be changed; FOR SYSTEM_TIME stands in FROM, USING and subqueries")
+            raise StatementError("the past cannot be changed; FOR SYSTEM_TIME is allowed in FROM, USING and subqueries")
     return find_table(node.this, context, writes=True)

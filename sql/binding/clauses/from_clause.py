@@ -255,7 +255,7 @@ def _subquery(node: exp.Subquery, scope: Scope, context: Context, nullable: bool
 def _under_one_name(node: exp.Subquery, source: Source, context: Context) -> Source:
     """Binds `(a JOIN b ...) AS alias`: the aliases inside are no longer visible."""
     if isinstance(source.relation, TableRef | SeriesRef):
-        raise SqlSyntaxError("an alias of a table stands behind its name, not behind parentheses around it")
+        raise SqlSyntaxError("the alias of a table must follow its name, not parentheses around it")
     alias, renamed = _alias(node, "")
     seen = [replace(f, relation=alias, merged=False) for f in source.fields if not (f.merged or f.hidden)]
     if len(renamed) > len(seen):
@@ -278,7 +278,9 @@ def _join(left: Source, node: Any, scope: Scope, context: Context, nullable: boo
     kind = _join_kind(node)
     if kind in ("right", "full") and isinstance(node.this, exp.Lateral):
         with context.at(node.this):
-            raise StatementError(f"LATERAL cannot stand right of a {kind.upper()} JOIN: only of INNER, LEFT or CROSS")
+            raise StatementError(
+                f"LATERAL is not allowed on the right of a {kind.upper()} JOIN, only of an INNER, LEFT or CROSS JOIN"
+            )
     visible = before if kind in ("right", "full") else _both(before, left)
     right = _relation(node.this, scope, context, nullable, visible)
     names = _using(node, left, right)
@@ -312,7 +314,7 @@ def _joined(kind: str, left: Source, right: Source, test: Expr | None, node: Any
     for alias in right.aliases:
         if alias and alias in left.aliases:
             with context.at(node):
-                raise StatementError(f"table name {alias} is there twice; give one of them an alias")
+                raise StatementError(f"table name {alias} occurs twice; give one of them an alias")
     relation = Join(kind, left.relation, right.relation, test)
     return Source(relation, left.fields + right.fields, left.aliases + right.aliases)
 

@@ -26,7 +26,7 @@ def bind_series(call: exp.Anonymous, alias: str, scope: Scope, context: Context,
     name = str(call.this.this if isinstance(call.this, exp.Identifier) else call.this).lower()
     if name not in TABLE_FUNCTIONS:
         hint = did_you_mean(name, (*TABLE_FUNCTIONS, *READERS), "FROM has")
-        raise UnknownFunction(f"function {name} that gives rows does not exist{hint}")
+        raise UnknownFunction(f"function {name} that returns rows does not exist{hint}")
     if len(call.expressions) not in (2, 3):
         raise TypeMismatch(f"{_FORM} takes two or three arguments, not {len(call.expressions)}")
     start, stop, *rest = Frame(context, scope, "FROM").bind_all(call.expressions)
@@ -71,6 +71,8 @@ def _moment_type(start: Expr, stop: Expr, has_time: bool) -> DataType:
     """The type of the moments: DATE plus days or months is DATE, as in `date + interval`."""
     for arg in (start, stop):
         if arg.type.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.NULL) and not is_text_literal(arg):
-            raise TypeMismatch(f"generate_series goes from a moment to a moment by an INTERVAL, not to {arg.type}")
+            raise TypeMismatch(
+                f"the start and end of generate_series must be timestamps if its step is an INTERVAL, not {arg.type}"
+            )
     dates = all(arg.type.kind in (Kind.DATE, Kind.NULL) for arg in (start, stop))
     return DATE if dates and not has_time else TIMESTAMP

@@ -77,7 +77,7 @@ def _end_of_microsecond(microseconds: int, context: Context) -> Timestamp:
 
 def _passed(time: Timestamp, context: Context) -> Timestamp:
     if time > context.now():
-        raise DataError(f"{_shown(time)} lies in the future: it is only {format_timestamp(context.now())}")
+        raise DataError(f"{_shown(time)} is in the future: it is only {format_timestamp(context.now())}")
     return Timestamp(max(0, time))  # before 1970 tables are empty, as at 0
 
 
@@ -95,7 +95,7 @@ def _with_changes(table: Table, until: Timestamp, history: bool) -> Table:
     schema, added = table.schema, change_columns(until)
     for column in added:
         if column.name in schema:
-            raise StatementError(f"table {table.name} has a column {column.name} of its own; rename it to see changes")
+            raise StatementError(f"table {table.name} itself has a column {column.name}; rename it to read changes")
     if not history:
         return replace(table, schema=Schema((*schema.columns, *added), schema.key_columns))
     place = schema.key_columns - (schema.auto_increment is not None)  # the auto-increment column is the last of a key

@@ -191,16 +191,16 @@ def _check_places(union: exp.Union, name: str, context: Context) -> None:
                 )
     for table in _uses(union.this, name):
         with context.at(table):
-            raise StatementError(f"{name} must not stand in the first part of its own query")
+            raise StatementError(f"{name} is not allowed in the first part of its own query")
     uses = list(_uses(union.expression, name))
     if len(uses) > 1:
         with context.at(uses[1]):
-            raise StatementError(f"{name} must not stand more than once in its own query")
+            raise StatementError(f"{name} is allowed only once in its own query")
     for table in uses:
         where = _forbidden(table, union)
         if where is not None:
             with context.at(table):
-                raise StatementError(f"{name} must not stand {where} in its own query")
+                raise StatementError(f"{name} is not allowed {where} in its own query")
 
 
 def _forbidden(table: Any, top: Any) -> str | None:

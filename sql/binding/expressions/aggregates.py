@@ -50,7 +50,7 @@ def read(node: Any) -> Call:
         only(node.expression, "expressions")
         within, node = node.expression.expressions, node.this
     if not isinstance(node, exp.Anonymous):
-        raise SqlSyntaxError("FILTER and WITHIN GROUP stand behind the call of an aggregate function")
+        raise SqlSyntaxError("FILTER and WITHIN GROUP must follow the call of an aggregate function")
     only(node, "this", "expressions")
     name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
     args, order = list(node.expressions), ()
@@ -83,11 +83,11 @@ def _column(node: Any, frame: Frame) -> Expr:
     aggregate = _bound(call, function, frame.inside(call.name))
     owner = _owner(aggregate, frame)
     if owner is None:
-        raise GroupingError(f"aggregate function {call.name} cannot stand in FROM, over columns of the same FROM")
+        raise GroupingError(f"aggregate function {call.name} is not allowed in FROM over columns of the same FROM")
     if owner.within is not None:
-        raise GroupingError(f"aggregate calls cannot be nested: {call.name} stands inside {owner.within}")
+        raise GroupingError(f"aggregate calls cannot be nested: {call.name} is inside {owner.within}")
     if owner.aggregates is None:
-        raise GroupingError(f"aggregate function {call.name} cannot stand in {owner.clause}{_instead(owner.clause)}")
+        raise GroupingError(f"aggregate function {call.name} is not allowed in {owner.clause}{_instead(owner.clause)}")
     inputs = (*aggregate.args, *(item.expr for item in aggregate.order))
     solid = owner.aggregates.grouped and aggregate.filter is None and not any(arg.nullable for arg in inputs)
     solid = solid and functions.AGGREGATES[aggregate.function].always_defined
@@ -127,7 +127,7 @@ def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
     """The call with its arguments and clauses bound; `frame` is that of its insides."""
     args = _arguments(call, function, frame)
     if call.order and args is not None and len(args) < function.least:
-        raise UnknownFunction(f"ORDER BY stands behind the last argument of {call.name}: {function.signature}")
+        raise UnknownFunction(f"ORDER BY must follow the last argument of {call.name}: {function.signature}")
     built = function.build(function, ()) if args is None else functions.build(call.name, args)
     assert isinstance(built, Aggregate)
     if call.distinct and built.function == "count" and not built.args:
@@ -155,7 +155,7 @@ def _arguments(call: Call, function: functions.Function, frame: Frame) -> tuple[
             names = [f.name for f in functions.AGGREGATES.values() if f.within_group is not None]
             raise TypeMismatch(f"{call.name} takes no WITHIN GROUP; {', '.join(names)} do")
         if call.distinct or call.order:
-            raise TypeMismatch(f"{call.name} takes neither DISTINCT nor ORDER BY beside WITHIN GROUP")
+            raise TypeMismatch(f"{call.name} takes neither DISTINCT nor ORDER BY together with WITHIN GROUP")
         if len(call.within) != 1 or len(call.args) != before:
             raise UnknownFunction(f"{call.name} is written {function.signature}")
         return frame.bind_all([*call.args, _key(call.within[0])[0]])
@@ -178,7 +178,7 @@ def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
         inner, descending, nulls_first = _key(node)
         with frame.context.at(inner):
             if isinstance(inner, exp.Literal):
-                raise SqlSyntaxError(f"ORDER BY inside {call.name} needs an expression; a number is no position here")
+                raise SqlSyntaxError(f"ORDER BY inside {call.name} needs an expression; a number is not a position")
             expr = frame.bind(inner)
             if call.distinct and expr not in found.args:
                 raise TypeMismatch(f"with DISTINCT, ORDER BY inside {call.name} can only use the arguments")
@@ -197,9 +197,9 @@ def _instead(clause: str) -> str:
 def _grouping(node: exp.Anonymous, frame: Frame) -> Expr:
     """`grouping(a, b)`: one bit per argument, the last one's lowest; 1 if the row's grouping set does not have it."""
     if frame.within is not None:
-        raise GroupingError(f"grouping() cannot stand inside the aggregate {frame.within}")
+        raise GroupingError(f"grouping() is not allowed inside the aggregate {frame.within}")
     if frame.aggregates is None:
-        raise GroupingError(f"grouping() cannot stand in {frame.clause}{_instead(frame.clause)}")
+        raise GroupingError(f"grouping() is not allowed in {frame.clause}{_instead(frame.clause)}")
     group_by = frame.aggregates.group_by
     if not 1 <= len(node.expressions) <= 31:
         raise UnknownFunction(f"grouping takes 1 to 31 arguments, and was given {len(node.expressions)}")

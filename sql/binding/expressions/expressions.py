@@ -38,7 +38,7 @@ def _column(node: exp.Column, frame: Frame) -> Expr:
     only(node, "this", "table", "db", "catalog")
     schema_of(node)  # `main.t.k` is `t.k`
     if isinstance(node.this, exp.Star):
-        raise SqlSyntaxError(f"* cannot stand in {frame.clause} like this")
+        raise SqlSyntaxError(f"* is not allowed in {frame.clause} like this")
     qualifier = node.args.get("table")
     return frame.scope.resolve(name_of(node.this), name_of(qualifier) if qualifier else None)
 
@@ -98,7 +98,7 @@ def _parameter(node: Any, frame: Frame) -> Expr:
 
 
 def _star(node: exp.Star, frame: Frame) -> Expr:
-    raise SqlSyntaxError(f"* cannot stand in {frame.clause} like this")
+    raise SqlSyntaxError(f"* is not allowed in {frame.clause} like this")
 
 
 # ---- logic -----------------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def call(node: exp.Anonymous, frame: Frame) -> Expr:
             raise TypeMismatch(f"{name}() takes no arguments")
         return cast(_now(node, frame), functions.CLOCKS[name])
     if functions.look_up(name).kind == "window":
-        raise WindowError(f"{name} is a window function: it needs OVER (...) behind it")
+        raise WindowError(f"{name} is a window function: OVER (...) must follow it")
     for arg in args:
         if isinstance(arg, exp.Distinct | exp.Star | exp.Order):
             raise TypeMismatch(f"{name} is not an aggregate function: it takes no {generate_word(arg)}")

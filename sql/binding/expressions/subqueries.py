@@ -65,7 +65,9 @@ def _in(node: exp.In, frame: Frame) -> Expr:
     left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
     args, query = frame.bind_all(left), _query(source, frame)
     if len(args) != len(query.columns):
-        raise TypeMismatch(f"IN compares {len(args)} and {len(query.columns)} columns: both sides need as many")
+        raise TypeMismatch(
+            f"IN compares {len(args)} and {len(query.columns)} columns: both sides must have the same number"
+        )
     args, query = _aligned(args, query, "IN cannot compare", frame)
     nullable = any(arg.nullable for arg in args) or any(column.nullable for column in query.columns)
     return InSubquery(BOOLEAN, nullable, args, query)

@@ -110,18 +110,18 @@ def _parts(node: exp.Window) -> tuple[exp.Anonymous, Any, Any]:
     if isinstance(call, exp.WithinGroup):
         raise NotSupportedError("WITHIN GROUP with OVER is not supported; group in a query in FROM and join")
     if not isinstance(call, exp.Anonymous):
-        raise SqlSyntaxError("OVER stands behind the call of a window function or an aggregate function")
+        raise SqlSyntaxError("OVER must follow the call of a window function or an aggregate function")
     return call, nulls, test
 
 
 def _misplaced(name: str, frame: Frame) -> WindowError:
     if frame.within is not None:
         return WindowError(
-            f"window call {name} OVER cannot stand inside the aggregate {frame.within}; compute it in a query in FROM"
+            f"window call {name} OVER is not allowed inside the aggregate {frame.within}; compute it in a query in FROM"
         )
     if "OVER" in frame.clause:
         return WindowError(f"window calls cannot be nested: {name} OVER stands in {frame.clause}")
-    return WindowError(f"window call {name} OVER cannot stand in {frame.clause}{_INSTEAD.get(frame.clause, '')}")
+    return WindowError(f"window call {name} OVER is not allowed in {frame.clause}{_INSTEAD.get(frame.clause, '')}")
 
 
 def _called(name: str, call: exp.Anonymous, frame: Frame) -> Expr:
@@ -392,7 +392,7 @@ def bind_qualify(node: Any, items: Sequence[Any], frame: Frame) -> Expr | None:
     assert frame.windows is not None
     if not frame.windows.found:
         with frame.context.at(clause):
-            raise WindowError("QUALIFY needs a window call; conditions on rows stand in WHERE, on groups in HAVING")
+            raise WindowError("QUALIFY needs a window call; conditions on rows belong in WHERE, on groups in HAVING")
     return test
 
 

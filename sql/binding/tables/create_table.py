@@ -195,7 +195,7 @@ def _check_key(
     for column, item in zip(columns, definitions):
         with context.at(item.this):
             if column.name in seen:
-                raise InvalidTableDefinition(f"column {column.name} is there twice")
+                raise InvalidTableDefinition(f"column {column.name} occurs twice")
         seen.add(column.name)
     for name, part in keys:
         with context.at(part):
@@ -304,7 +304,7 @@ def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[
     for clause in clauses:
         with context.at(clause):
             if type(clause) in seen:
-                raise InvalidTableDefinition("each clause of CREATE TABLE may stand once")
+                raise InvalidTableDefinition("each clause of CREATE TABLE is allowed once")
         seen.add(type(clause))
         if isinstance(clause, nodes.DistributeBy):
             partitions = bind_partitions(clause, schema, context)

@@ -127,7 +127,7 @@ def _split_partitions(node: Any, columns: Sequence[ColumnSchema], context: Conte
     for row, value in splits:
         with context.at(row):
             if not any(lower < value < upper for lower, upper in bounds):
-                raise InvalidTableDefinition("a split row lies within a RANGE BOUND, above its lower end")
+                raise InvalidTableDefinition("a split row must be within a RANGE BOUND, above its lower end")
     return pieces
 
 

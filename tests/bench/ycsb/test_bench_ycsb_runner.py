@@ -234,7 +234,7 @@ def test_a_store_that_never_answers_is_an_error(monkeypatch):
         found = run(Silent, [WORKLOADS["C"]], Setting(records=10, operations=4, threads=2, seconds=0.1))
     finally:
         release.set()
-    assert found.left_out == {"dict": "OperationalError: dict has not answered a client for 0.1 seconds"}
+    assert found.left_out == {"dict": "OperationalError: dict has not replied to a client for 0.1 seconds"}
 
 
 def test_percentiles_are_those_of_numpy():

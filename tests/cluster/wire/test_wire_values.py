@@ -348,7 +348,7 @@ def test_a_column_that_storage_refuses_is_refused_by_name() -> None:
         Table("t", "t", Schema((ColumnSchema("k", DataType(Kind.INT), nullable=False),), 1), PartitionSchema())
     )
     table["columns"] *= 2
-    with pytest.raises(Error, match="column k is there twice"):
+    with pytest.raises(Error, match="column k occurs twice"):
         plain.table_from_plain(table)
     with pytest.raises(ProtocolError, match="there is no 'columns'"):
         plain.table_from_plain({})

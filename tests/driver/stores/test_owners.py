@@ -71,7 +71,7 @@ def keys(connection: nyala.Connection) -> list[int]:
 
 def test_a_cluster_is_reached_where_it_is_and_memory_is_not():
     assert reachable("nyala://one,two:7052/") == "nyala://one,two:7052/"
-    for target, reason in ((":memory:", "Connection.serve"), ("nyala://one:x", "is no server"), ("http://x", "http")):
+    for target, reason in ((":memory:", "Connection.serve"), ("nyala://one:x", "not a server"), ("http://x", "http")):
         with pytest.raises(errors.InterfaceError, match=reason):
             reachable(target)
 

@@ -287,7 +287,7 @@ def test_other_conditions(kinds):
         (("k", "=>", 1), nyala.InterfaceError, "there is no operator"),
         (("k", "between", 1), nyala.InterfaceError, "takes 2 values"),
         (("k", "in", 1), nyala.InterfaceError, "list of values"),
-        (5, nyala.InterfaceError, "is no condition"),
+        (5, nyala.InterfaceError, "is not a condition"),
     ],
 )
 def test_conditions_that_cannot_be(kinds, condition, error, message):
@@ -326,7 +326,7 @@ def test_as_of_takes_what_system_time_takes(connection, table):
         assert table.count(as_of=as_of) == 1
     with pytest.raises(nyala.DataError, match="future"):
         table.scan(as_of=moment + datetime.timedelta(days=1))
-    with pytest.raises(nyala.InterfaceError, match="no point in time"):
+    with pytest.raises(nyala.InterfaceError, match="not a point in time"):
         table.scan(as_of=1.5)
     with connection.at(before) as past:
         assert past.table("t").count() == 1

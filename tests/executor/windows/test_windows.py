@@ -153,9 +153,9 @@ def test_an_offset_is_looked_at_when_the_statement_runs() -> None:
     store.add("r", pa.table({"id": [1, 2]}), ["id"])
     with pytest.raises(DataError, match="must not be negative"):
         query(store, "SELECT sum(id) OVER (ORDER BY id ROWS CAST(CAST(-1.5 AS DOUBLE) AS INT) PRECEDING) FROM r")
-    with pytest.raises(DataError, match="must be greater than zero, and is 0"):
+    with pytest.raises(DataError, match="must be greater than zero, not 0"):
         query(store, "SELECT ntile(id - 1) OVER (ORDER BY id) FROM r")
-    with pytest.raises(DataError, match="must be greater than zero, and is -1"):
+    with pytest.raises(DataError, match="must be greater than zero, not -1"):
         query(store, "SELECT nth_value(id, id - 2) OVER () FROM r")
 
 

@@ -125,7 +125,7 @@ REASONS = Counter(
         "column day: not a value of DATE": 1,
         "column k: not a value of INT": 1,
         "column k: NULL in a NOT NULL column": 1,
-        "key is there twice in the source": 1,
+        "key occurs twice in the source": 1,
     }
 )
 

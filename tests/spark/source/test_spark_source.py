@@ -317,7 +317,7 @@ def test_spark_shows_what_was_said(load):
 
 
 def test_a_time_that_cannot_be_read_is_an_error(load):
-    with pytest.raises(Exception, match="lies in the future"):
+    with pytest.raises(Exception, match="is in the future"):
         load(dbtable="wide", asOf="9999-01-01").count()
     with pytest.raises(Exception, match="is not a value of type TIMESTAMP"):
         load(dbtable="wide", asOf="yesterday").count()

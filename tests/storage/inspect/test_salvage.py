@@ -186,7 +186,7 @@ def test_the_commands(store: Path, tmp_path: Path) -> None:
     assert done.returncode == 1 and "lost: tablet t000001-p0000: the log from entry" in done.stdout
     before = unchanged(store)
     done = nyala("cut-log", str(store), TABLET)
-    assert done.returncode == 1 and "GIVES UP ACKNOWLEDGED WRITES" in done.stderr
+    assert done.returncode == 1 and "LOSES ACKNOWLEDGED WRITES" in done.stderr
     assert unchanged(store) == before
     done = nyala("cut-log", str(store), TABLET, "--lose-acknowledged-writes")
     assert done.returncode == 0 and "ACKNOWLEDGED WRITES THAT ARE LOST: at least" in done.stdout
