@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.types import DataType, Kind
@@ -110,7 +110,7 @@ def pruning(predicates: Sequence[ColumnPredicate], types: dict[str, DataType], s
 
 def _expression(predicate: ColumnPredicate, type_: DataType) -> Any:
     """Convert a predicate to an Arrow expression; None if statistics cannot decide it."""
-    field = ds.field(predicate.column)
+    field = pc.field(predicate.column)
     if type_.kind in (Kind.FLOAT, Kind.DOUBLE) and not _is_finite(predicate):
         return None
     if isinstance(predicate, IsNull):

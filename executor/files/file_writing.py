@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ...errors import NotSupportedError, OperationalError, ProgrammingError
 from ...model.disk_errors import disk_error
@@ -87,6 +86,8 @@ class _Parquet(_Sink):
     """Buffers rows up to a row group, so that groups are full for any size of batches."""
 
     def __init__(self, path: str, columns: tuple[Column, ...], options: dict[str, Any], shown: str):
+        import pyarrow.parquet as pq  # imported when it is needed: it takes longer than most statements
+
         _refuse_repeated(columns, shown)
         schema = pa.schema([pa.field(column.name, column.type.arrow, column.nullable) for column in columns])
         compression = options.get("compression", "zstd")

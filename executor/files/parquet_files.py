@@ -1,16 +1,16 @@
-"""Parquet files: schema and statistics from their footers, row groups as pieces of work."""
+"""Parquet files: schema and statistics from their footers, row groups as pieces of work.
+
+Arrow's modules for files are imported by the first statement that reads one: they take longer than most statements.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.fs as fs
-import pyarrow.parquet as pq
 
 from ...errors import DataError, Error, UnknownColumn, did_you_mean
 from ...model.store import ColumnStatistics, TableStatistics
@@ -18,15 +18,17 @@ from ...model.types import DataType
 from ..run.stream import BATCH_ROWS
 from .csv_text import as_clause
 
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
 _MOST_FOOTERS = 64
 """Number of files whose footers are read for statistics; for more, the size is used as an estimate."""
-_FORMAT = ds.ParquetFileFormat()
-# Row groups are read on demand, not prefetched completely.
-_SCAN_OPTIONS = ds.ParquetFragmentScanOptions(pre_buffer=False)
 
 
 def footer_of(path: str) -> pq.FileMetaData:
     """Return a file's footer. Raises `DataError` if it is not a Parquet file or cannot be read."""
+    import pyarrow.parquet as pq
+
     try:
         return pq.read_metadata(path)
     except pa.ArrowInvalid as error:
@@ -102,13 +104,18 @@ def pieces(
             raise UnknownColumn(f"{path} has no column {name}, which {first} has{hint}")
         if schema.names.count(name) > 1:
             raise DataError(f"{path} has two columns {name}; write the file with another name for one of them")
-    fragment = _FORMAT.make_fragment(path, fs.LocalFileSystem())
+    import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
+
+    fragment = ds.ParquetFileFormat().make_fragment(path, LocalFileSystem())
     test = prune(schema)
     groups = fragment.split_by_row_group() if test is None else fragment.split_by_row_group(test, schema)
     return [_piece(path, group, list(names)) for group in groups]
 
 
 def _piece(path: str, fragment: Any, names: list[str]) -> Callable[[], Iterator[pa.RecordBatch]]:
+    import pyarrow.dataset as ds
+
     def run() -> Iterator[pa.RecordBatch]:
         try:
             yield from fragment.to_batches(
@@ -117,7 +124,8 @@ def _piece(path: str, fragment: Any, names: list[str]) -> Callable[[], Iterator[
                 batch_readahead=1,
                 fragment_readahead=1,
                 use_threads=False,
-                fragment_scan_options=_SCAN_OPTIONS,
+                # The row group is read as it is consumed, not prefetched completely.
+                fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False),
             )
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{path} cannot be read: {_reason(error)}") from error

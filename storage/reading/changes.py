@@ -39,7 +39,7 @@ from ..tablet.tablet import TabletView
 
 BATCH_ROWS = 65_536
 _DELETE, _INSERT, _UPDATE = range(3)
-_CHANGES = pa.array(["delete", "insert", "update"])
+_CHANGES = ("delete", "insert", "update")
 """The dictionary of `CHANGE_COLUMN`: ascending."""
 
 
@@ -223,7 +223,7 @@ class _Columns:
         return LazyColumn(lambda chosen: self._values(column, chosen))
 
     def _kinds(self, chosen: Array | None) -> Vector:
-        vector = Dict(STRING, self._changes.kinds.astype(np.uint8), _CHANGES)
+        vector = Dict(STRING, self._changes.kinds.astype(np.uint8), pa.array(_CHANGES))
         return vector if chosen is None else vector.take(chosen)
 
     def _changed_at(self, chosen: Array | None) -> Vector:
