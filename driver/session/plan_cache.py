@@ -33,7 +33,7 @@ from ...planner import Plan, PlanTemplate
 from ...planner.algebra.physical import TableScan, nodes
 from ...planner.prepared.deferred_statements import deferred_parameters, same_with_values
 from ...sql import ParsedStatement, bound
-from ...sql.binding.binder import DeferredStatement, bind_deferred
+from ...sql.binding.binder import Binding, DeferredStatement, bind_deferred
 from ...sql.deferred_parameters import NOW, DeferredParameter, DeferredValues, Key, Path
 from ...sql.expressions import Literal
 from ...sql.literals import from_python
@@ -84,6 +84,8 @@ class Prepared:
     single: SingleRow | None
     template: PlanTemplate | None
     takers: tuple[Taker, ...] | None
+    scans: int = 0
+    """Number of tables that the plan reads."""
     sizes: tuple[tuple[Table, int], ...] = ()
     looked: float = field(default_factory=time.monotonic)
     serial_runs: dict[int, int] = field(default_factory=dict)
@@ -164,7 +166,7 @@ class PlanCache:
         self._characters = 0
         self._parameters = 0
         self._seen: OrderedDict[int, None] = OrderedDict()
-        """The hashes of texts of many parameters that came once."""
+        """The hashes of texts that are prepared when they come again."""
         self.enabled = True
         """Tests turn it off to have every statement bound with its values."""
         self.short_ways = True
@@ -191,13 +193,15 @@ class PlanCache:
         """True if a statement with this number of parameters is worth preparing."""
         if not self.enabled or len(text) > LONGEST_TEXT or parameters > MOST_PARAMETERS:
             return False
-        return parameters <= FEW_PARAMETERS or self._comes_again(hash(text))
+        return parameters <= FEW_PARAMETERS or self.comes_again(text)
 
-    def _comes_again(self, text: int) -> bool:
+    def comes_again(self, text: str) -> bool:
+        """True if the text was the argument of an earlier call, with fewer than `MOST_TEXTS` others since."""
+        key = hash(text)
         with self._lock:
-            known = text in self._seen
-            self._seen[text] = None
-            self._seen.move_to_end(text)
+            known = key in self._seen
+            self._seen[key] = None
+            self._seen.move_to_end(key)
             if len(self._seen) > MOST_TEXTS:
                 self._seen.popitem(last=False)
         return known
@@ -249,7 +253,7 @@ def _newest(variants: tuple[Prepared, ...]) -> tuple[Prepared, ...]:
 def prepare(
     parsed: ParsedStatement,
     given: Given,
-    known: bound.Statement,
+    binding: Binding,
     store: Store,
     now: Timestamp,
     planned: Callable[[bound.Query], Plan],
@@ -257,36 +261,38 @@ def prepare(
 ) -> Prepared | None:
     """The statement for other values too; None where it cannot be kept.
 
-    `known` is the statement as it was bound with the values of `given`, at the time `now`.
+    `binding` is the statement as it was bound with the values of `given`, at the time `now`.
     """
+    known = binding.statement
     if not isinstance(known, KEPT):
         return None
-    late = _bind(parsed, store, given, now)
-    if late is None:
-        return None
-    uses = list(deferred_parameters(late.statement))
-    if any(deferred_parameters(getattr(late.statement, "returning", None))):
-        return None
-    samples = {**given.literals, NOW: late.now}
-    values = DeferredValues(samples, late.decisions, _settled(uses, given))
-    literals = values.of(samples)
-    if literals is None:
-        return None
-    if uses or given.literals:
-        if not same_with_values(known, late.statement, literals):
+    if binding.is_lasting and not given.literals:
+        statement, values = known, DeferredValues({}, (), frozenset())
+    else:
+        late = _bind(parsed, store, given, now)
+        if late is None:
+            return None
+        statement = late.statement
+        uses = list(deferred_parameters(statement))
+        if any(deferred_parameters(getattr(statement, "returning", None))):
+            return None
+        samples = {**given.literals, NOW: late.now}
+        values = DeferredValues(samples, late.decisions, _settled(uses, given))
+        literals = values.of(samples)
+        if literals is None or not same_with_values(known, statement, literals):
             return None
     keys = tuple(given.literals)
-    single = single_row(late.statement) if short_ways else None
+    single = single_row(statement) if short_ways else None
     if single is not None:
-        return Prepared(late.statement, keys, values, single, None, cell_takers(single, values, keys))
-    plan = planned(late.statement.query)  # type: ignore[union-attr]
+        return Prepared(statement, keys, values, single, None, cell_takers(single, values, keys))
+    plan = planned(statement.query)
     if plan.deep:
         return None  # what puts values into it recurses, too
-    tables = {node.table for node in nodes(plan.root) if isinstance(node, TableScan)}
-    sizes = tuple((table, store.statistics(table).row_count) for table in tables)
+    scans = [node.table for node in nodes(plan.root) if isinstance(node, TableScan)]
+    sizes = tuple((table, store.statistics(table).row_count) for table in set(scans))
     template = PlanTemplate(plan)
     takers = value_takers(template.parameters, values, keys)
-    return Prepared(late.statement, keys, values, None, template, takers, sizes)
+    return Prepared(statement, keys, values, None, template, takers, len(scans), sizes)
 
 
 KEPT: Final = bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement

@@ -41,6 +41,7 @@ from ...errors import (
     ProgrammingError,
     SchemaChanged,
     ServerUnavailable,
+    SqlSyntaxError,
     TypeMismatch,
     UnknownColumn,
     UnknownTable,
@@ -60,7 +61,8 @@ from ...sql.syntax.complexity import too_complex
 from . import engines
 from .bind_values import Normalized
 from .executions import Execution, Halt, RowExecution, raise_if
-from .plan_cache import KEPT, PlanCache, Prepared, prepare
+from .literal_shapes import Shape, shape_of
+from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
 
 READING: Final = (
@@ -211,6 +213,10 @@ class Session:
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         # What is kept of statements is for nyala's own executor.
         known = self.plans.find(text) if self._is_local else ()
+        if known is None and not parameters and self.plans.enabled:
+            shape = shape_of(text)
+            if shape is not None and (execution := self._run_shape(text, shape, halt)) is not None:
+                return execution
         try:
             for prepared in known or ():
                 found = self._run_prepared(text, prepared, parameters, halt)
@@ -278,7 +284,8 @@ class Session:
         raise_if(cancel)
         version, now = self.store.catalog_version, self.store.now()
         given = match_parameters(parsed, parameters)
-        statement = bind_given(parsed, self.store, given, LocalFiles(), now)
+        binding = bind_given(parsed, self.store, given, LocalFiles(), now)
+        statement = binding.statement
         self._refuse_change(statement)
         if not isinstance(statement, KEPT):
             return self.start(statement, cancel=cancel)
@@ -287,11 +294,57 @@ class Session:
         # What is nested too deeply to be kept is bound each time: putting values into a plan recurses, too.
         with contextlib.suppress(RecursionError):
             if not is_deep(statement.query):
-                prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
+                prepared = prepare(parsed, given, binding, self.store, now, plan, self.plans.short_ways)
         self.plans.add(text, version, prepared)
         raise_if(cancel)
         found = None if prepared is None else self._run_prepared(text, prepared, parameters, cancel)
         return self.start(statement, cancel=cancel) if found is None else found
+
+    def _run_shape(self, text: str, shape: Shape, cancel: Halt) -> Execution | None:
+        """Run a text as its shape with values; None where it must be run as it is written."""
+        variants = self.plans.find(shape.text)
+        if variants is None and not self.plans.comes_again(shape.text):
+            return None
+        try:
+            for prepared in variants or ():
+                execution = self._run_prepared(shape.text, prepared, shape.values, cancel)
+                if execution is not None:
+                    return execution
+        except ALTERED:
+            return None
+        if variants is not None and not 0 < len(variants) < MOST_VARIANTS:
+            return None
+        with self.watched(cancel):
+            return self.bound_again(lambda: self._prepare_shape(text, shape, cancel))
+
+    def _prepare_shape(self, text: str, shape: Shape, cancel: Halt) -> Execution | None:
+        """Prepare a shape and run it with its values; None, now and for the texts to come, where it cannot be shared.
+
+        A statement over several tables is not: the order of its joins depends on the values.
+        """
+        raise_if(cancel)
+        version, now = self.store.catalog_version, self.store.now()
+        parsed = self.parse(text)
+        if len(parsed) > 1:
+            self.plans.add(shape.text, version, None)
+            return None
+        binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), LocalFiles(), now)
+        statement = binding.statement
+        self._refuse_change(statement)
+        prepared: Prepared | None = None
+        if isinstance(statement, KEPT):
+            plan = partial(
+                plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel)
+            )
+            with contextlib.suppress(RecursionError, SqlSyntaxError, InterfaceError):
+                if not is_deep(statement.query):
+                    (shaped,) = parse(shape.text)
+                    given = match_parameters(shaped, shape.values)
+                    prepared = prepare(shaped, given, binding, self.store, now, plan, self.plans.short_ways)
+        if prepared is not None and prepared.scans > 1:
+            prepared = None
+        self.plans.add(shape.text, version, prepared)
+        return None if prepared is None else self._run_prepared(shape.text, prepared, shape.values, cancel)
 
     def parse(self, text: str) -> list[ParsedStatement]:
         """The statements of a text, at least one."""

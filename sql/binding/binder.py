@@ -86,7 +86,22 @@ def bind(
     InterfaceError
         If the parameters do not match the placeholders.
     """
-    return bind_given(parsed, catalog, match_parameters(parsed, parameters), files)
+    return bind_given(parsed, catalog, match_parameters(parsed, parameters), files).statement
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A bound statement.
+
+    Attributes
+    ----------
+    statement : Statement
+    is_lasting : bool
+        True if it is the same at any time: it has no parameters, and depends neither on its time nor on files.
+    """
+
+    statement: Statement
+    is_lasting: bool
 
 
 def bind_given(
@@ -95,14 +110,14 @@ def bind_given(
     given: Given,
     files: FileCatalog | None = None,
     now: Timestamp | None = None,
-) -> Statement:
+) -> Binding:
     """`bind` with values already matched with their placeholders, as of a time (None: the catalog's)."""
     literals = {place: given.literals[key] for place, key in given.places.items()}
 
-    def bound() -> Statement:
+    def bound() -> Binding:
         context = Context(parsed.text, catalog, literals, bind_query, HANDLERS, files=files)
         context.set_now(now)
-        return _bind(parsed, context)
+        return Binding(_bind(parsed, context), not (literals or context.momentary))
 
     try:
         return on_deep_stack(bound) if parsed.deep else deeply(bound)

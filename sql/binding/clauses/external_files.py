@@ -41,6 +41,7 @@ def bind_file(node: Any, frame: Frame) -> FileRef:
         if context.files is None:
             raise NotSupportedError("files cannot be read here")
         try:
+            context.momentary.append("file")
             description = context.files.describe(source)
         except OperationalError as error:
             raise context.drawn(error, node.this) from error
