@@ -78,6 +78,32 @@ class Accumulator(ABC, Generic[S]):
         concatenated."""
 
 
+class OneVector(Accumulator[Vector]):
+    """An accumulator whose state is one vector."""
+
+    def size(self, state: Vector, groups: int) -> int:
+        return vector_bytes(state, groups)
+
+    def to_vectors(self, state: Vector, groups: int) -> list[Vector]:
+        return [state]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Vector:
+        return vectors[0]
+
+
+class OneBatch(Accumulator[Batch]):
+    """An accumulator whose state is a batch, one row per group."""
+
+    def size(self, state: Batch, groups: int) -> int:
+        return batch_bytes(state)
+
+    def to_vectors(self, state: Batch, groups: int) -> list[Vector]:
+        return state.columns()
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Batch:
+        return Batch(vectors, groups)
+
+
 def gathered(values: Array, groups: Segments) -> Array:
     """Return the values in the groups' order."""
     return values if groups.order is None else values.take(groups.order)
@@ -249,21 +275,12 @@ def _sum_codes(arg: Narrow, groups: Segments) -> Array:
     return sums
 
 
-class Extreme(Accumulator[Vector]):
+class Extreme(OneVector):
     """min or max. The state is a vector of the argument's type, NULL for a group without a value; as vectors, the
     same."""
 
     def __init__(self, greatest: bool):
         self._greatest = greatest
-
-    def size(self, state: Vector, groups: int) -> int:
-        return vector_bytes(state, groups)
-
-    def to_vectors(self, state: Vector, groups: int) -> list[Vector]:
-        return [state]
-
-    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Vector:
-        return vectors[0]
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Vector:
         arg = inputs[0]
@@ -354,7 +371,7 @@ def ordered_dictionary(arg: Vector) -> Dict:
     return Dict(arg.type, ranks.take(codes), dictionary.take(order), arg.validity, ordered=True)
 
 
-class AnyValue(Accumulator[Batch]):
+class AnyValue(OneBatch):
     """Some value of each group, not NULL if the group has one. The state is a batch of one column, one row per group;
     as vectors, that column."""
 
@@ -362,15 +379,6 @@ class AnyValue(Accumulator[Batch]):
         arg = inputs[0]
         rows = groups.starts if arg.validity is None else first_rows(arg.validity, groups)
         return Batch([arg.take(rows)], len(groups))
-
-    def size(self, state: Batch, groups: int) -> int:
-        return batch_bytes(state)
-
-    def to_vectors(self, state: Batch, groups: int) -> list[Vector]:
-        return state.columns()
-
-    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Batch:
-        return Batch(vectors, groups)
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
         arg = concat([state.column(0) for state in states])

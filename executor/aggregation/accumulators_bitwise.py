@@ -8,8 +8,7 @@ import numpy as np
 
 from ...model.vectors.vector import Flat, Vector, concat
 from ..kernels.numbers.arithmetic import refuse_overflow
-from ..spilling.sizes import vector_bytes
-from .accumulators import Accumulator
+from .accumulators import OneVector
 from .group_codes import Segments
 
 OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
@@ -23,7 +22,7 @@ OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
 """Operation of each function, and its neutral element."""
 
 
-class Fold(Accumulator[Vector]):
+class Fold(OneVector):
     """Folds values. The state is a vector of the argument's type, NULL for a group without a value; as vectors, the
     same."""
 
@@ -46,12 +45,3 @@ class Fold(Accumulator[Vector]):
     def merge(self, states: Sequence[Vector], groups: Segments) -> Vector:
         joined = concat(list(states))
         return self.partial([joined if groups.order is None else joined.take(groups.order)], groups)
-
-    def size(self, state: Vector, groups: int) -> int:
-        return vector_bytes(state, groups)
-
-    def to_vectors(self, state: Vector, groups: int) -> list[Vector]:
-        return [state]
-
-    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Vector:
-        return vectors[0]

@@ -23,8 +23,7 @@ from ...sql.expressions import OrderItem
 from ..kernels.numbers.bounded_integers import floats, joined_validity
 from ..lazy import with_validity
 from ..sorting.sort_keys import order_of, ordered_codes
-from ..spilling.sizes import batch_bytes
-from .accumulators import Accumulator, first_rows
+from .accumulators import OneBatch, first_rows
 from .accumulators_distinct import Keeping, Tuples, joined_tuples, numbered
 from .group_codes import Segments, column_codes, run_starts, sort_rows
 
@@ -177,7 +176,7 @@ def _spread(values: Vector, numbers: Array, groups: int) -> Vector:
 # ---- the row of the least or greatest key ----------------------------------------------------------------------------
 
 
-class ExtremeBy(Accumulator[Batch]):
+class ExtremeBy(OneBatch):
     """min_by or max_by: of inputs (key, value) the row with the extreme key, the first of several.
 
     Rows in which either is NULL are ignored. The state is a batch of both, one row per group, its key NULL for a group
@@ -208,12 +207,3 @@ class ExtremeBy(Accumulator[Batch]):
 
     def finish(self, state: Batch) -> Vector:
         return with_validity(state.column(1), state.column(0).validity)
-
-    def size(self, state: Batch, groups: int) -> int:
-        return batch_bytes(state)
-
-    def to_vectors(self, state: Batch, groups: int) -> list[Vector]:
-        return state.columns()
-
-    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Batch:
-        return Batch(vectors, groups)

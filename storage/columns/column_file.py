@@ -92,6 +92,7 @@ from ...model.codec.values import decimal_from_bytes, decimal_to_bytes
 from ...model.schema import Encoding
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Array
+from ..files.file_handles import FileHandles
 from ..files.file_identity import check_identity
 from .sketch import ColumnSketch
 
@@ -191,6 +192,21 @@ def check_footer(footer: bytes, tail: bytes, path: str) -> None:
     crc = zlib.crc32(struct.pack("<I", size), zlib.crc32(footer))
     if crc != expected:
         raise CorruptionError(f"checksum {crc:08x} instead of {expected:08x}", path, "footer")
+
+
+def read_footer(handles: FileHandles, path: str, magic: bytes = MAGIC, guess: int = TAIL.size) -> bytes:
+    """The checked footer of a file with this magic. The last `guess` bytes are read first: a footer that they contain
+    needs no second read. Raises `CorruptionError` or `UnsupportedFormat`."""
+    size = handles.size(path)
+    check_header(handles.read_at(path, 0, HEADER.size), path, magic)
+    end = handles.read_at(path, max(size - guess, 0), guess)
+    tail = end[-TAIL.size :]
+    length = footer_size(tail, size, path)
+    data = end[-TAIL.size - length : -TAIL.size]
+    if len(data) < length:
+        data = handles.read_at(path, size - TAIL.size - length, length)
+    check_footer(data, tail, path)
+    return data
 
 
 def encode_footer(footer: Footer) -> bytes:

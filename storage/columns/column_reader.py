@@ -20,14 +20,10 @@ from ...model.vectors.vector import Array, Text, Vector, concat
 from ..files.file_handles import FileHandles
 from ..files.page_cache import PageCache, new_owner
 from .column_file import (
-    HEADER,
     ROW_GROUP_ROWS,
-    TAIL,
     Footer,
-    check_footer,
-    check_header,
     decode_footer,
-    footer_size,
+    read_footer,
 )
 from .compression import decompress
 from .encodings import decode_page, decode_texts, vector_bytes
@@ -190,15 +186,7 @@ class ColumnReader:
         return joined.take(inverse)
 
     def _read_footer(self) -> Footer:
-        size = self._handles.size(self.path)
-        check_header(self._handles.read_at(self.path, 0, HEADER.size), self.path)
-        end = self._handles.read_at(self.path, max(size - _FOOTER_GUESS, 0), _FOOTER_GUESS)
-        tail = end[-TAIL.size :]
-        length = footer_size(tail, size, self.path)
-        data = end[-TAIL.size - length : -TAIL.size]
-        if len(data) < length:
-            data = self._handles.read_at(self.path, size - TAIL.size - length, length)
-        check_footer(data, tail, self.path)
+        data = read_footer(self._handles, self.path, guess=_FOOTER_GUESS)
         footer = decode_footer(data, self.type, self.path)
         if footer.column != self._column or footer.rows != self._rows:
             raise CorruptionError(

@@ -60,7 +60,7 @@ from ...errors import CorruptionError, OperationalError
 from ...model.schema import Compression, Schema
 from ...model.types import DataType
 from ...model.vectors.vector import Array
-from ..columns.column_file import HEADER, TAIL, check_footer, check_header, encode_header, encode_tail, footer_size
+from ..columns.column_file import encode_header, encode_tail, read_footer
 from ..columns.compression import compress, decompress
 from ..files.file_handles import FileHandles
 from ..files.file_identity import identity_of
@@ -301,13 +301,7 @@ class DeltaFile:
                 raise CorruptionError(f"does not decode: {error}", self.path, _place(number, part)) from error
 
     def _read_footer(self) -> DeltaFooter:
-        size = self._handles.size(self.path)
-        check_header(self._handles.read_at(self.path, 0, HEADER.size), self.path, MAGIC)
-        tail = self._handles.read_at(self.path, max(size - TAIL.size, 0), TAIL.size)
-        length = footer_size(tail, size, self.path)
-        data = self._handles.read_at(self.path, size - TAIL.size - length, length)
-        check_footer(data, tail, self.path)
-        footer = decode_footer(data, self.path)
+        footer = decode_footer(read_footer(self._handles, self.path, MAGIC), self.path)
         for column, found in footer.types.items():
             expected = found if self._expected is None else self._expected.get(column, found)
             if _physical(found) != _physical(expected):

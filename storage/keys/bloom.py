@@ -32,12 +32,9 @@ from ...model.vectors.vector import Array
 from ..columns.column_file import (
     HEADER,
     ROW_GROUP_ROWS,
-    TAIL,
-    check_footer,
-    check_header,
     encode_header,
     encode_tail,
-    footer_size,
+    read_footer,
 )
 from ..files.file_handles import FileHandles
 from ..files.file_identity import check_identity, identity_of
@@ -227,13 +224,7 @@ class BloomReader:
         return self._index
 
     def _read_index(self) -> _Index:
-        size = self._handles.size(self.path)
-        check_header(self._handles.read_at(self.path, 0, HEADER.size), self.path, MAGIC)
-        tail = self._handles.read_at(self.path, max(size - TAIL.size, 0), TAIL.size)
-        length = footer_size(tail, size, self.path)
-        data = self._handles.read_at(self.path, size - TAIL.size - length, length)
-        check_footer(data, tail, self.path)
-        fields = unpack(data)
+        fields = unpack(read_footer(self._handles, self.path, MAGIC))
         check_identity(fields.get("file", ""), self.path, "footer")
         if fields["rows"] != self._rows or fields["chunk_rows"] != ROW_GROUP_ROWS:
             raise CorruptionError(f"is about {fields['rows']} rows, {self._rows} expected", self.path, "footer")

@@ -134,7 +134,7 @@ def scan_view(view: TabletView, pieces: Part, spec: ScanSpec, counters: ScanCoun
     else:
         columns = [view.table.schema.column(name) for name in spec.columns]
         batches = chain.from_iterable(_scan_piece(view, piece, columns, spec, counters) for piece in pieces)
-    for batch in batches if spec.limit is None else _limited(batches, spec.limit):
+    for batch in batches if spec.limit is None else first_rows(batches, spec.limit):
         yield _pinned(batch, view)
 
 
@@ -164,7 +164,7 @@ def _scan_source(
     return chain.from_iterable(_scan_piece(view, piece, columns, spec, counters) for piece in mine)
 
 
-def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
+def first_rows(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
     """The first `limit` rows."""
     while limit > 0 and (batch := next(batches, None)) is not None:
         batch = batch.slice(0, limit)

@@ -27,7 +27,7 @@ from ....model.store import ScanCounters, ScanSpec
 from ....model.vectors.sizes import batch_bytes
 from ....model.vectors.vector import Batch
 from ....storage.columns.column_file import ROW_GROUP_ROWS
-from ....storage.reading.tablet_scan import Piece, cut, scan_view
+from ....storage.reading.tablet_scan import Piece, cut, first_rows, scan_view
 from ....storage.tablet.tablet import TabletView
 from .fragments import Evaluator
 
@@ -86,7 +86,7 @@ def scan_sources(
     else:
         reading = [_read(view, tokens, spec, mine) for mine in counters]
     if spec.limit is not None:
-        reading = [_limited(reading[0], spec.limit)]
+        reading = [first_rows(reading[0], spec.limit)]
     sources = reading if evaluate is None else [evaluate(batches) for batches in reading]
     iterators = tuple(_finished(batches) for batches in sources)
     return ScanSources(iterators, counters, rows)
@@ -155,14 +155,6 @@ def _behind(batches: Iterator[Batch], schema: Schema, columns: tuple[str, ...], 
 
 
 # ---- output ------------------------------------------------------------------------------------------------------
-
-
-def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
-    """Yields the first `limit` rows."""
-    while limit > 0 and (batch := next(batches, None)) is not None:
-        batch = batch.slice(0, limit)
-        limit -= batch.length
-        yield batch
 
 
 def _finished(batches: Iterator[Batch]) -> Iterator[Batch]:
