@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..model.bloom_predicate import hash_floats, hash_integers, hash_texts, hash_wide
+from ..model.bloom_predicate import hash_floats, hash_integers, hash_wide
 from ..model.vectors.vector import Array, Const, Dict, Text, Vector, Wide, vector_from_arrow
+from .kernels.texts.text_hashes import text_hashes
 from .kernels.times.intervals import sortable
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -40,19 +39,12 @@ def _column_hashes(column: Vector) -> Array:
 
 def _value_hashes(column: Vector) -> Array:
     """Hashes of the values; arbitrary for NULLs."""
-    if isinstance(column, Dict):
-        return _entry_hashes(column.dictionary, column.codes)
-    if isinstance(column, Text):
-        encoded = pc.dictionary_encode(column.array)
-        return _entry_hashes(encoded.dictionary, encoded.indices.fill_null(0).to_numpy(zero_copy_only=False))
+    if isinstance(column, Dict) and 0 < len(column.dictionary) <= len(column):
+        hashes: Array = text_hashes(column.dictionary).take(column.codes)
+        return hashes
+    if isinstance(column, Dict | Text):
+        return text_hashes(column.to_arrow())
     if isinstance(column, Wide):
         return hash_wide(column.array)
     values = column.values()
     return hash_floats(values) if column.type.is_float else hash_integers(values)
-
-
-def _entry_hashes(entries: pa.Array, codes: Array) -> Array:
-    if not len(entries):
-        return np.zeros(len(codes), np.uint64)
-    hashes: Array = hash_texts(entries).take(codes)
-    return hashes

@@ -126,23 +126,64 @@ class NoSlots:
 
 
 class HashSlots:
-    """Open addressing; `codes` are distinct."""
+    """Open addressing; `codes` are distinct int64 of any size, and a code's slot is its position among them."""
 
     def __init__(self, codes: Array):
+        self._allot(codes)
+        slots, _ = self._settle(codes)
+        assert slots is None
+
+    @classmethod
+    def learn(cls, codes: Array) -> tuple[HashSlots, Array | None, Array | None]:
+        """Return the table of codes that may repeat, a row of each slot, and the slot of each row (ndarrays of intp);
+        None twice if no code repeats: row and slot are then the same."""
+        table = cls.__new__(cls)
+        table._allot(codes)
+        owners, rows = table._settle(codes)
+        if owners is None or rows is None:
+            return table, None, None
+        slots = np.empty(len(codes), np.intp)
+        slots[rows] = np.arange(len(rows))
+        slots = slots.take(owners)
+        # Another table, as one for all rows would be read all over.
+        return cls(codes.take(rows)), rows, slots
+
+    def _allot(self, codes: Array) -> None:
         bits = max(4, (2 * len(codes) - 1).bit_length())
         self._shift = np.uint64(64 - bits)
         self._mask = (1 << bits) - 1
         self._slots = np.full(1 << bits, -1, np.int32)
         self._codes = codes
         self.bytes = int(self._slots.nbytes + codes.nbytes)
+
+    def _settle(self, codes: Array) -> tuple[Array | None, Array | None]:
+        """Fill the table with the rows of the codes. If some repeat, return the row in the table of each row, and the
+        rows in the table, ascending; else None twice."""
         places = self._home(codes)
         pending = np.arange(len(codes), dtype=np.int32)
-        while len(pending):
+        # If several rows write to one place, the last has it.
+        self._slots[places] = pending
+        owner = taken(self._slots, places)
+        owners: Array | None = None
+        while True:
+            left = np.flatnonzero(owner != pending)
+            if not len(left):
+                break
+            pending, places, owner = pending.take(left), places.take(left), owner.take(left)
+            same = taken(codes, owner) == taken(codes, pending)
+            if same.any():
+                if owners is None:
+                    owners = np.arange(len(codes), dtype=np.int32)
+                owners[pending[same]] = owner[same]
+                pending, places = pending[~same], places[~same]
+            places += 1
+            places &= self._mask
             free = self._slots.take(places) < 0
             self._slots[places[free]] = pending[free]
-            # If several codes wrote to one place, the last has it.
-            settled = self._slots.take(places) == pending
-            pending, places = pending[~settled], (places[~settled] + 1) & self._mask
+            owner = taken(self._slots, places)
+        if owners is None:
+            return None, None
+        return owners, np.flatnonzero(owners == np.arange(len(codes)))
 
     def _home(self, codes: Array) -> Array:
         """Return the place at which the search for each code begins.
@@ -168,14 +209,16 @@ class HashSlots:
 
     def find(self, codes: Array) -> Array:
         places = self._home(codes)
-        result = self._slots.take(places)
-        wrong = np.flatnonzero((result >= 0) & (self._codes.take(result, mode="clip") != codes))
+        result = taken(self._slots, places)
+        if not len(self._codes):
+            return result
+        wrong = np.flatnonzero((result >= 0) & (taken(self._codes, result) != codes))
         while len(wrong):
             places_left = (places[wrong] + 1) & self._mask
             places[wrong] = places_left
-            slots = self._slots.take(places_left)
+            slots = taken(self._slots, places_left)
             result[wrong] = slots
-            wrong = wrong[(slots >= 0) & (self._codes.take(slots, mode="clip") != codes[wrong])]
+            wrong = wrong[(slots >= 0) & (taken(self._codes, slots) != codes[wrong])]
         return result
 
 

@@ -3,25 +3,34 @@
     build vectors ── KeyCoder.learn ──► coder, codes      probe vectors ── coder.encode ──► codes, -1 where no match
 
 Integer-like keys become their distance from the least build key. Texts, wide decimals and floats are numbered by the
-distinct values of the build side; a probe dictionary is translated once, not row by row. Several keys combine into one
-integer; if the product of their domains would exceed 62 bits, the build side's combinations are numbered.
+distinct values of the build side: a hash table from 64 bits of each to its number is made once, and looked up for each
+probe batch. Texts and wide decimals are compared then, as their hashes may collide. Of a dictionary, each entry is
+looked up once in a query, not row by row. Several keys combine into one integer; if the product of their domains would
+exceed 62 bits, the build side's combinations are numbered.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
-from ..aggregation.group_codes import run_starts
 from ..kernels.numbers.bounded_integers import INT64, fits, integers, known_bounds, measured_bounds
+from .join_index import HashSlots
+from .known_values import KnownValues
 
 _MOST = 1 << 62
 _TRANSLATIONS_KEPT = 64
+"""Number of probe dictionaries whose entries' numbers are kept."""
+_UNKNOWN = -2
+"""Number of an entry that was not looked up yet."""
+_WHOLE = 2
+"""Entries per row of a batch up to which all entries of its dictionary are looked up at once, rather than those that
+occur."""
 
 
 class _Column(ABC):
@@ -78,62 +87,121 @@ class _Integers(_Column):
         return np.where(inside, np.where(inside, values, self._low) - self._low, -1).astype(np.int64)
 
 
+class _Entries(_Column):
+    """Texts and wide decimals, numbered by their dictionary or by their distinct values.
+
+    Parameters
+    ----------
+    entries : pa.Array
+        Distinct values.
+    known : KnownValues, optional
+        The numbering; None: it is made of `entries` when a value is first looked up.
+    """
+
+    def __init__(self, entries: pa.Array, known: KnownValues | None = None):
+        self._entries = entries
+        self._known = known
+        self._lock = threading.Lock()
+        self._translations: dict[int, tuple[pa.Array, Array]] = {}
+        self.size = max(1, len(entries if known is None else known))
+
+    @classmethod
+    def learn(cls, keys: Vector) -> tuple[_Entries, Array]:
+        """Return the numbering of a build side's keys, and their codes."""
+        if isinstance(keys, Dict) and len(keys.dictionary) <= len(keys):
+            codes = keys.codes.astype(np.int64)
+            if keys.validity is not None:
+                codes[~keys.validity] = -1
+            return cls(keys.dictionary), codes
+        values = keys.to_arrow()
+        known, numbers = KnownValues.learn(values.drop_null() if values.null_count else values)
+        if keys.validity is None:
+            return cls(values.slice(0, 0), known), numbers
+        codes = np.full(len(keys), -1, np.int64)
+        codes[keys.validity] = numbers
+        return cls(values.slice(0, 0), known), codes
+
+    def encode(self, keys: Vector) -> Array:
+        if isinstance(keys, Dict):
+            codes = self._of_dictionary(keys)
+        elif isinstance(keys, Const):
+            return np.full(len(keys), self._find(keys.slice(0, 1).to_arrow())[0] if len(keys) else -1)
+        else:
+            codes = self._find(keys.to_arrow())
+        if keys.validity is not None:
+            codes[~keys.validity] = -1
+        return codes
+
+    def _find(self, values: pa.Array) -> Array:
+        known = self._known
+        if known is None:
+            with self._lock:
+                known = self._known = self._known or KnownValues.of_distinct(self._entries)
+        return known.find(values)
+
+    def _of_dictionary(self, keys: Dict) -> Array:
+        """Look up each entry that occurs, once in the life of this object."""
+        dictionary = keys.dictionary
+        if dictionary is self._entries:
+            return keys.codes.astype(np.int64)
+        codes = keys.codes
+        translation = self._translation(dictionary)
+        numbers = translation.take(codes)
+        unknown = numbers == _UNKNOWN
+        if unknown.any():
+            if len(dictionary) <= _WHOLE * len(codes):
+                wanted = np.flatnonzero(translation[:-1] == _UNKNOWN)
+            else:
+                wanted = np.unique(codes[unknown])
+            # Other threads may do the same: they write the same numbers.
+            translation[wanted] = self._find(dictionary.take(pa.array(wanted)))
+            numbers = translation.take(codes)
+        return numbers
+
+    def _translation(self, dictionary: pa.Array) -> Array:
+        with self._lock:
+            known = self._translations.get(id(dictionary))
+            if known is None:
+                # One more entry, so that the codes of an empty dictionary (zeros for NULLs) can be looked up too.
+                numbers = np.full(len(dictionary) + 1, _UNKNOWN, np.int64)
+                numbers[-1] = -1
+                known = dictionary, numbers
+                if len(self._translations) >= _TRANSLATIONS_KEPT:
+                    self._translations.pop(next(iter(self._translations)), None)
+                self._translations[id(dictionary)] = known
+            return known[1]
+
+
+class _Distinct:
+    """Distinct integers of 64 bits, numbered."""
+
+    def __init__(self, values: Array):
+        self._slots, rows, _ = HashSlots.learn(np.ascontiguousarray(values, np.int64))
+        self.size = max(1, len(values) if rows is None else len(rows))
+
+    def find(self, values: Array) -> Array:
+        """Return the number of each value, -1 for other values: int64."""
+        return self._slots.find(np.ascontiguousarray(values, np.int64)).astype(np.int64)
+
+
 class _FarApart(_Column):
-    """Integers numbered by the distinct ones: the range between least and greatest does not fit a code."""
+    """Integers between whose least and greatest the range does not fit a code, numbered by the distinct ones."""
 
     def __init__(self, keys: Vector):
         values = np.broadcast_to(np.asarray(integers(keys)), (len(keys),))
-        self._known = np.unique(values if keys.validity is None else values[keys.validity])
-        self.size = max(1, len(self._known))
+        self._known = _Distinct(values if keys.validity is None else values[keys.validity])
+        self.size = self._known.size
 
     def encode(self, keys: Vector) -> Array:
         if isinstance(keys, Wide):
             wide = keys.values()
             fitting = ((wide >= INT64[0]) & (wide <= INT64[1])).astype(np.bool_)
-            codes = np.where(fitting, _search(self._known, np.where(fitting, wide, 0).astype(np.int64)), -1)
+            codes = np.where(fitting, self._known.find(np.where(fitting, wide, 0).astype(np.int64)), -1)
         else:
-            codes = _search(self._known, np.broadcast_to(np.asarray(integers(keys)), (len(keys),)))
+            codes = self._known.find(np.broadcast_to(np.asarray(integers(keys)), (len(keys),)))
         if keys.validity is not None:
             codes[~keys.validity] = -1
         return codes
-
-
-class _Entries(_Column):
-    """Keys numbered by an Arrow array of distinct values."""
-
-    def __init__(self, entries: pa.Array):
-        self._entries = entries
-        self.size = max(1, len(entries))
-        self._translations: dict[int, tuple[pa.Array, Array]] = {}
-
-    def encode(self, keys: Vector) -> Array:
-        if isinstance(keys, Dict):
-            table = self._translated(keys.dictionary)
-            codes = table.take(keys.codes)
-        elif isinstance(keys, Const):
-            found = self._index(pa.array([keys.to_arrow()[0].as_py()], self._entries.type))
-            return np.full(len(keys), found[0])
-        else:
-            codes = self._index(keys.to_arrow())
-        if keys.validity is not None:
-            codes[~keys.validity] = -1
-        return codes
-
-    def _index(self, values: pa.Array) -> Array:
-        if values.type != self._entries.type:
-            values = values.cast(self._entries.type)
-        found = pc.index_in(values, value_set=self._entries).fill_null(-1)
-        return np.array(found.to_numpy(zero_copy_only=False), np.int64)
-
-    def _translated(self, dictionary: pa.Array) -> Array:
-        known = self._translations.get(id(dictionary))
-        if known is None:
-            # One more entry, so that the codes of an empty dictionary (zeros for NULLs) can be looked up too.
-            known = (dictionary, np.append(self._index(dictionary), -1))
-            if len(self._translations) >= _TRANSLATIONS_KEPT:
-                self._translations.pop(next(iter(self._translations)), None)
-            self._translations[id(dictionary)] = known
-        return known[1]
 
 
 class _Floats(_Column):
@@ -141,12 +209,11 @@ class _Floats(_Column):
 
     def __init__(self, keys: Vector):
         bits = _float_bits(keys)
-        bits.sort()
-        self._bits = bits.take(run_starts(bits)) if len(bits) else bits
-        self.size = max(1, len(self._bits))
+        self._known = _Distinct(bits if keys.validity is None else bits[keys.validity])
+        self.size = self._known.size
 
     def encode(self, keys: Vector) -> Array:
-        codes = _search(self._bits, _float_bits(keys))
+        codes = self._known.find(_float_bits(keys))
         if keys.validity is not None:
             codes[~keys.validity] = -1
         return codes
@@ -158,48 +225,39 @@ def _float_bits(keys: Vector) -> Array:
     return values.view(np.int64)
 
 
-def _search(known: Array, values: Array) -> Array:
-    """Position of each value among the ascending distinct `known`, -1 if it is absent."""
-    if not len(known):
-        return np.full(len(values), -1, np.int64)
-    places = np.searchsorted(known, values)
-    found = known.take(places, mode="clip") == values
-    return np.where(found, places, -1)
-
-
 class _Renumbered(_Column):
     """Another column's codes, numbered without gaps."""
 
-    def __init__(self, column: _Column, keys: Vector):
+    def __init__(self, column: _Column, codes: Array):
         self._column = column
-        self._known = _ascending_distinct(column.encode(keys))
-        self.size = max(1, len(self._known))
+        self._known = _Distinct(codes[codes >= 0])
+        self.size = self._known.size
+
+    def renumber(self, codes: Array) -> Array:
+        """Return the numbers of the column's codes."""
+        return self._known.find(codes)
 
     def encode(self, keys: Vector) -> Array:
-        return _search(self._known, self._column.encode(keys))
+        return self.renumber(self._column.encode(keys))
 
 
-def _learn(keys: Vector) -> _Column:
-    if keys.type.is_text:
-        return _Entries(_distinct(keys))
+def _learn(keys: Vector) -> tuple[_Column, Array]:
+    """Return the numbering of a build side's keys, and their codes."""
+    if keys.type.is_text or isinstance(keys, Wide):
+        return _Entries.learn(keys)
+    column: _Column
     if keys.type.is_float:
-        return _Floats(keys)
-    if isinstance(keys, Wide):
-        return _Entries(pc.unique(keys.array).drop_null())
-    low, high = measured_bounds(keys)
-    return _Integers(low, high) if high - low < _MOST else _FarApart(keys)
-
-
-def _distinct(keys: Vector) -> pa.Array:
-    if isinstance(keys, Dict):
-        return keys.dictionary
-    return pc.unique(keys.to_arrow()).drop_null()
+        column = _Floats(keys)
+    else:
+        low, high = measured_bounds(keys)
+        column = _Integers(low, high) if high - low < _MOST else _FarApart(keys)
+    return column, column.encode(keys)
 
 
 class KeyCoder:
     """The numbering of a whole key; `size` bounds the codes."""
 
-    def __init__(self, columns: list[_Column], prefixes: list[Array | None], size: int):
+    def __init__(self, columns: list[_Column], prefixes: list[_Distinct | None], size: int):
         self._columns = columns
         self._prefixes = prefixes
         self.size = size
@@ -207,21 +265,21 @@ class KeyCoder:
     @classmethod
     def learn(cls, keys: Sequence[Vector]) -> tuple[KeyCoder, Array]:
         """Return the coder of a build side, and its rows' codes (-1 for a key with a NULL)."""
-        keys = [spread(key) for key in keys]
-        columns = [_learn(key) for key in keys]
-        codes = columns[0].encode(keys[0])
-        size = columns[0].size
-        prefixes: list[Array | None] = []
-        for place, key in enumerate(keys[1:], 1):
-            column = columns[place]
-            known: Array | None = None
+        column, codes = _learn(spread(keys[0]))
+        columns, size = [column], column.size
+        prefixes: list[_Distinct | None] = []
+        for key in keys[1:]:
+            column, more = _learn(spread(key))
+            known: _Distinct | None = None
             if size * column.size > _MOST:
-                known = _ascending_distinct(codes)
-                codes, size = _search(known, codes), max(1, len(known))
+                known = _Distinct(codes[codes >= 0])
+                codes, size = known.find(codes), known.size
             if size * column.size > _MOST:
-                column = columns[place] = _Renumbered(column, key)
+                column = dense = _Renumbered(column, more)
+                more = dense.renumber(more)
+            columns.append(column)
             prefixes.append(known)
-            codes = _combined(codes, column.encode(key), column.size)
+            codes = _combined(codes, more, column.size)
             size *= column.size
         return cls(columns, prefixes, size), codes
 
@@ -231,14 +289,9 @@ class KeyCoder:
         codes = self._columns[0].encode(keys[0])
         for column, key, known in zip(self._columns[1:], keys[1:], self._prefixes):
             if known is not None:
-                codes = _search(known, codes)
+                codes = known.find(codes)
             codes = _combined(codes, column.encode(key), column.size)
         return codes
-
-
-def _ascending_distinct(codes: Array) -> Array:
-    present = np.sort(codes[codes >= 0])
-    return present.take(run_starts(present)) if len(present) else present
 
 
 def _combined(first: Array, second: Array, size: int) -> Array:
