@@ -28,11 +28,15 @@ from ..model.vectors.vector import (
     Wide,
     concat,
     spread,
+    vector_from_arrow,
 )
 from ..sql.expressions import Column
 
 _WHOLE_SHARE = 8
 """Once this share of a column's rows, an eighth, was requested piecemeal, the whole column is read and kept."""
+_ENCODED_SHARE = 4
+"""Multiple of its rows that were requested of a column of texts, before it is encoded: the labels of a dimension, but
+no column of which each row is requested once."""
 _READ_ROWS = 128
 """Rows that each piecemeal read of a batch counts for in addition to its own: the many small batches that selective
 scans leave are thus read whole at once. If the rows of one such join feed the next, piecemeal reads would multiply."""
@@ -85,6 +89,7 @@ class _Joined:
         self._lock = lock
         self._served = 0
         self._whole: Vector | None = None
+        self._is_plain = True
 
     def __call__(self, rows: Array | None) -> Vector:
         whole = self._whole
@@ -94,7 +99,27 @@ class _Joined:
                     assert rows is not None
                     return self._piecemeal(rows)
                 whole = self._read_whole()
-        return whole if rows is None else whole.take(rows)
+        if rows is None:
+            return whole
+        if self._is_plain and isinstance(whole, Text):
+            whole = self._encoded(whole, len(rows))
+        return whole.take(rows)
+
+    def _encoded(self, whole: Text, rows: int) -> Vector:
+        """Encode texts by a dictionary once each was requested a few times: taking codes is cheaper than copying texts,
+        and operators above need not encode them, batch by batch."""
+        with self._lock:
+            if not self._is_plain:
+                return self._whole or whole
+            self._served += rows
+            if self._served < _ENCODED_SHARE * len(whole):
+                return whole
+            self._is_plain = False
+            encoded = vector_from_arrow(whole.type, whole.array.dictionary_encode())
+            if isinstance(encoded, Dict) and len(encoded.dictionary):
+                codes = encoded.codes.astype(np.min_scalar_type(len(encoded.dictionary) - 1))
+                self._whole = Dict(whole.type, codes, encoded.dictionary, encoded.validity, ordered=False)
+            return self._whole or whole
 
     def _wants_whole(self, rows: Array | None) -> bool:
         if rows is None or all(batch.is_loaded(self._index) for batch in self._batches):
