@@ -51,12 +51,13 @@ from .operators.limit import open_limit
 from .operators.recursive import open_recursive, open_working_table
 from .operators.series import open_series
 from .operators.set_operations import open_set_difference
-from .operators.top_rows import open_top_rows
+from .operators.top_rows import bound_of_top_rows, open_top_rows
 from .run.context import ExecutionContext
 from .run.memory import Memory
 from .run.stream import Morsel, Stream
+from .scans.bounded_scans import with_scan_bound
 from .scans.scan import open_table_scan, open_values, prefetch_scans
-from .sorting.sorted_rows import open_sort
+from .sorting.sorted_rows import bound_of_sort, open_sort
 from .windows.window import open_window
 
 _KEEPERS = (HashAggregate, HashJoin, NestedLoopJoin, Recursive, SetDifference, Shared, Sort, TopRows, Window)
@@ -145,6 +146,12 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
     if isinstance(node, SetDifference):
         left, right = (open_node(side, context, filters) for side in (node.left, node.right))
         return open_set_difference(node, left, right, context)
+    if isinstance(node, Sort | TopRows):
+        bound = bound_of_sort(node) if isinstance(node, Sort) else bound_of_top_rows(node)
+        source = open_node(node.source, context, with_scan_bound(filters, node, bound))
+        if isinstance(node, Sort):
+            return open_sort(node, source, context, bound)
+        return open_top_rows(node, source, context, bound)
     if isinstance(node, HashAggregate) and (groups := remote_aggregate(node, context, filters, having)) is not None:
         return groups
     return _open_unary(node, context, filters)
@@ -155,10 +162,8 @@ def _open_unary(node: PhysicalNode, context: ExecutionContext, filters: RuntimeF
         Filter: lambda source: open_filter(node, source),  # type: ignore[arg-type]
         Project: lambda source: open_project(node, source),  # type: ignore[arg-type]
         HashAggregate: lambda source: open_aggregate(node, source, context),  # type: ignore[arg-type]
-        Sort: lambda source: open_sort(node, source, context),  # type: ignore[arg-type]
         Window: lambda source: open_window(node, source, context),  # type: ignore[arg-type]
         Limit: lambda source: open_limit(node, source, context),  # type: ignore[arg-type]
-        TopRows: lambda source: open_top_rows(node, source, context),  # type: ignore[arg-type]
         Series: lambda source: open_series(node, source, context),  # type: ignore[arg-type]
         SingleRow: lambda source: open_single_row(node, source, context),  # type: ignore[arg-type]
     }.get(type(node))

@@ -11,7 +11,7 @@ A Bloom filter lets some rows pass that have no partner, so the join above still
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,7 +21,9 @@ from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InLi
 from ...model.vectors.vector import Array, Dict, Text, Vector, spread
 from ...planner.algebra.physical import TableScan
 from ...planner.estimates.cost import MOST_TEXTS
+from ...sql.expressions import Column
 from ..kernels.numbers.bounded_integers import integers, known_bounds, measured_bounds
+from ..sorting.running_bound import ScanBound
 
 MOST_BITS = 1 << 26
 """Largest range of values of a bitmap: 64 MB, for keys of tables of that many rows."""
@@ -41,13 +43,26 @@ FilterFactory = Callable[[str], ColumnPredicate]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFilters:
-    """Filters passed down a plan, by the number of the column they apply to."""
+    """Filters passed down a plan, by the number of the column they apply to; and the bounds of the sorts above, which
+    become known while the scans run."""
 
     by_column: Mapping[int, tuple[FilterFactory, ...]] = field(default_factory=dict)
+    bounds: Mapping[int, ScanBound] = field(default_factory=dict)
 
     def with_filter(self, column: int, factory: FilterFactory) -> RuntimeFilters:
         """Return these filters and one more."""
-        return RuntimeFilters({**self.by_column, column: (*self.by_column.get(column, ()), factory)})
+        return RuntimeFilters({**self.by_column, column: (*self.by_column.get(column, ()), factory)}, self.bounds)
+
+    def with_bound(self, column: int, bound: ScanBound) -> RuntimeFilters:
+        """Return these filters and the bound of a sort."""
+        return replace(self, bounds={**self.bounds, column: bound})
+
+    def bound_of(self, node: TableScan) -> tuple[str, Column, ScanBound] | None:
+        """Return the name of a column that a scan fetches, the column, and the bound of a sort by it."""
+        for column, name in zip(node.fetched, node.names) if self.bounds else ():
+            if column.id in self.bounds:
+                return name, column, self.bounds[column.id]
+        return None
 
     def predicates(self, node: TableScan) -> tuple[ColumnPredicate, ...]:
         """Return the predicates for the columns that a scan fetches."""

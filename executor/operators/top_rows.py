@@ -20,6 +20,7 @@ from ..expressions.evaluate import Compiler, Evaluation
 from ..lazy import concat_batches
 from ..run.context import ExecutionContext
 from ..run.stream import Morsel, Stream, stream_of
+from ..sorting.running_bound import RunningBound
 from ..sorting.sort_keys import ordered_codes
 from ..sorting.sorted_rows import held_stream, let_go
 from ..sorting.sorter import Sorter
@@ -34,7 +35,7 @@ class _Ranking:
     def __init__(self, node: TopRows):
         positions = {column.id: i for i, column in enumerate(node.source.columns)}
         self._groups = [positions[column.id] for column in node.groups]
-        self._keys: list[Evaluation] = Compiler(node.source.columns).compile_all([item.expr for item in node.order])
+        self.keys: list[Evaluation] = Compiler(node.source.columns).compile_all([item.expr for item in node.order])
         self._order = node.order
         self._ties = node.ties
 
@@ -46,7 +47,7 @@ class _Ranking:
     def rows(self, batch: Batch, skipped: int, wanted: int | None) -> Array:
         """Numbers of the rows behind the first `skipped` of their group and among its first `wanted`, in order."""
         groups, size = combined_codes([batch.column(i) for i in self._groups]) if self._groups else _one(batch.length)
-        by = zip(self._keys, self._order, strict=True)
+        by = zip(self.keys, self._order, strict=True)
         columns = [ordered_codes(key(batch), item.descending, item.nulls_first) for key, item in by]
         keys, key_size = combined_order(columns, batch.length)
         if size * key_size > 1 << _MOST_BITS:
@@ -74,8 +75,17 @@ def _place_within(starts: Array, length: int) -> Array:
     return place
 
 
-def open_top_rows(node: TopRows, source: Stream, context: ExecutionContext) -> Stream:
-    """Read the whole source and produce the first rows of each group, in order of group and key."""
+def bound_of_top_rows(node: TopRows) -> RunningBound | None:
+    """Return the running bound of the first rows with ties; None if there are groups, or all rows are needed."""
+    limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
+    return RunningBound(node.order, limit + offset, node.ties) if limit and not node.groups and node.order else None
+
+
+def open_top_rows(
+    node: TopRows, source: Stream, context: ExecutionContext, bound: RunningBound | None = None
+) -> Stream:
+    """Read the whole source and produce the first rows of each group, in order of group and key. `bound` is that of
+    `bound_of_top_rows`, which scans of the source may have."""
     limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
     wanted = None if limit is None else limit + offset
     if limit == 0:
@@ -91,9 +101,13 @@ def open_top_rows(node: TopRows, source: Stream, context: ExecutionContext) -> S
     def cut(batch: Batch) -> Batch:
         if wanted is None:
             return batch
+        if bound is not None:
+            return let_go(batch, bound.cut(batch, ranking.keys))
         return let_go(batch, batch.select(np.sort(ranking.rows(batch, 0, wanted))))
 
     sorter.collect(source, cut)
+    if bound is not None and context.collect:
+        context.actuals.of(node).bound_rows = bound.dropped, bound.considered
     if sorter.spilled:
         run = sorter.merged()
         return Stream(node.columns, (Morsel(lambda: _spilled(run(), ranking, kept, offset, wanted)),))

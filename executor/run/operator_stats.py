@@ -21,7 +21,8 @@ class Actual:
     `usages` record the memory that it held, `spill_files` are its temporary files. `seconds` is the time spent inside
     it and its inputs, summed over threads, so it may exceed the elapsed time. `counters` are a table scan's. `filtered`
     names the runtime filters that a scan was given ("bitmap on x"), `fragment` the operators applied to its rows at
-    their servers.
+    their servers. `bounded_by` names the bound of a sort above ("running bound on x") once a scan has used it;
+    `bound_rows` are the rows that a sort dropped by its bound, and all that it compared.
     """
 
     rows: int = 0
@@ -32,6 +33,8 @@ class Actual:
     counters: ScanCounters | None = None
     filtered: tuple[str, ...] = ()
     fragment: str = ""
+    bounded_by: str = ""
+    bound_rows: tuple[int, int] | None = None
 
     @property
     def memory(self) -> int:

@@ -10,6 +10,7 @@ residual is sent, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -27,6 +28,7 @@ from ..kernels.conditional import from_physical
 from ..lazy import joined
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS, Morsel, Stream, stream_of
+from ..sorting.running_bound import ScanBound
 from .prefetch import (
     MOST_SCANS,
     MOST_TOKENS,
@@ -58,6 +60,7 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
         tokens, finish = _tokens_of_rows(node, context, at_runtime)
         _tell_opened(node, context, at_runtime, tokens)
         scan = _TokenScan(node, context, tokens, finish, _most_rows(node))
+        scan.bound = filters.bound_of(node)
     return Stream(node.columns, scan.morsels(), partition_columns(node))
 
 
@@ -200,6 +203,9 @@ class _TokenScan:
         self._finish = finish
         self._limit = limit
         self._is_gathered = is_gathered
+        self.bound: tuple[str, Column, ScanBound] | None = None
+        """The bound of the sort above, by a column of the scan. It becomes a predicate of each token that is read
+        alone; the rest of the rows are dropped by the sort."""
         self._readings: dict[int, _Reading] = {}
         """For tokens that are requested together: the requests of their first runs, by number, until these begin."""
         self.prefetched: PrefetchedTokens | None = None
@@ -211,12 +217,15 @@ class _TokenScan:
                 self._shares = TokenShares(len(tokens), SHARED_ROWS)
 
     def morsels(self) -> tuple[Morsel, ...]:
-        """Return the morsels in the tokens' order."""
+        """Return the morsels in the tokens' order; reversed if a descending sort follows, because columns that ascend
+        with the key or with time are common, and the first morsels then give a bound that excludes the others."""
         is_requested = self.prefetched is not None
-        return tuple(
+        morsels = tuple(
             Morsel(partial(self._run, number), token.partition or token.tablet_id, is_requested)
             for number, token in enumerate(self._tokens)
         )
+        is_backward = self.bound is not None and self.bound[2].descending and not is_requested
+        return morsels[::-1] if is_backward else morsels
 
     def _run(self, number: int) -> Iterator[Batch]:
         begun: list[_Reading] = []
@@ -236,10 +245,22 @@ class _TokenScan:
         reading = self._readings.pop(number, None) or _Reading(self._context, self._tokens[number])
         begun.append(reading)
         if self.prefetched is None:
-            batches = self._context.store.scan(reading.token, reading.counters)
+            batches = self._context.store.scan(self._bounded(reading.token), reading.counters)
         else:
             batches = self.prefetched.take(number, reading.counters)
         return map(self._finish, self._context.checked(batches))
+
+    def _bounded(self, token: ScanToken) -> ScanToken:
+        """Return the token with the bound known by now among its predicates."""
+        if self.bound is None or token.spec.ordered or token.spec.limit is not None:
+            return token
+        name, column, bound = self.bound
+        predicate = bound.predicate(name, column.type)
+        if predicate is None:
+            return token
+        if self._context.collect:
+            self._context.actuals.of(self._node).bounded_by = f"running bound on {name}"
+        return replace(token, spec=replace(token.spec, predicates=(*token.spec.predicates, predicate)))
 
 
 class _Passed:

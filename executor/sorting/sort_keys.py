@@ -2,7 +2,8 @@
 
 Every sort key becomes unsigned codes in the requested order (descending ones mirrored, NULLs before or behind the
 rest). All keys of a row become one integer if they fit, and rows are sorted as packed integers
-(`aggregation.group_codes.sort_rows`): equal rows keep their order.
+(`aggregation.group_codes.sort_rows`). Otherwise the rows are sorted by the first word of the leading key, and only rows
+that are equal in it by the next one (`kernels.order_words`). Equal rows keep their order.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.compute as pc
 
-from ...model.vectors.vector import Array, Const, Narrow, Vector, Wide
+from ...model.types import Kind
+from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide
 from ...sql.expressions import OrderItem
 from ..aggregation.accumulators import ordered_dictionary
 from ..aggregation.group_codes import sort_rows, with_nulls, with_room
 from ..kernels.numbers.bounded_integers import measured_bounds
+from ..kernels.order_words import Word, first_rows, float_codes, ordered_words, sort_by_words
 from ..kernels.times.intervals import sortable
 
 _MOST_BITS = 62
@@ -49,7 +52,7 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
         return key.codes, high - low + 1
     values = key.values()
     if values.dtype.kind == "f":
-        return _float_codes(values), _FLOAT_CODES
+        return float_codes(values), _FLOAT_CODES
     if values.dtype == np.bool_:
         return values.view(np.uint8), 2
     low, high = measured_bounds(key)
@@ -59,31 +62,41 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
     return codes, high - low + 1
 
 
-def _float_codes(values: Array) -> Array:
-    """Return the bits in numeric order: negative numbers mirrored, NaN above everything (PostgreSQL)."""
-    plain = values.astype(np.float64) + 0.0
-    plain[np.isnan(plain)] = np.nan
-    bits = plain.view(np.int64)
-    ascending = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
-    return (ascending ^ np.int64(-(2**63))).view(np.uint64)
-
-
 def order_of(keys: Sequence[Vector], items: Sequence[OrderItem], length: int, first: int | None = None) -> Array:
     """Return the row numbers in the requested order; with `first`, only the first `first`."""
-    columns = [ordered_codes(k, item.descending, item.nulls_first) for k, item in zip(keys, items, strict=True)]
+    pairs = list(zip(keys, items, strict=True))
+    if first is not None and 0 < first < length // WORTH_CUTTING:
+        chosen, _ = first_rows(_words(pairs), length, first)
+        return chosen.take(order_of([key.take(chosen) for key in keys], items, first))
     size = 1
-    for _, more in columns:
-        size *= more
+    for key, _ in pairs:
+        size *= _most_codes(key)
     if size > 1 << _MOST_BITS:
-        order = np.lexsort([codes for codes, _ in reversed(columns)])
-        return order if first is None else order[:first]
-    codes = np.zeros(length, np.uint64)
-    for part, count in columns:
-        codes = codes * np.uint64(count) + part.astype(np.uint64)
-    if first is not None and first < length // WORTH_CUTTING:
-        chosen = np.argpartition(codes, first)[: first + 1]
-        # Ties at the boundary: any of the equal rows will do.
-        order, _ = sort_rows(codes.take(chosen), size)
-        return chosen.take(order[:first])
-    order, _ = sort_rows(codes, size)
+        order = sort_by_words(_words(pairs), length)
+    else:
+        codes = np.zeros(length, np.uint64)
+        for key, item in pairs:
+            part, count = ordered_codes(key, item.descending, item.nulls_first)
+            codes = codes * np.uint64(count) + part.astype(np.uint64)
+        order, _ = sort_rows(codes, size)
     return order if first is None else order[:first]
+
+
+def _words(pairs: Sequence[tuple[Vector, OrderItem]]) -> list[Word]:
+    return [word for key, item in pairs for word in ordered_words(key, item.descending, item.nulls_first)]
+
+
+def _most_codes(key: Vector) -> int:
+    """Upper bound of the number of codes of a key, NULL included."""
+    extra = key.validity is not None
+    if isinstance(key, Const):
+        return 1 + extra
+    if key.type.is_text:
+        # Without a dictionary, ranks of all texts cost more than words.
+        return len(key.dictionary) + 1 + extra if isinstance(key, Dict) and key.ordered else 1 << 64
+    if isinstance(key, Wide) or key.type.is_float:
+        return 1 << 64
+    if key.type.kind is Kind.INTERVAL:
+        return 1 << 64
+    low, high = key.bounds() if isinstance(key, Narrow) else measured_bounds(key)
+    return high - low + 1 + extra

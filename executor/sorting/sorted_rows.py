@@ -1,7 +1,7 @@
 """ORDER BY: all rows in order, or the first `limit` of them.
 
-With a limit, each batch is cut to its first rows before it is kept; rows of one tablet that arrive sorted are not
-sorted again.
+With a limit, each batch is cut before it is kept, to the rows that beat the n-th best so far (`running_bound`); rows of
+one tablet that arrive sorted are not sorted again.
 """
 
 from __future__ import annotations
@@ -11,29 +11,46 @@ from functools import partial
 
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import Sort
-from ...sql.expressions import Column, OrderItem
-from ..expressions.evaluate import Compiler, Evaluation
+from ...sql.expressions import Column
+from ..expressions.evaluate import Compiler
 from ..operators.limit import constant, open_limit
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from ..run.stream import Morsel, Stream, sliced, stream_of
-from .sort_keys import WORTH_CUTTING, order_of
+from .running_bound import RunningBound
+from .sort_keys import order_of
 from .sorter import Sorter, between
 
 
-def open_sort(node: Sort, source: Stream, context: ExecutionContext) -> Stream:
-    """Read the whole source and produce its rows in order."""
+def bound_of_sort(node: Sort) -> RunningBound | None:
+    """Return the running bound of a top-N; None for a sort of all rows, or of none."""
+    wanted = _wanted(node)
+    return RunningBound(node.order, wanted) if wanted else None
+
+
+def _wanted(node: Sort) -> int | None:
+    limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
+    return None if limit is None else limit and limit + offset
+
+
+def open_sort(node: Sort, source: Stream, context: ExecutionContext, bound: RunningBound | None = None) -> Stream:
+    """Read the whole source and produce its rows in order. `bound` is that of the sort, which scans of the source may
+    have."""
     if node.presorted and len(source.morsels) <= 1:
         return open_limit(node, source, context)
-    limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
-    wanted = None if limit is None else limit + offset
+    wanted, offset = _wanted(node), constant(node.offset, "OFFSET") or 0
     if wanted == 0:
         return stream_of(node.columns, [])
     positions = {column.id: i for i, column in enumerate(source.columns)}
     kept = [positions[column.id] for column in node.columns]
     account = context.account("a sort")
     sorter = Sorter(source.columns, kept, node.order, context, account, first=wanted)
-    sorter.collect(source, _cut(node, source, wanted))
+    if bound is None:
+        sorter.collect(source)
+    else:
+        sorter.collect(source, _cut(node, source, bound))
+        if context.collect:
+            context.actuals.of(node).bound_rows = bound.dropped, bound.considered
     if sorter.spilled:
         return _spilled(node, sorter.merged(), offset, wanted)
     rows = sorter.rows()
@@ -52,19 +69,15 @@ def _spilled(node: Sort, run: Callable[[], Iterator[Batch]], offset: int, wanted
     return Stream(node.columns, (Morsel(rows),))
 
 
-def _cut(node: Sort, source: Stream, wanted: int | None) -> Callable[[Batch], Batch]:
+def _cut(node: Sort, source: Stream, bound: RunningBound) -> Callable[[Batch], Batch]:
     """Return the function that cuts a batch before it is kept."""
-    if wanted is None:
-        return lambda batch: batch
-    evaluations = Compiler(source.columns).compile_all([item.expr for item in node.order])
-    return lambda batch: _first_rows(batch, evaluations, node.order, wanted)
+    keys = Compiler(source.columns).compile_all([item.expr for item in node.order])
 
+    def cut(batch: Batch) -> Batch:
+        kept = bound.cut(batch, keys)
+        return kept if kept is batch else let_go(batch, kept)
 
-def _first_rows(batch: Batch, evaluations: list[Evaluation], items: Sequence[OrderItem], wanted: int) -> Batch:
-    if batch.length < WORTH_CUTTING * wanted:
-        return batch
-    rows = order_of([evaluate(batch) for evaluate in evaluations], items, batch.length, wanted)
-    return let_go(batch, batch.select(rows))
+    return cut
 
 
 def let_go(batch: Batch, kept: Batch) -> Batch:

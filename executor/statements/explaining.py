@@ -147,8 +147,10 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
                 f"{counters.rows_considered:,} rows considered; pages: {counters.pages_read:,} read, "
                 f"{counters.pages_skipped:,} skipped; {counters.rowgroups_skipped:,} row groups skipped"
             )
-        if actual.filtered:
-            notes.append(f"runtime filters: {', '.join(actual.filtered)}")
+        if filters := [*actual.filtered, *([actual.bounded_by] if actual.bounded_by else [])]:
+            notes.append(f"runtime filters: {', '.join(filters)}")
+        if actual.bound_rows is not None and actual.bound_rows[1]:
+            notes.append("running bound: {:,} of {:,} rows dropped".format(*actual.bound_rows))
         if actual.fragment:
             notes.append(f"executed by the tablet servers: {actual.fragment}")
         result[node.number] = Actual(
