@@ -83,6 +83,7 @@ from .delta_format import (
     encode_head,
 )
 from .deltas import DeltaColumn, DeltaKind, Deltas, joined
+from .row_numbers import distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +253,7 @@ class DeltaFile:
                 with self._decoding(number, part):
                     places = decode_places(self._read_part(number, part), count)
                 parts.append(self.read_head(number).rows[places])
-        return np.unique(np.concatenate(parts))
+        return distinct(np.concatenate(parts))
 
     def close(self) -> None:
         """Release cached blocks and close the file."""

@@ -149,7 +149,11 @@ def _slice(deltas: Deltas, low: int, high: int) -> Deltas:
 
 def encode_head(deltas: Deltas) -> bytes:
     """Rows, timestamps and kinds of a block."""
-    stamps, codes = np.unique(deltas.timestamps, return_inverse=True)
+    if deltas.oldest == deltas.newest:  # of one write, as a rule
+        stamps, codes = deltas.timestamps[:1], np.zeros(len(deltas), np.int64)
+    else:
+        stamps = np.unique(deltas.timestamps)  # few: with `return_inverse` numpy would sort the whole block
+        codes = stamps.searchsorted(deltas.timestamps)
     return b"".join(
         [
             _COUNT.pack(len(stamps)),

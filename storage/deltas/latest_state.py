@@ -28,6 +28,7 @@ from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector, concat, vector_from_arrow
 from .delta_file import DeltaFile
 from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve
+from .row_numbers import complement, union
 from .single_deltas import TailRun, lasts
 
 SLICE_ROWS = 1 << 20
@@ -210,8 +211,7 @@ class Past:
             return hidden
         # The first thing that is known of a row's existence is its insertion, unless that was at `inserted`.
         recorded = resolve(deltas, (), 0, ()).hidden
-        unrecorded = np.setdiff1d(np.arange(start, stop, dtype=np.int64), recorded, assume_unique=True)
-        return np.union1d(hidden, unrecorded)
+        return union(hidden, complement(start, stop, recorded))
 
 
 class RowSetPatches:
@@ -240,7 +240,7 @@ class RowSetPatches:
     def hidden(self) -> Array:
         """The rows that do not exist, ascending: ndarray of int64."""
         found = _deleted([layer.existence for layer in self.layers])
-        return found if self._past is None else np.union1d(found, self._past.hidden())
+        return found if self._past is None else union(found, self._past.hidden())
 
     def column(self, column: int) -> ColumnPatch | None:
         """The cells of a column that have other values, by column id; None where there are none. Rows that are hidden

@@ -24,6 +24,7 @@ import numpy as np
 from ...model.keys.keys import Keys
 from ...model.vectors.vector import Array
 from .deltas import DeltaColumn, DeltaKind, Deltas, merge
+from .row_numbers import complement
 
 _ALIVE = np.iinfo(np.uint64).max
 
@@ -107,7 +108,7 @@ def newest_through(timestamps: Array, mark: int) -> int:
 def combined(runs: Sequence[Deltas]) -> Deltas:
     """`merge`, with deltas of one row and timestamp, each with other columns, combined: columns rewritten by different
     compactions have their old values in different UNDO files."""
-    deltas = merge(runs)
+    deltas = merge(_of_equal_rows_together(runs))
     rows, timestamps = deltas.rows, deltas.timestamps
     fresh = np.ones(len(deltas), np.bool_)
     fresh[1:] = (rows[1:] != rows[:-1]) | (timestamps[1:] != timestamps[:-1])
@@ -116,6 +117,30 @@ def combined(runs: Sequence[Deltas]) -> Deltas:
     places = np.cumsum(fresh) - 1
     columns = {column: DeltaColumn(places[given.places], given.values) for column, given in deltas.columns.items()}
     return Deltas(rows[fresh], timestamps[fresh], deltas.kinds[fresh], columns)
+
+
+def _of_equal_rows_together(runs: Sequence[Deltas]) -> list[Deltas]:
+    """The runs, of which those about the same rows and timestamps are one: writes of whole rows have such old values
+    of each column."""
+    together: list[Deltas] = []
+    for run in runs:
+        for place, other in enumerate(together):
+            if _are_parallel(run, other):
+                together[place] = Deltas(other.rows, other.timestamps, other.kinds, {**other.columns, **run.columns})
+                break
+        else:
+            together.append(run)
+    return together
+
+
+def _are_parallel(one: Deltas, other: Deltas) -> bool:
+    return (
+        len(one) == len(other)
+        and one.columns.keys().isdisjoint(other.columns)
+        and np.array_equal(one.rows, other.rows)
+        and np.array_equal(one.timestamps, other.timestamps)
+        and np.array_equal(one.kinds, other.kinds)
+    )
 
 
 def moved(deltas: Deltas, targets: Array) -> Deltas:
@@ -132,9 +157,11 @@ def with_insertions(undo: Deltas, start: int, stop: int, inserted: int) -> Delta
     """UNDO deltas of the rows `start` to `stop` (exclusive), with those of the insertions that
     `RowSetMetadata.inserted` replaces."""
     about = np.flatnonzero(undo.kinds != DeltaKind.UPDATE)
-    rows, firsts = np.unique(undo.rows[about], return_index=True)
-    dated = rows[undo.kinds[about[firsts]] == DeltaKind.DELETE]
-    missing = np.setdiff1d(np.arange(start, stop, dtype=np.int64), dated, assume_unique=True)
+    rows = undo.rows[about]
+    is_first = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+    dated = rows[is_first & (undo.kinds[about] == DeltaKind.DELETE)]
+    missing = complement(start, stop, dated)
     return merge([undo, Deltas.at(inserted, missing, DeltaKind.DELETE)])
 
 

@@ -24,6 +24,7 @@ from ...model.vectors.vector import Array, Vector
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.column_reader import ColumnReader
 from ..deltas.latest_state import RowSetPatches, places_within, rows_within
+from ..deltas.row_numbers import difference, union
 from ..predicate_eval.code_conditions import NONE
 from .changed_rows_overlay import PatchedGroup
 from .row_group import RowGroup
@@ -48,9 +49,9 @@ class SetAside:
     def __init__(self, patches: RowSetPatches, touched: Array, start: int, stop: int):
         self.patches = patches
         mine, hidden = rows_within(touched, start, stop), rows_within(patches.hidden, start, stop)
-        self.out = np.union1d(mine, hidden) if len(hidden) else mine
+        self.out = union(mine, hidden)
         """The rows that are not scanned with the base: ndarray of int64, ascending."""
-        self.living = np.setdiff1d(mine, hidden, assume_unique=True) if len(hidden) else mine
+        self.living = difference(mine, hidden)
         """Of these, the rows to judge and to read by themselves."""
 
     def of_group(self, start: int, stop: int, verdicts: Sequence[int]) -> PatchedGroup | None:
