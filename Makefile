@@ -34,7 +34,7 @@ test: $(VENV)/.installed-test ## format, lint, types and all tests (installs wha
 
 check: $(VENV)/.installed-test ## the same without the slow tests, and with few examples of each property
 	@$(MAKE) format-check lint types bytecode
-	@NYALA_EXAMPLES=$${NYALA_EXAMPLES:-0.1} $(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
+	@NYALA_EXAMPLES=$${NYALA_EXAMPLES:-0.05} $(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 # The lower bounds that pyproject.toml declares are true where the smoke tests pass with exactly these versions.
 floors: ## smoke tests with the oldest dependencies allowed, on the oldest and the newest Python here

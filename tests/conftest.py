@@ -52,6 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever waits for Spark's session is slow: `make check` has the tests of tests/spark that do without."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Silences workers of pytest-xdist, which have reported everything by now. DuckDB's bindings would otherwise list
     leaked objects below the summary, which people and programs expect in the last line."""

@@ -1,6 +1,7 @@
 """The number of examples that a property is tried with: `@settings(max_examples=examples(200))`.
 
-A run tries a share of them. NYALA_EXAMPLES=1 tries all, NYALA_EXAMPLES=20 is for a night.
+A run tries a share of them. NYALA_EXAMPLES=1 tries all, NYALA_EXAMPLES=20 is for a night; `make check` tries few. So it
+is with seeds, `range(cases(8))`, which a usual run tries all.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ from collections.abc import Iterable
 import hypothesis
 import pytest
 
-SHARE = float(os.environ.get("NYALA_EXAMPLES", "0.4"))
-FEWEST = 15
+USUAL = 0.4
+SHARE = float(os.environ.get("NYALA_EXAMPLES", USUAL))
+FEWEST = 15 if SHARE >= 0.1 else 6
 """No property is tried with fewer than these, or than its author's number where that is smaller."""
 
 
 def examples(number: int) -> int:
     """The share of `number` examples that this run tries."""
     return max(round(number * SHARE), min(number, FEWEST))
+
+
+def cases(number: int) -> int:
+    """The share of `number` seeds or numbered cases that this run tries: all of them in a usual run."""
+    return max(round(number * min(SHARE / USUAL, 1.0)), 1)
 
 
 def limit_examples(items: Iterable[pytest.Item], most: int) -> None:

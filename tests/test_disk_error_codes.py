@@ -20,6 +20,8 @@ from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFil
 from nyala.storage.files.os_filesystem import OsFileSystem
 from tablet_support import definition, insert, load
 
+pytestmark = pytest.mark.slow
+
 NEVER = (
     "EACCES EPERM EEXIST ENOTDIR EISDIR ENAMETOOLONG ENOENT EROFS ELOOP EINVAL EXDEV ENOTEMPTY EFBIG EBADF ETXTBSY "
     "ENODEV ENXIO ENOSYS EOPNOTSUPP EMLINK"

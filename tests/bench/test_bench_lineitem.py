@@ -20,6 +20,8 @@ from nyala.tpch.generate import generate, parquet_file
 from nyala.tpch.schema import LINEITEM
 from rich.console import Console
 
+pytestmark = pytest.mark.slow
+
 SCALE_FACTOR = 0.002
 NAMES = [query.name for query in QUERIES]
 CREATE = LINEITEM.create_table(2)

@@ -214,6 +214,7 @@ def test_answers_of_no_snapshot_are_found(lineitem, answer, wrong):
 # ---- whole runs ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_run_of_each_engine(lineitem, tmp_path, name):
     if (missing := ENGINES[name].missing()) is not None:

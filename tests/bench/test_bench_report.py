@@ -521,6 +521,7 @@ def test_nothing_of_a_benchmark_outlives_it(options, tmp_path, monkeypatch):
     _wait(lambda: not _runs(int((tmp_path / "pid").read_text())))
 
 
+@pytest.mark.slow
 def test_an_end_by_sigterm_ends_the_benchmark_first(tmp_path):
     noting = (
         f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"

@@ -19,6 +19,7 @@ def source(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_both_engines_load_all_rows(source, tmp_path):
     work = tmp_path / "work"
     work.mkdir()

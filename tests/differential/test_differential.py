@@ -18,12 +18,13 @@ import nyala
 import pytest
 from differential.query_generator import DUCKDB, SQLITE, QueryGenerator, Table
 from differential.reducer import reduce
+from examples import cases
 from nyala.executor import ExecutionContext, run
 from nyala.planner import PlannerOptions, plan_query
 from nyala.planner.rules import RULES
 from nyala.sql import bind, parse
 
-QUERIES = int(os.environ.get("NYALA_QUERIES", "1000"))
+QUERIES = int(os.environ.get("NYALA_QUERIES", cases(1000)))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 PER_TEST = 50
 
@@ -171,6 +172,7 @@ def test_few_queries_are_refused(duck: Any, lite: Any) -> None:
         assert refused <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES if not rule.mandatory])
 def test_each_rule_is_harmless(rule: str) -> None:
     """The same answers with and without it."""

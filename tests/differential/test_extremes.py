@@ -13,11 +13,12 @@ import duckdb
 import nyala
 import pytest
 from differential.extremes import FAMILIES, QUERIES, Extreme, Tables, filled
+from examples import cases
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from nyala.errors import NumericOutOfRange
 
-EXAMPLES = int(os.environ.get("NYALA_EXTREMES", "25"))
+EXAMPLES = int(os.environ.get("NYALA_EXTREMES", cases(25)))
 QUERIES_AT_ONCE = 12
 STATES = ("memory", "flushed", "compacted", "deltas")
 

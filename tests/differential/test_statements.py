@@ -17,8 +17,9 @@ import pytest
 from differential.query_generator import DUCKDB, SQLITE, Dialect
 from differential.statement_generator import StatementGenerator
 from differential.test_differential import SIZES, TABLES, _answer, _fill
+from examples import cases
 
-STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", "300"))
+STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", cases(300)))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 PER_TEST = 20
 # SQLite has neither decimals nor days of its own, so their columns stay as they are there.

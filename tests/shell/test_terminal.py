@@ -9,6 +9,8 @@ import nyala
 import pytest
 from terminal_support import Terminal
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = "SELECT count(*) FROM n a, n b, n c, n d WHERE a.k + b.k + c.k + d.k = -1;"
 """Some billions of pairs of rows."""
 BAR = r"\[[#-]+\] +\d+ %  .* rows, .* s"

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nyala
+import pytest
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # PySpark 4.1 leaves sockets to the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.slow,
+]
 
 
 def test_tables_queries_streams_and_pipelines(spark: SparkSession, tmp_path: Path) -> None:

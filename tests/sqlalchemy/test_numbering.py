@@ -47,6 +47,7 @@ def shared(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
             yield owner.serve()
 
 
+@pytest.mark.slow
 def test_processes_never_get_the_same_number(shared: str) -> None:
     engine = sa.create_engine(shared)
     METADATA.create_all(engine)

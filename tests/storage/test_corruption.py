@@ -321,6 +321,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_an_error_or_makes_no_difference(whole, kind):
     rng = random.Random(kind)
@@ -330,6 +331,7 @@ def test_damage_is_an_error_or_makes_no_difference(whole, kind):
                 judge(whole, path, damaged, what)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_missing_is_an_error(whole):
     for path in whole.files:
         judge(whole, path, None, "missing")

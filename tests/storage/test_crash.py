@@ -100,6 +100,7 @@ def open_and_verify(fs: CrashableFileSystem, history: History, where: str) -> No
         db.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [ONE_TABLET, HASHED], ids=["one", "three"])
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
 def test_a_crash_at_any_sync_loses_nothing_and_doubles_nothing(partitions, keep):
@@ -110,6 +111,7 @@ def test_a_crash_at_any_sync_loses_nothing_and_doubles_nothing(partitions, keep)
         open_and_verify(image, history, where)
 
 
+@pytest.mark.slow
 def test_a_crash_during_recovery_is_like_any_other():
     recorder = Recorder(seed=5, keep=0.5)
     workload(recorder, HASHED)
@@ -180,6 +182,7 @@ def read_journal(path) -> History:
     return history
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path):
     rng = random.Random(int(os.environ.get("NYALA_SEED", "1")))
     journal = tmp_path / "journal"

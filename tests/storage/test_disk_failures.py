@@ -80,6 +80,7 @@ def run(operation: str, nth: int, times: int, partitions) -> tuple[Stubborn, lis
     return persist, expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [ONE_TABLET, HASHED], ids=["one", "three"])
 @pytest.mark.parametrize("operation", ["write", "sync", "create", "rename", "sync_directory", "remove", "truncate"])
 @pytest.mark.parametrize("times", [1, 10**6], ids=["once", "until healed"])

@@ -22,6 +22,8 @@ from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check.check_store import check_store
 from tablet_support import read
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("NYALA_KILLS", "30"))
 KEYS = 300
 

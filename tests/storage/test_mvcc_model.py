@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from examples import examples
+from examples import cases, examples
 from hypothesis import HealthCheck, settings
 from mvcc_machine import ADDED, KEYS, LOG_STEPS, SCHEMAS, MvccMachine
 from nyala.model.store import Op
@@ -26,7 +26,7 @@ TestMvccModel.settings = settings(
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-RUNS = int(os.environ.get("NYALA_RUNS", "3"))
+RUNS = int(os.environ.get("NYALA_RUNS", cases(3)))
 STEPS = int(os.environ.get("NYALA_STEPS", "400"))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 Step = tuple[str, dict[str, Any]]

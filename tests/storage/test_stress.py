@@ -30,6 +30,8 @@ from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check.check_store import check_store
 from tablet_support import HASHED, definition, read, read_tokens
 
+pytestmark = pytest.mark.slow
+
 SECONDS = float(os.environ.get("NYALA_SECONDS", "5"))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 WRITERS = 3

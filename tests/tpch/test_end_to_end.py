@@ -111,6 +111,7 @@ def command(*arguments):
     return done
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path, parquet_directory):
     directory = tmp_path / "db"
     load = ("load", "--sf", "0.01", directory, "--data-dir", parquet_directory, "--buckets", "2")

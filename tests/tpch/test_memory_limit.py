@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import nyala
+import pytest
 from nyala.executor.run.memory import Memory
 from nyala.storage.files.temporary import TEMPORARY_PREFIX
 from nyala.tpch import check
 from nyala.tpch.generate import generate
 from nyala.tpch.load import load
 from nyala.tpch.queries import QUERIES
+
+pytestmark = pytest.mark.slow
 
 LIMIT = 256 << 20
 

@@ -17,6 +17,8 @@ from nyala.bench.ycsb.bindings import BINDINGS
 from nyala.bench.ycsb.model import FIELDS
 from nyala.errors import IntegrityError
 
+pytestmark = pytest.mark.slow
+
 NEEDED = {"duckdb": "duckdb", "rocksdb": "rocksdict", "postgres": "psycopg"}
 SPREADING = ("cluster", "postgres", "sqlite")
 EMBEDDED = ("duckdb", "rocksdb", "sqlite")

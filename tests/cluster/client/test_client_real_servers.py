@@ -20,6 +20,8 @@ from nyala.driver.stores.cluster_url import servers
 from nyala.model.store import Op, ScanCounters, ScanSpec
 from nyala.testing import MiniCluster
 
+pytestmark = pytest.mark.slow
+
 ROWS = 300_000
 PAD = "." * 120
 """Larger than the network's buffers."""

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from cluster_consensus_support import Group, Server, eventually
+from examples import cases
 from nyala.errors import OperationalError
 from nyala.storage.files.memory_filesystem import FaultyFileSystem
 
@@ -44,7 +45,7 @@ class Writer:
         self._thread.join()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(cases(2)))
 def test_chaos(seed: int, rounds: int = 6) -> None:
     rng = random.Random(seed)
     with Group() as group:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from cluster_consensus_support import OPTIONS, PATIENCE, TABLET, Group, Server, ToyReplica, eventually
+from examples import cases
 from nyala.cluster.consensus.consensus import Consensus
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
 from nyala.errors import ConfigurationRefused, DeadlineExceeded, NotTheLeader, ReplicaUnavailable, StaleSchema
@@ -35,6 +36,7 @@ def test_elects_replicates_and_applies_in_order() -> None:
             assert caught.value.leader == leader.peer.address
 
 
+@pytest.mark.slow
 def test_a_new_leader_has_everything_acknowledged() -> None:
     with Group() as group:
         written: list[bytes] = []
@@ -111,7 +113,7 @@ def test_all_restart_and_nothing_is_lost(durability: str) -> None:
         assert group.leader().consensus.status().term > term
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(cases(3)))
 def test_all_lose_power_and_nothing_acknowledged_is_lost(seed: int) -> None:
     rng = random.Random(seed)
     with Group() as group:
@@ -316,6 +318,7 @@ def test_reads_at_the_leader_need_its_lease() -> None:
         group.network.cut.clear()
 
 
+@pytest.mark.slow
 def test_followers_become_safe_with_everything_below() -> None:
     with Group() as group:
         leader = group.leader()

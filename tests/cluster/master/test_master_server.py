@@ -203,6 +203,7 @@ def test_create_is_finished_after_a_restart(clusters: Callable[..., Cluster]) ->
     eventually(lambda: cluster.ask(GetCatalog()).tables[0]["state"] == "RUNNING")
 
 
+@pytest.mark.slow
 def test_three_masters_outlive_their_leaders(clusters: Callable[..., Cluster]) -> None:
     cluster = clusters(masters=3)
     call = cluster.next_call()

@@ -88,6 +88,7 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(monkeypatch, is_staged, ope
         owned.database.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_statements_of_clients_are_whole_whatever_fails(monkeypatch, seed):
     """Random batches, in one message or several; logs that fail once, or for longer than the client waits; lost

@@ -13,6 +13,8 @@ from nyala.cluster.embedded_server.owner_record import find_owner
 from nyala.storage.database import Database
 from owner_support import ServeProcess
 
+pytestmark = pytest.mark.slow
+
 ROWS = 6
 """Of one statement."""
 

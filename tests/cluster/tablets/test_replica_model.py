@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cluster_tablets_support import make_rows
+from examples import cases
 from nyala.cluster.tablets.replica_log import ReplicaLog
 from nyala.errors import DeadlineExceeded, NotTheLeader
 from nyala.model.clock import HybridClock
@@ -371,7 +372,7 @@ class Run:
             check_tablet(peer.tablet, self.clock)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(cases(8)))
 def test_all_peers_have_what_was_committed_and_nothing_else(seed: int) -> None:
     run = Run(seed)
     for _ in range(6):

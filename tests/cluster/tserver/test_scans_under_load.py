@@ -7,10 +7,13 @@ import threading
 import uuid
 from pathlib import Path
 
+import pytest
 from nyala.cluster.wire.messages import methods
 from nyala.errors import Error, ScannerExpired
 from nyala.model.store import Op, ScanSpec
 from tserver_support import Servers, rows, tuples, wait_for
+
+pytestmark = pytest.mark.slow
 
 ROWS = 150_000
 CHANGES = 25

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from nyala.cluster.raft.messages import Configuration, Peer
 from nyala.cluster.wire.calls.rpc import Channel
 from nyala.cluster.wire.messages import methods
@@ -15,6 +16,8 @@ from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.model.clock import HybridClock
 from nyala.model.store import Op, WriteBatch
 from tserver_support import rows, tablet, wait_for
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
     import sys

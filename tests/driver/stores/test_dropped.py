@@ -102,6 +102,7 @@ def test_garbage_that_is_collected_while_stores_are_opened(tmp_path: Path) -> No
     assert until(lambda: descriptors(tmp_path) == [])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_many_stores_leave_neither_descriptors_nor_threads(tmp_path: Path) -> None:
     gc.collect()
@@ -181,6 +182,7 @@ def test_asyncio(tmp_path: Path) -> None:
     assert until(lambda: not any(thread.name.startswith("nyala-aio") for thread in threading.enumerate()))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_served_store(tmp_path: Path) -> None:
     connection = made(tmp_path / "s")
@@ -191,6 +193,7 @@ def test_a_served_store(tmp_path: Path) -> None:
     assert seen_by_others(tmp_path / "s") == "open"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_client(tmp_path: Path) -> None:
     url = reachable(tmp_path / "s", create=True)

@@ -32,6 +32,8 @@ from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance import memory
 
+pytestmark = pytest.mark.slow
+
 ROWS = 70_000
 """More than a batch, so that cursors stay open."""
 REFUSED = r"InterfaceError: this \w+ belongs to process {}, from which process \d+ was forked"

@@ -22,6 +22,8 @@ from nyala.driver.stores.served_directory import reachable
 from nyala.storage.database import Database
 from owner_support import ServeProcess
 
+pytestmark = pytest.mark.slow
+
 HOLDER = """
 import sys
 import nyala

@@ -109,6 +109,7 @@ def test_tokens_carry_projection_conditions_and_limit(connection):
     assert len(table.scan_tokens(predicates=col("k") == 5)) == 1
 
 
+@pytest.mark.slow
 def test_another_process_reads_a_token(tmp_path):
     with nyala.connect(tmp_path) as connection:
         table = fill(connection, ["a", "b"], 100)

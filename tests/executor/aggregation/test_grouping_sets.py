@@ -57,6 +57,7 @@ def test_keys_and_grouping(data: pa.Table, aggregates: str) -> None:
         compare(data, f"SELECT {bits}, grouping({bits}), {aggregates} FROM r GROUP BY {by}")
 
 
+@pytest.mark.slow
 @given(tables())
 @settings(max_examples=25, deadline=None)
 def test_having_reads_groups_that_sets_lack(data: pa.Table) -> None:

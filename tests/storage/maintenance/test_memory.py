@@ -54,6 +54,7 @@ class Store:
         self.rows += size
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 60), max_size=60))
 def test_memory_stays_below_the_limit(sizes):
     store = Store(limit=100)

@@ -350,6 +350,7 @@ for number in range(1_000_000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 def test_acknowledged_rows_survive_the_end_of_the_process(durability: str, tmp_path: Path) -> None:
     path = str(tmp_path / "store")

@@ -59,6 +59,7 @@ def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_no_folder_stays_where_tables_are_dropped_while_they_are_flushed(tmp_path):
     with Database(tmp_path / "db", durability="os", memrowset_bytes=1 << 12) as db:
         kept = db.create_table(definition("kept"))
