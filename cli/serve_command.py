@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..cluster.embedded_server.owner_record import find_owner
-from ..cluster.embedded_server.process import OwnerOptions, run
+from ..cluster.embedded_server.process import EmbeddedServerOptions, run
+from ..cluster.embedded_server.server_record import find_server
 from ..driver.stores.open_stores import directory_of
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
@@ -26,7 +26,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     if arguments.idle_exit is None:  # one that is started for another process has said so there
         note_new(arguments.directory)
     memory = arguments.store_memory
-    options = OwnerOptions(
+    options = EmbeddedServerOptions(
         directory=str(arguments.directory),
         bind=arguments.bind,
         idle_exit=arguments.idle_exit,
@@ -46,7 +46,7 @@ def _served(arguments: argparse.Namespace) -> str | None:
         An option is given that only the process which opens the store can follow.
     """
     directory = directory_of(arguments.directory)
-    record = find_owner(directory) if (Path(directory) / "FORMAT").exists() else None
+    record = find_server(directory) if (Path(directory) / "FORMAT").exists() else None
     if record is None or not record.address:
         return None
     given = {"--history-seconds": arguments.history_seconds, "--store-memory": arguments.store_memory}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from examples import limit_examples
 from nyala.cluster.client.client import Client
-from nyala.cluster.embedded_server.server import OwnerServer
+from nyala.cluster.embedded_server.server import EmbeddedServer
 from nyala.driver.stores import open_stores as stores
 from nyala.driver.stores.cluster_url import servers
 from nyala.executor.fragments.evaluate import table_evaluator
@@ -30,7 +30,7 @@ class OwnedStore(Client):
 
     def __init__(self, **options: Any) -> None:
         self._database = Database(MEMORY, **options)
-        self._server = OwnerServer(self._database, directory=None, fragments=table_evaluator)
+        self._server = EmbeddedServer(self._database, directory=None, fragments=table_evaluator)
         self._server.start()
         super().__init__(servers(self._server.url))
 

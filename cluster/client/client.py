@@ -38,7 +38,7 @@ from ..wire.calls.call_streams import sending_together
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
 from ..wire.messages.methods import (
-    OWNER,
+    EMBEDDED_SERVER,
     AlterTable,
     CreateTable,
     CreateView,
@@ -60,7 +60,7 @@ from .catalog.masters import Masters
 from .catalog.statistics_cache import TableStatisticsCache
 from .client_context import ChannelsLike, ClientContext
 from .loads.cluster_loads import ClusterLoader
-from .loads.owned_loads import OwnedLoader
+from .loads.served_loads import ServedLoader
 from .options import ClientOptions
 from .scans.scan_tokens import Scans
 from .scans.stream_watch import StreamWatch
@@ -395,14 +395,14 @@ class Client:
 
     @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:
-        """Starts a bulk load of a table; see `loads` for its guarantees, and `loads.owned_loads` for a served
+        """Starts a bulk load of a table; see `loads` for its guarantees, and `loads.served_loads` for a served
         directory."""
         self._check()
         known = self._catalog.known(table)
         status = self._masters.call(GetStatus(), ServerStatus, "a check of the server")
         loader: Loading
-        if status.kind == OWNER:
-            loader = OwnedLoader(self._shared, known, self._masters.address, self._statistics.wrote)
+        if status.kind == EMBEDDED_SERVER:
+            loader = ServedLoader(self._shared, known, self._masters.address, self._statistics.wrote)
         else:
             loader = ClusterLoader(self._shared, self._writer, known, self._statistics.counted, self._statistics.flush)
         loader.keeps = self

@@ -8,7 +8,7 @@ To a client it is a cluster of one master and one tablet server, whose tablets h
     call_results    exactly once: results of calls, kept for retries
     joint_writes    batches of clients over several tablets, each all or nothing
     loads           bulk loads of clients
-    owner_record    DIR/owner, by which other processes find the server
+    server_record   DIR/owner, by which other processes find the server
     process         `nyala serve`: a process that does nothing else
 
 The life of a request: `wire.server.RpcServer` decodes it; `call_results.Calls` returns the recorded result of a retry;

@@ -25,7 +25,7 @@ _TERM = 1
 """The leader never changes."""
 
 
-class OwnerCatalog:
+class EmbeddedCatalog:
     """The methods of a master.
 
     Parameters

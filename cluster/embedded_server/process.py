@@ -19,12 +19,12 @@ from ...storage.files.filesystem import Lock
 from ...storage.files.os_filesystem import OsFileSystem
 from ..tserver.scans.fragments import Fragments
 from ..wire.process.server_process import run_server
-from .owner_record import OwnerRecord, place_of
-from .server import LOOPBACK, OwnerServer
+from .server import LOOPBACK, EmbeddedServer
+from .server_record import ServerRecord, place_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerOptions:
+class EmbeddedServerOptions:
     """Options of a serving process.
 
     Parameters
@@ -49,10 +49,10 @@ class OwnerOptions:
     memory_limit_bytes: int | None = None
 
 
-class OwnerProcess:
-    """The store and its server. Construction raises as `Database` and `OwnerServer`."""
+class EmbeddedServerProcess:
+    """The store and its server. Construction raises as `Database` and `EmbeddedServer`."""
 
-    def __init__(self, options: OwnerOptions, fragments: Fragments | None):
+    def __init__(self, options: EmbeddedServerOptions, fragments: Fragments | None):
         directory = os.path.realpath(options.directory)
         files = _AnnouncingFileSystem(directory)
         try:
@@ -69,7 +69,7 @@ class OwnerProcess:
             files.take_back()
             raise
         try:
-            self._server = OwnerServer(
+            self._server = EmbeddedServer(
                 self._store,
                 directory=directory,
                 fragments=fragments,
@@ -109,11 +109,11 @@ class _AnnouncingFileSystem(OsFileSystem):
 
     def __init__(self, directory: str):
         self._directory = directory
-        self._record: OwnerRecord | None = None
+        self._record: ServerRecord | None = None
 
     def lock(self, path: str, shared: bool = False) -> Lock:
         lock = super().lock(path, shared)
-        self._record = OwnerRecord(address="", id=uuid.uuid4().hex, pid=os.getpid(), place=place_of(self._directory))
+        self._record = ServerRecord(address="", id=uuid.uuid4().hex, pid=os.getpid(), place=place_of(self._directory))
         self._record.write(self._directory)
         return lock
 
@@ -128,8 +128,8 @@ def _end_process() -> None:
 
 
 def run(
-    options: OwnerOptions, *, fragments: Fragments | None = None, ready: Callable[[str], None] | None = None
+    options: EmbeddedServerOptions, *, fragments: Fragments | None = None, ready: Callable[[str], None] | None = None
 ) -> int:
     """Serves a directory until SIGTERM, or until no call has arrived for long enough; returns the exit status. `ready`
     is called with the address. `wire.process.server_process.run_server` explains the rest."""
-    return run_server(lambda: OwnerProcess(options, fragments), name="owner", ready=ready)
+    return run_server(lambda: EmbeddedServerProcess(options, fragments), name="owner", ready=ready)

@@ -1,6 +1,6 @@
 """Serving an embedded store to other processes, by the cluster's own protocol.
 
-    clients ──► RpcServer ──┬── OwnerCatalog ──┐
+    clients ──► RpcServer ──┬── EmbeddedCatalog ──┐
                             ├── TabletService ─┼── Calls ──► Database
                             ├── OwnedWrites ───┤
                             ├── OwnedLoads ────┤
@@ -30,7 +30,7 @@ from ..tserver.scans.fragments import Fragments
 from ..tserver.scans.scan_service import ScanService
 from ..tserver.tablet_service import TabletService
 from ..wire.messages.methods import (
-    OWNER,
+    EMBEDDED_SERVER,
     GetStatus,
     Reply,
     Request,
@@ -41,10 +41,10 @@ from ..wire.messages.methods import (
 from ..wire.process.forking import note_process
 from ..wire.server import CallContext, RpcServer
 from .call_results import Calls
-from .catalog import Handler, OwnerCatalog
+from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
-from .owner_record import OwnerRecord, place_of
+from .server_record import ServerRecord, place_of
 from .tablets import OwnedTablets
 
 LOOPBACK = "127.0.0.1:0"
@@ -52,9 +52,9 @@ DRAIN_SECONDS = 5.0
 """Seconds for which a server that closes lets running calls and scans continue."""
 
 
-class OwnerServer:
-    """Serves a store from `start` to `close`; the owner then closes the store. Must be closed by the process that made
-    it.
+class EmbeddedServer:
+    """Serves a store from `start` to `close`; the caller then closes the store. Must be closed by the process that
+    made it.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class OwnerServer:
             ttl=defaults.scanner_ttl,
         )
         handlers: dict[type[Request], Handler] = {
-            **OwnerCatalog(store, self.id, calls, lambda: self.peer).handlers(),
+            **EmbeddedCatalog(store, self.id, calls, lambda: self.peer).handlers(),
             **TabletService(tablets.get, self._scans).handlers(),
             **self._writes.handlers(),
             **self._loads.handlers(),
@@ -139,7 +139,7 @@ class OwnerServer:
     def start(self) -> None:
         """Serves calls, and announces that in DIR/owner."""
         self._rpc.start()
-        self._rounds = Rounds("nyala-owner", self._keep_house)
+        self._rounds = Rounds("nyala-embedded-server", self._keep_house)
         self._tell(self.address)
 
     def drain(self, grace: float = DRAIN_SECONDS) -> None:
@@ -170,10 +170,10 @@ class OwnerServer:
         if self._directory is not None:
             self._record(address).write(self._directory)
 
-    def _record(self, address: str) -> OwnerRecord:
+    def _record(self, address: str) -> ServerRecord:
         assert self._directory is not None
         place = place_of(self._directory)
-        return OwnerRecord(address=address, id=self.id, pid=self._process, place=place, idle_exit=self._idle_exit)
+        return ServerRecord(address=address, id=self.id, pid=self._process, place=place, idle_exit=self._idle_exit)
 
     def _keep_house(self) -> None:
         self._scans.expire()
@@ -209,7 +209,7 @@ class OwnerServer:
         tablets = sum(len(entry.tablet_ids) for entry in catalog.entries.values())
         return ServerStatus(
             id=self.id,
-            kind=OWNER,
+            kind=EMBEDDED_SERVER,
             address=self.address,
             version=__version__,
             pid=self._process,

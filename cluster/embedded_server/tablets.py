@@ -44,7 +44,7 @@ class OwnedTablets:
         self._statistics: dict[str, StatisticsCache] = {}
         self._statistics_lock = threading.Lock()
 
-    def get(self, tablet_id: str) -> OwnedTablet:
+    def get(self, tablet_id: str) -> EmbeddedTablet:
         """Returns the current tablet of an id; raises `ReplicaUnavailable` if there is none (any more)."""
         table = self._tables()[1].get(tablet_id)
         if table is not None:
@@ -52,7 +52,7 @@ class OwnedTablets:
                 table_store = self.store.open_table(table)
                 for tablet in table_store.tablets:
                     if tablet.id == tablet_id:
-                        return OwnedTablet(self, table_store, tablet)
+                        return EmbeddedTablet(self, table_store, tablet)
         raise ReplicaUnavailable(f"the store has no tablet {tablet_id}")
 
     def table(self, table_id: str) -> Table | None:
@@ -68,13 +68,13 @@ class OwnedTablets:
             known = self._places = catalog, by_tablet, by_id
         return known
 
-    def is_there(self, owned: OwnedTablet) -> bool:
+    def is_there(self, known: EmbeddedTablet) -> bool:
         """True if the tablet still belongs to its table, and the table to the store."""
         try:
-            table_store = self.store.open_table(owned.table)
+            table_store = self.store.open_table(known.table)
         except UnknownTable:
             return False
-        return table_store is owned.table_store and owned.tablet in table_store.tablets
+        return table_store is known.table_store and known.tablet in table_store.tablets
 
     def statistics(self, tablet_id: str, table: Table, analysis: Analysis) -> StatisticsCache:
         """Returns the statistics cache of one tablet, for this version of the table and of its analysis."""
@@ -86,7 +86,7 @@ class OwnedTablets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OwnedTablet:
+class EmbeddedTablet:
     """A tablet for the duration of one request. Implements `tablets.served_tablet.ServedTablet`."""
 
     tablets: OwnedTablets

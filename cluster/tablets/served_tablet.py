@@ -2,7 +2,7 @@
 
 requests ──► tserver.tablet_service.TabletService ──┐
 scans    ──► tserver.scans.scan_service.ScanService ─┴──► ServedTablet ◄─┬─ tablets.replica.Replica
-                                                                         └─ embedded_server.tablets.OwnedTablet
+                                                                         └─ embedded_server.tablets.EmbeddedTablet
 """
 
 from __future__ import annotations

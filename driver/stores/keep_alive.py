@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...model.forks import renew_in_child
 
 if TYPE_CHECKING:
-    from ...cluster.embedded_server.owner_record import OwnerRecord
+    from ...cluster.embedded_server.server_record import ServerRecord
 
 _SHARE = 3
 """Number of calls within the time after which an idle server would exit."""
@@ -26,16 +26,16 @@ class _Keeper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         """Guards all below."""
-        self._owners: dict[str, tuple[str, OwnerRecord]] = {}
+        self._servers: dict[str, tuple[str, ServerRecord]] = {}
         """With their directories, by their ids."""
         self._children: list[subprocess.Popen[bytes]] = []
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def keep(self, directory: str, owner: OwnerRecord) -> None:
+    def keep(self, directory: str, server: ServerRecord) -> None:
         """Keep calling until this process or the server ends."""
         with self._lock:
-            self._owners[owner.id] = directory, owner
+            self._servers[server.id] = directory, server
             self._start()
         self._changed.set()
 
@@ -47,31 +47,31 @@ class _Keeper:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="nyala-owner-keeping", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="nyala-keep-alive", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                owners = list(self._owners.values())
+                servers = list(self._servers.values())
                 self._children = [child for child in self._children if child.poll() is None]
-                is_idle = not owners and not self._children
-            waits = [owner.idle_exit / _SHARE for _, owner in owners if owner.idle_exit is not None]
+                is_idle = not servers and not self._children
+            waits = [server.idle_exit / _SHARE for _, server in servers if server.idle_exit is not None]
             self._changed.wait(None if is_idle else min(waits, default=1.0))
             self._changed.clear()
-            for directory, owner in owners:
-                if not owner.answers(directory) and not owner.is_alive:
+            for directory, server in servers:
+                if not server.answers(directory) and not server.is_alive:
                     with self._lock:
-                        self._owners.pop(owner.id, None)
+                        self._servers.pop(server.id, None)
 
 
 _keeper = _Keeper()
 
 
-def keep(directory: str, owner: OwnerRecord) -> None:
+def keep(directory: str, server: ServerRecord) -> None:
     """Call the server of a directory at intervals while this process lives; not needed for one without an idle exit."""
-    if owner.idle_exit is not None:
-        _keeper.keep(directory, owner)
+    if server.idle_exit is not None:
+        _keeper.keep(directory, server)
 
 
 def adopt(child: subprocess.Popen[bytes]) -> None:

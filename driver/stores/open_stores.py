@@ -20,10 +20,10 @@ from ...model.forks import renew_in_child
 from ...model.store import Store
 from ...storage.database import Database
 from .cluster_url import TLS_OPTIONS, servers, tls_options
-from .server_processes import locked, owner_of
+from .server_processes import locked, server_of
 
 if TYPE_CHECKING:
-    from ...cluster.embedded_server.server import OwnerServer
+    from ...cluster.embedded_server.server import EmbeddedServer
 
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
@@ -44,7 +44,7 @@ class SharedStore:
     holders: int = 1
     url: str = ""
     """URL of the servers that have the store; "": this process has it."""
-    server: OwnerServer | None = None
+    server: EmbeddedServer | None = None
     """Serves the store to other processes, where this one has it."""
 
     @property
@@ -160,9 +160,9 @@ def _opened(directory: str, threads: int, options: dict[str, Any]) -> tuple[Stor
     try:
         return Database(directory, threads=threads, **options), ""
     except StoreLocked:
-        url = owner_of(directory)
+        url = server_of(directory)
     if not url:
-        try:  # an owner that was closing has closed it by now
+        try:  # a server that was closing has closed it by now
             return Database(directory, threads=threads, **options), ""
         except StoreLocked as error:
             raise locked(error) from None
@@ -182,13 +182,13 @@ def _client(named: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[
     return client, client.name
 
 
-def _server(store: Store, key: str | None) -> OwnerServer:
+def _server(store: Store, key: str | None) -> EmbeddedServer:
     """A server of a store that this process has."""
-    from ...cluster.embedded_server.server import OwnerServer
+    from ...cluster.embedded_server.server import EmbeddedServer
     from ...executor.fragments.evaluate import table_evaluator
 
     assert isinstance(store, Database)
-    server = OwnerServer(store, directory=key, fragments=table_evaluator)
+    server = EmbeddedServer(store, directory=key, fragments=table_evaluator)
     server.start()
     return server
 

@@ -52,4 +52,4 @@ def reachable(target: str | Path, *, create: bool = False, idle_exit: float = ID
         raise InterfaceError("':memory:' is a store of one connection: let that one serve it, with Connection.serve()")
     directory = directory_of(target)
     url = serve_open(directory) or found_or_started(directory, create, idle_exit).url
-    return with_parameters(url, PLAIN) if is_environment_secure() else url  # owners have no TLS
+    return with_parameters(url, PLAIN) if is_environment_secure() else url  # embedded servers have no TLS

@@ -1,6 +1,6 @@
 """Processes that serve a directory: how one is found, waited for, and started.
 
-A process that serves a directory describes itself in the file DIR/owner (`cluster.embedded_server.owner_record`). Two
+A process that serves a directory describes itself in the file DIR/owner (`cluster.embedded_server.server_record`). Two
 processes that start a server at the same time get the same one: the directory's lock decides, and the other process
 ends.
 """
@@ -18,7 +18,7 @@ from ...errors import OperationalError, StoreLocked
 from .keep_alive import adopt, keep
 
 if TYPE_CHECKING:
-    from ...cluster.embedded_server.owner_record import OwnerRecord
+    from ...cluster.embedded_server.server_record import ServerRecord
 
 START_SECONDS: Final = 60.0
 """Time for a server process to open the store, including log replay, or to close it."""
@@ -27,7 +27,7 @@ ADVICE: Final = "close it there, or let that process serve it (`Connection.serve
 """Advice for a directory that another process has open without serving it."""
 
 
-def owner_of(directory: str, seconds: float = START_SECONDS) -> str:
+def server_of(directory: str, seconds: float = START_SECONDS) -> str:
     """The URL of the process that serves a directory, which this process relies on from now on; "" where none does.
     One that is opening or closing the store is waited for."""
     record = _found(directory, time.monotonic() + seconds)
@@ -42,7 +42,7 @@ def locked(error: StoreLocked) -> StoreLocked:
     return StoreLocked(f"{error}. That process does not serve it: {ADVICE}")
 
 
-def found_or_started(directory: str, create: bool, idle_exit: float) -> OwnerRecord:
+def found_or_started(directory: str, create: bool, idle_exit: float) -> ServerRecord:
     """The process that serves a directory, started if there is none. Parameters and errors as for
     `served_directory.reachable`."""
     path = Path(directory)
@@ -70,12 +70,12 @@ def found_or_started(directory: str, create: bool, idle_exit: float) -> OwnerRec
         time.sleep(_POLL_SECONDS)
 
 
-def _found(directory: str, deadline: float) -> OwnerRecord | None:
+def _found(directory: str, deadline: float) -> ServerRecord | None:
     """The process that serves a directory, waited for where it is about to."""
-    from ...cluster.embedded_server.owner_record import find_owner
+    from ...cluster.embedded_server.server_record import find_server
 
     while True:
-        record = find_owner(directory)
+        record = find_server(directory)
         if record is None or record.address:
             return record
         if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ class _Child:
     """A process that is to serve a directory."""
 
     def __init__(self, directory: str, idle_exit: float):
-        from ...cluster.embedded_server.owner_record import LOG
+        from ...cluster.embedded_server.server_record import LOG
 
         self.log = Path(directory) / LOG
         with self.log.open("ab") as log:

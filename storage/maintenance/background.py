@@ -1,7 +1,7 @@
 """The background work on a set of tablets: of an embedded store, or of a tablet server. Two threads, one memory limit.
 
 nyala-maintenance     flushes, compactions, removal of log and history (`manager`): one operation at a time
-nyala-housekeeping    every second: logs, unused files, and tasks of the owner that must not wait for an operation
+nyala-housekeeping    every second: logs, unused files, and tasks of the store that must not wait for an operation
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Rounds:
 
 
 class BackgroundWork:
-    """Flushes, compactions and housekeeping of all tablets of an owner. Safe for several threads.
+    """Flushes, compactions and housekeeping of all tablets of a store, or of a server. Safe for several threads.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class BackgroundWork:
         """Release the memory limit; after `stop`, when the tablets are closed."""
         self.memory.close()
 
-    # ---- for owners that know better -----------------------------------------------------------------------------
+    # ---- tasks ---------------------------------------------------------------------------------------------------
 
     def _memory_bytes(self) -> int:
         """Bytes of rows and deltas in memory."""

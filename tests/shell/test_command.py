@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from embedded_server_support import ServeProcess
 from nyala.shell import formats
 from nyala.shell.commands.commands import COMMANDS
-from owner_support import ServeProcess
 
 SCRIPT = "CREATE TABLE t (k INT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'one'), (2, NULL);"
 

@@ -47,12 +47,12 @@ class Call(Struct, frozen=True, array_like=True):
 # ---- any server ---------------------------------------------------------------------------------------------------
 
 
-OWNER = "owner"
+EMBEDDED_SERVER = "owner"
 """The kind of the server of a directory, which is master and tablet server in one (`cluster.embedded_server`)."""
 
 
 class ServerStatus(Reply, frozen=True):
-    """The status of a server. `kind`: "master", "tserver" or `OWNER`."""
+    """The status of a server. `kind`: "master", "tserver" or `EMBEDDED_SERVER`."""
 
     id: str
     kind: str

@@ -11,7 +11,7 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala import errors
-from nyala.cluster.embedded_server.server import OwnerServer
+from nyala.cluster.embedded_server.server import EmbeddedServer
 from nyala.cluster.wire.calls import deferred_replies
 from nyala.cluster.wire.calls.rpc import Channels
 from nyala.cluster.wire.messages import methods
@@ -36,7 +36,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def test_a_served_directory_says_that_its_server_has_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Database(str(tmp_path))
-    server = OwnerServer(store, directory=None)
+    server = EmbeddedServer(store, directory=None)
     server.start()
     with nyala.connect(server.url, deadline=2.0) as client:
         client.execute("CREATE TABLE t (k INT PRIMARY KEY)")

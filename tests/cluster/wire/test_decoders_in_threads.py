@@ -47,7 +47,7 @@ import importlib, sys, threading
 
 sys.setswitchinterval(1e-6)
 names = ["wire.calls.rpc", "wire.rows.scan_streams", "tablets.exactly_once", "tablets.superblock", "tablets.layout",
-         "embedded_server.owner_record", "consensus.consensus_file", "master.catalog.records"]
+         "embedded_server.server_record", "consensus.consensus_file", "master.catalog.records"]
 ready = threading.Barrier(len(names))
 
 def load(name):

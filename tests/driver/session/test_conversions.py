@@ -16,9 +16,9 @@ import nyala
 import pandas as pd
 import pyarrow as pa
 import pytest
+from embedded_server_support import ServedStore
 from nyala import col
 from nyala.errors import DataError, InterfaceError, RowsRefused, TextTooLong
-from owner_support import Owned
 
 
 class Status(str, enum.Enum):  # noqa: UP042
@@ -157,8 +157,8 @@ SERVED = ("?", ":name", "rows of ?", "UPDATE by key", "executemany", "dict", "tu
 
 @pytest.mark.slow
 def test_a_served_directory_stores_the_same() -> None:
-    with Owned() as owned:
-        served = owned.connection()
+    with ServedStore() as served_store:
+        served = served_store.connection()
         for place in (TYPES.index(name) for name in SERVED_TYPES):
             served.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t (k INT PRIMARY KEY, v {TYPES[place]})")
             for way in SERVED:

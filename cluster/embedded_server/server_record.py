@@ -28,7 +28,7 @@ LOG = "owner.log"
 ANSWER_SECONDS = 5.0
 
 
-class OwnerRecord(Struct, frozen=True, kw_only=True):
+class ServerRecord(Struct, frozen=True, kw_only=True):
     """The content of the file."""
 
     address: str
@@ -90,7 +90,7 @@ class OwnerRecord(Struct, frozen=True, kw_only=True):
             channel.close()
 
 
-_decoder = json_decoder(OwnerRecord)
+_decoder = json_decoder(ServerRecord)
 
 
 def place_of(directory: str) -> str:
@@ -99,7 +99,7 @@ def place_of(directory: str) -> str:
     return f"{status.st_dev}:{status.st_ino}"
 
 
-def find_owner(directory: str) -> OwnerRecord | None:
+def find_server(directory: str) -> ServerRecord | None:
     """Returns the record of the process that serves a directory, or is about to (no address); None if there is none."""
     while True:
         record = _read(directory)
@@ -113,7 +113,7 @@ def find_owner(directory: str) -> OwnerRecord | None:
             return None
 
 
-def _read(directory: str) -> OwnerRecord | None:
+def _read(directory: str) -> ServerRecord | None:
     try:
         return _decoder.decode((Path(directory) / NAME).read_bytes())
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, ValueError):

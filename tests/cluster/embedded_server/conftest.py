@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from owner_support import Owned
+from embedded_server_support import ServedStore
 
 
 @pytest.fixture
-def owned() -> Iterator[Owned]:
-    with Owned() as found:
+def served_store() -> Iterator[ServedStore]:
+    with ServedStore() as found:
         yield found

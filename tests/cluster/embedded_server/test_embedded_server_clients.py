@@ -14,10 +14,11 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from embedded_server_support import ServedStore
 from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.scans.token_scan import TokenScan
-from nyala.cluster.embedded_server.server import OwnerServer
+from nyala.cluster.embedded_server.server import EmbeddedServer
 from nyala.driver.stores.cluster_url import servers
 from nyala.model.alterations import AddColumn, AddRangePartition
 from nyala.model.schema import (
@@ -30,7 +31,6 @@ from nyala.model.schema import (
 )
 from nyala.model.store import Op, ScanCounters, ScanSpec, WriteBatch
 from nyala.model.types import INT
-from owner_support import Owned
 
 ROWS = 60_000
 QUERIES = (
@@ -46,8 +46,8 @@ def loaded():
     """A table of some size, partly in memory."""
     random_ = np.random.default_rng(3)
     keys = random_.permutation(ROWS)
-    with Owned() as owned:
-        connection = owned.connection()
+    with ServedStore() as served_store:
+        connection = served_store.connection()
         connection.execute(
             "CREATE TABLE t (k INT PRIMARY KEY, g INT, v DOUBLE, s STRING, d DECIMAL(20, 2)) "
             "PARTITION BY HASH (k) INTO 3 BUCKETS"
@@ -64,7 +64,7 @@ def loaded():
         assert connection.load("t", rows) == ROWS
         connection.execute("UPDATE t SET v = v / 2 WHERE g = 5")
         connection.execute("DELETE FROM t WHERE k % 1000 = 3")
-        yield owned
+        yield served_store
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -80,8 +80,8 @@ def test_plans_that_run_in_part_at_the_owner_give_what_embedded_ones_give(loaded
             assert value == (pytest.approx(same, rel=1e-9) if isinstance(same, float) else same)
 
 
-def test_the_past_and_its_changes_are_the_same_from_both_sides(owned):
-    served, embedded = owned.connection(), owned.embedded()
+def test_the_past_and_its_changes_are_the_same_from_both_sides(served_store):
+    served, embedded = served_store.connection(), served_store.embedded()
     served.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
     served.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
     first = served.last_timestamp
@@ -98,9 +98,9 @@ def test_the_past_and_its_changes_are_the_same_from_both_sides(owned):
         served.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF TIMESTAMP '2999-01-01 00:00:00'")
 
 
-def test_everybody_sees_what_was_acknowledged_before(owned):
+def test_everybody_sees_what_was_acknowledged_before(served_store):
     """For all writers and readers: clients with their own clocks, and the connection of the serving process."""
-    sides = [owned.connection(), owned.connection(), owned.embedded()]
+    sides = [served_store.connection(), served_store.connection(), served_store.embedded()]
     sides[0].execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
     for number in range(60):
         writer, reader = random.Random(number).sample(sides, 2)
@@ -109,10 +109,10 @@ def test_everybody_sees_what_was_acknowledged_before(owned):
         assert reader.store.read_row(reader.store.table("t"), (number % 5,), ("v",)) == (number,)
 
 
-def test_many_write_and_scan_at_once(owned):
+def test_many_write_and_scan_at_once(served_store):
     """Sums that every transaction keeps: rows are moved by whole batches, and each scan is of one timestamp."""
-    owned.connection().execute("CREATE TABLE t (k INT PRIMARY KEY, v INT) PARTITION BY HASH (k) INTO 3 BUCKETS")
-    owned.embedded().table("t").insert([(k, 0) for k in range(300)])
+    served_store.connection().execute("CREATE TABLE t (k INT PRIMARY KEY, v INT) PARTITION BY HASH (k) INTO 3 BUCKETS")
+    served_store.embedded().table("t").insert([(k, 0) for k in range(300)])
     stop = threading.Event()
 
     def write(seed: int, connection: nyala.Connection) -> int:
@@ -130,19 +130,19 @@ def test_many_write_and_scan_at_once(owned):
         return 0
 
     with ThreadPoolExecutor(6) as pool:
-        scans = [pool.submit(scan, connection) for connection in (owned.connection(), owned.embedded())]
-        writes = [pool.submit(write, n, c) for n, c in enumerate([owned.connection(), owned.connection()])]
+        scans = [pool.submit(scan, connection) for connection in (served_store.connection(), served_store.embedded())]
+        writes = [pool.submit(write, seed, served_store.connection()) for seed in range(2)]
         done = [future.result() for future in writes]
         stop.set()
         assert [future.result() for future in scans] == [0, 0]
-    ((total,),) = owned.connection().execute("SELECT sum(v) FROM t").fetchall()
+    ((total,),) = served_store.connection().execute("SELECT sum(v) FROM t").fetchall()
     assert total <= 3 * sum(done), "two UPDATEs at once may both have read the same value, and never do a row twice"
-    owned.database.check()
+    served_store.database.check()
 
 
-def test_tables_are_altered_while_they_are_written_and_read(owned):
-    client = owned.client()
-    connection = owned.connection()
+def test_tables_are_altered_while_they_are_written_and_read(served_store):
+    client = served_store.client()
+    connection = served_store.connection()
     connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
 
     def write() -> int:
@@ -151,7 +151,7 @@ def test_tables_are_altered_while_they_are_written_and_read(owned):
     with ThreadPoolExecutor(2) as pool:
         writing = pool.submit(write)
         for number in range(8):
-            owned.database.alter_table("t", [AddColumn(ColumnSchema(f"c{number}", INT, True))])
+            served_store.database.alter_table("t", [AddColumn(ColumnSchema(f"c{number}", INT, True))])
             assert connection.execute("SELECT count(*) FROM t WHERE k < 0").fetchall() == [(0,)]
         assert writing.result() == 300
     assert connection.execute("SELECT max(v), count(c7) FROM t").fetchall() == [(299, 0)]
@@ -175,9 +175,9 @@ def test_conditions_that_are_nested_too_deeply_to_travel_are_evaluated_here(load
         ("INSERT INTO t (k) SELECT 1", None),
     ],
 )
-def test_statements_by_an_old_catalog_are_bound_again(owned, text, parameters, anew):
+def test_statements_by_an_old_catalog_are_bound_again(served_store, text, parameters, anew):
     """The client has an outdated catalog, by which it writes a default of a dropped column."""
-    served, embedded = owned.connection(), owned.embedded()
+    served, embedded = served_store.connection(), served_store.embedded()
     embedded.execute("CREATE TABLE t (k INT PRIMARY KEY, d INT NOT NULL DEFAULT 7)")
     served.store.refresh_catalog()
     assert served.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
@@ -205,9 +205,9 @@ def test_a_scan_goes_on_behind_its_last_key_when_the_owner_has_forgotten_it(load
         assert keys == [key for some in expected for key in some] == sorted(keys)
 
 
-def test_a_token_outlives_the_names_of_its_columns_but_not_its_table(owned):
-    client = owned.client()
-    connection = owned.connection()
+def test_a_token_outlives_the_names_of_its_columns_but_not_its_table(served_store):
+    client = served_store.client()
+    connection = served_store.connection()
     connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
     connection.execute("INSERT INTO t VALUES (1, 2)")
     (token,) = client.scan_tokens(client.table("t"), ScanSpec(("v",)))
@@ -220,7 +220,7 @@ def test_a_token_outlives_the_names_of_its_columns_but_not_its_table(owned):
 
 def test_the_owner_may_be_another_one_at_the_same_address(tmp_path):
     """The client notices: its writes exist, and its calls in progress are not executed twice."""
-    with Owned(tmp_path / "store") as first:
+    with ServedStore(tmp_path / "store") as first:
         address = first.server.address
         client = first.client(deadline=20.0)
         connection = first.connection(deadline=20.0)
@@ -240,10 +240,10 @@ def test_the_owner_may_be_another_one_at_the_same_address(tmp_path):
 class _Second:
     """Another server of the same store, at an address that was just released."""
 
-    def __init__(self, owned: Owned, address: str) -> None:
-        self._server = OwnerServer(owned.database, directory=None, bind=address)
+    def __init__(self, served_store: ServedStore, address: str) -> None:
+        self._server = EmbeddedServer(served_store.database, directory=None, bind=address)
 
-    def __enter__(self) -> OwnerServer:
+    def __enter__(self) -> EmbeddedServer:
         self._server.start()
         return self._server
 
@@ -251,8 +251,8 @@ class _Second:
         self._server.close(0.0)
 
 
-def test_errors_are_those_of_the_store(owned):
-    served, embedded = owned.connection(), owned.embedded()
+def test_errors_are_those_of_the_store(served_store):
+    served, embedded = served_store.connection(), served_store.embedded()
     served.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT NOT NULL)")
     served.execute("INSERT INTO t VALUES (1, 1)")
     for statement in (
@@ -273,16 +273,16 @@ def test_errors_are_those_of_the_store(owned):
         assert said[0] == said[1], statement
 
 
-def test_a_server_that_is_closed_is_no_more_there(owned):
-    client = owned.client(deadline=0.5)
-    owned.server.close()
-    owned.server.close()
+def test_a_server_that_is_closed_is_no_more_there(served_store):
+    client = served_store.client(deadline=0.5)
+    served_store.server.close()
+    served_store.server.close()
     with pytest.raises(errors.DeadlineExceeded, match="the last answer was ConnectionRefused"):
         client.create_table(TableDefinition("t", Schema((ColumnSchema("k", INT, False),), 1)))
 
 
-def test_a_token_of_a_table_that_its_reader_has_not_heard_of(owned):
-    with nyala.connect(owned.server.url) as reader, nyala.connect(owned.server.url) as writer:
+def test_a_token_of_a_table_that_its_reader_has_not_heard_of(served_store):
+    with nyala.connect(served_store.server.url) as reader, nyala.connect(served_store.server.url) as writer:
         reader.execute("SELECT 1").fetchall()
         assert not reader.store.tables()
         writer.execute("CREATE TABLE fresh (k INT PRIMARY KEY); INSERT INTO fresh VALUES (1), (2)")
@@ -298,13 +298,13 @@ def client_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("nyala-client")]
 
 
-def test_a_client_that_is_dropped_is_released_without_the_collector(owned):
-    owned.embedded().execute("CREATE TABLE t (k INT PRIMARY KEY) PARTITION BY HASH (k) INTO 2 BUCKETS")
+def test_a_client_that_is_dropped_is_released_without_the_collector(served_store):
+    served_store.embedded().execute("CREATE TABLE t (k INT PRIMARY KEY) PARTITION BY HASH (k) INTO 2 BUCKETS")
     gc.collect()
     gc.disable()
     try:
         before = sorted(client_threads())
-        client = Client(servers(owned.server.url))
+        client = Client(servers(served_store.server.url))
         table = client.table("t")
         client.write(table, WriteBatch(pa.record_batch({"k": pa.array(range(10), pa.int32())})))
         client.write_row(table, Op.INSERT, {"k": 10})
@@ -321,16 +321,16 @@ def test_a_client_that_is_dropped_is_released_without_the_collector(owned):
             shared.check_open()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            closed = Client(servers(owned.server.url))
+            closed = Client(servers(served_store.server.url))
             closed.close()
             del closed
     finally:
         gc.enable()
 
 
-def test_a_row_is_read_after_a_range_was_added(owned):
+def test_a_row_is_read_after_a_range_was_added(served_store):
     """The other tablets stay unchanged, in another version of the table: their readers must share its objects."""
-    client = owned.client()
+    client = served_store.client()
     ranges = RangeRule(("k",), (RangePartition((0,), (30,)),))
     schema = Schema((ColumnSchema("k", INT, nullable=False), ColumnSchema("v", INT)), 1)
     table = client.create_table(TableDefinition("t", schema, PartitionSchema((), ranges)))

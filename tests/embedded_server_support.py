@@ -1,4 +1,4 @@
-"""An owner in the test's own process, with clients of it, and processes that own a directory."""
+"""An embedded server in the test's own process, with clients of it, and processes that serve a directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
-from nyala.cluster.embedded_server.server import OwnerServer
+from nyala.cluster.embedded_server.server import EmbeddedServer
 from nyala.cluster.wire.calls.rpc import Channel
 from nyala.cluster.wire.messages.methods import Reply, Request
 from nyala.driver.connection import Connection
@@ -24,7 +24,7 @@ from nyala.storage.database import Database
 from nyala.storage.files.filesystem import FileSystem
 
 
-class Owned:
+class ServedStore:
     """A store, its server, and whatever uses them; a context manager that closes all."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Owned:
         self.database = Database(path, **options)
         self._stack.callback(self.database.close)
         named = None if directory is None else path
-        self.server = OwnerServer(self.database, directory=named, fragments=table_evaluator, bind=bind)
+        self.server = EmbeddedServer(self.database, directory=named, fragments=table_evaluator, bind=bind)
         self._stack.callback(self.server.close, 0.0)
         self.server.start()
 
@@ -55,7 +55,7 @@ class Owned:
         return connection
 
     def embedded(self) -> Connection:
-        """SQL as the owner itself runs it."""
+        """SQL as the server's own process runs it."""
         shared = SharedStore(self.database, None, {}, holders=2)
         connection = Connection(shared, Session(self.database, threads=2))
         self._stack.callback(connection.close)
@@ -69,7 +69,7 @@ class Owned:
         finally:
             channel.close()
 
-    def __enter__(self) -> Owned:
+    def __enter__(self) -> ServedStore:
         return self
 
     def __exit__(

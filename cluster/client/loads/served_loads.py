@@ -32,7 +32,7 @@ MESSAGE_SECONDS = 6 * 3600.0
 R = TypeVar("R", bound=Reply)
 
 
-class OwnedLoader(Loading):
+class ServedLoader(Loading):
     """A bulk load into another process's store; see the module's page and `Loading`.
 
     Parameters

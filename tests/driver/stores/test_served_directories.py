@@ -13,14 +13,14 @@ from pathlib import Path
 
 import nyala
 import pytest
+from embedded_server_support import ServeProcess
 from fork_support import in_child, raised_by
 from nyala import errors
 from nyala.cluster.client.client import Client
-from nyala.cluster.embedded_server.owner_record import find_owner
-from nyala.driver.stores import keep_alive as owner_keeping
+from nyala.cluster.embedded_server.server_record import find_server
+from nyala.driver.stores import keep_alive
 from nyala.driver.stores.served_directory import reachable
 from nyala.storage.database import Database
-from owner_support import ServeProcess
 
 pytestmark = pytest.mark.slow
 
@@ -53,17 +53,17 @@ class Holder:
 
 @pytest.fixture
 def made(tmp_path):
-    """A directory with a store; owners that were started for it are ended."""
+    """A directory with a store; servers that were started for it are ended."""
     directory = tmp_path / "store"
     with nyala.connect(directory) as connection:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
         connection.execute("INSERT INTO t VALUES (1), (2)")
     yield directory
-    found = find_owner(str(directory))
+    found = find_server(str(directory))
     if found is not None:
         assert found.pid != os.getpid()
         os.kill(found.pid, signal.SIGTERM)
-        while find_owner(str(directory)) is not None:
+        while find_server(str(directory)) is not None:
             time.sleep(0.02)
 
 
@@ -88,8 +88,8 @@ def test_a_directory_that_this_process_has_open_is_served_until_it_is_closed(mad
             assert keys(connection) == keys(other) == [1, 2, 3] and keys(past) == [1, 2]
             assert other.serve() == url
             connection.close()
-            assert find_owner(str(made)) is not None, "another connection has it still"
-    assert find_owner(str(made)) is None and not (made / "owner").exists()
+            assert find_server(str(made)) is not None, "another connection has it still"
+    assert find_server(str(made)) is None and not (made / "owner").exists()
 
 
 def test_a_store_in_memory_is_served_too(connection):
@@ -125,7 +125,7 @@ def test_a_directory_that_another_process_has_for_itself_is_an_error_that_helps(
 
 def test_a_directory_that_nobody_has_gets_an_owner(made):
     url = reachable(made, idle_exit=1.0)
-    found = find_owner(str(made))
+    found = find_server(str(made))
     assert found is not None and found.url == url and found.pid != os.getpid()
     with nyala.connect(made) as connection:
         assert isinstance(connection.store, Client) and keys(connection) == [1, 2]
@@ -134,7 +134,7 @@ def test_a_directory_that_nobody_has_gets_an_owner(made):
         assert reachable(made) == url and keys(connection) == [1, 2]
     os.kill(found.pid, signal.SIGKILL)
     other = reachable(made)
-    assert other != url and find_owner(str(made)).pid != found.pid
+    assert other != url and find_server(str(made)).pid != found.pid
 
 
 def test_an_owner_ends_when_those_who_need_it_have(made):
@@ -142,7 +142,7 @@ def test_an_owner_ends_when_those_who_need_it_have(made):
         f"from nyala.driver.stores.served_directory import reachable; print(reachable({str(made)!r}, idle_exit=5.0))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    found = find_owner(str(made))
+    found = find_server(str(made))
     assert found is not None and done.stdout.strip() == found.url
     deadline = time.monotonic() + 30
     while (made / "owner").exists():
@@ -188,7 +188,7 @@ def test_where_there_is_no_store_one_is_made_only_if_asked_for(tmp_path):
     url = reachable(directory, create=True)
     with nyala.connect(url) as connection:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
-    os.kill(find_owner(str(directory)).pid, signal.SIGKILL)
+    os.kill(find_server(str(directory)).pid, signal.SIGKILL)
 
 
 def test_a_store_that_cannot_be_opened_says_so(made):
@@ -201,7 +201,7 @@ def test_a_copy_of_a_directory_is_not_served(made, tmp_path):
     with ServeProcess(made) as owner:
         copy = tmp_path / "copy"
         shutil.copytree(made, copy)
-        assert (copy / "owner").exists() and find_owner(str(copy)) is None
+        assert (copy / "owner").exists() and find_server(str(copy)) is None
         with nyala.connect(copy) as connection, nyala.connect(made) as original:
             connection.execute("INSERT INTO t VALUES (3)")
             assert keys(connection) == [1, 2, 3] and keys(original) == [1, 2]
@@ -211,7 +211,7 @@ def test_a_copy_of_a_directory_is_not_served(made, tmp_path):
 def test_a_damaged_or_stale_file_is_nobody(made):
     for content in ("", "{", '{"address": 5}', '{"address": "127.0.0.1:1", "id": "x", "pid": 1, "place": "0:0"}'):
         (made / "owner").write_text(content)
-        assert find_owner(str(made)) is None
+        assert find_server(str(made)) is None
         with nyala.connect(made) as connection:
             assert isinstance(connection.store, Database)
 
@@ -223,12 +223,12 @@ def test_a_forked_child_leaves_its_parents_server_alone(made):
         calls = [lambda: server.close(), lambda: server.forget(), lambda: nyala.connect(url)]
         told = in_child(lambda: [raised_by(call) for call in calls], exits=True)
         assert [text.partition(":")[0] for text in told] == ["InterfaceError"] * 3
-        assert find_owner(str(made)) is not None
+        assert find_server(str(made)) is not None
         with nyala.connect(url) as other:
             assert keys(other) == [1, 2]
 
 
 def test_what_is_kept_is_told_to_the_keeper_alone(made):
     reachable(made, idle_exit=30.0)
-    found = find_owner(str(made))
-    assert found is not None and found.id in owner_keeping._keeper._owners
+    found = find_server(str(made))
+    assert found is not None and found.id in keep_alive._keeper._servers

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from embedded_server_support import ServedStore
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,6 @@ from nyala.model.schema import (
 from nyala.model.store import ChangeRange, Op, ScanSpec, Store, Timestamp, WriteBatch
 from nyala.model.types import DECIMAL, INT, STRING
 from nyala.storage.database import Database
-from owner_support import Owned
 
 MONEY = DECIMAL(30, 2)
 SCHEMA = Schema(
@@ -167,8 +167,8 @@ def test_a_client_gets_the_answers_of_the_embedded_store(steps, piece_rows):
 
 
 def compare(steps: list[tuple[Any, ...]]) -> None:
-    with Owned(background=False) as owned, Database(":memory:", background=False) as same:
-        served, embedded = Side(owned.client()), Side(same)
+    with ServedStore(background=False) as served_store, Database(":memory:", background=False) as same:
+        served, embedded = Side(served_store.client()), Side(same)
         for step in steps:
             assert served.answer(step) == embedded.answer(step), step
             assert served.state() == embedded.state(), step
