@@ -28,7 +28,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from ..errors import InterfaceError
 
@@ -57,13 +57,6 @@ _registered: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 _renewals: Final[list[Callable[[], object]]] = []
 
 
-class Abandoned(Protocol):
-    """An object with descriptors of its own."""
-
-    def _abandon(self) -> None:
-        """In a forked child: close this process's copies of descriptors; the parent's stay open."""
-
-
 def current_process() -> int:
     """Number of this process, without a system call."""
     return _process
@@ -77,7 +70,8 @@ def parent_process() -> int | None:
 def stay_with_process(*things: object) -> None:
     """Refuse any use of these objects in processes that are forked from this one.
 
-    They must be weakly referable and hashable by identity. A method `_abandon` is called first in the child.
+    They must be weakly referable and hashable by identity. Objects with descriptors have a method `_abandon()`; the
+    child calls it first, to close its copies. The parent's descriptors stay open.
     """
     for thing in things:
         _registered.add(thing)
