@@ -30,7 +30,7 @@ from ..wire.messages.methods import Done, Reply, Request, WriteReply
 from ..wire.rows.write_rows import write_from_request
 from ..wire.server import CallContext
 from .call_results import Calls
-from .tablets import OwnedTablets
+from .tablets import EmbeddedTablets
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 IDLE_SECONDS = 900.0
@@ -57,7 +57,7 @@ class _Staged:
 class OwnedWrites:
     """Batches of clients, in progress or staged. Thread-safe."""
 
-    def __init__(self, store: Database, tablets: OwnedTablets, calls: Calls):
+    def __init__(self, store: Database, tablets: EmbeddedTablets, calls: Calls):
         self._store = store
         self._tablets = tablets
         self._calls = calls

@@ -45,7 +45,7 @@ from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
 from .server_record import ServerRecord, place_of
-from .tablets import OwnedTablets
+from .tablets import EmbeddedTablets
 
 LOOPBACK = "127.0.0.1:0"
 DRAIN_SECONDS = 5.0
@@ -104,7 +104,7 @@ class EmbeddedServer:
         self.peer = Peer(self.id, self._rpc.address)
         defaults = TabletServerOptions(directory="")
         calls = Calls(self.id, store.clock)
-        tablets = OwnedTablets(store, calls)
+        tablets = EmbeddedTablets(store, calls)
         self._loads = OwnedLoads(store, calls)
         self._writes = OwnedWrites(store, tablets, calls)
         self._scans = ScanService(

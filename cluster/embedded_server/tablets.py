@@ -34,7 +34,7 @@ from ..wire.messages.methods import Call, TabletFacts
 from .call_results import Calls
 
 
-class OwnedTablets:
+class EmbeddedTablets:
     """All tablets of a store by id. Thread-safe."""
 
     def __init__(self, store: Database, calls: Calls):
@@ -89,7 +89,7 @@ class OwnedTablets:
 class EmbeddedTablet:
     """A tablet for the duration of one request. Implements `tablets.served_tablet.ServedTablet`."""
 
-    tablets: OwnedTablets
+    tablets: EmbeddedTablets
     table_store: TableStore
     tablet: Tablet
 
