@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from ....errors import Error, UnknownColumn, UnknownTable, did_you_mean, quoted_name
+from ....errors import Error, SchemaChanged, UnknownColumn, UnknownTable, did_you_mean, quoted_name
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table, View
 from ....storage.single_rows.row_codec import RowCodec
@@ -118,11 +118,11 @@ class CatalogCache:
 
     def fitting(self, table: Table, work: Callable[[KnownTable], T]) -> T:
         """Returns the result of a function of the known table; called again with the refreshed table if a column is
-        missing."""
+        missing or another one: the caller's version of the table may be newer than the known one."""
         known = self.known(table)
         try:
             return work(known)
-        except UnknownColumn:
+        except (UnknownColumn, SchemaChanged):
             self.refresh()
             now = self.known(table)
             if now is known:

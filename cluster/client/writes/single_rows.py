@@ -120,9 +120,9 @@ class SingleRows:
 
     def _checked(self, table: Table, known: KnownTable, names: Sequence[str]) -> KnownTable:
         """Returns the table, if it has the columns with the caller's meaning."""
+        check_same_columns(table, known.table, names)  # a column that is gone is no misspelt one
         for name in names:
             known.codec.place(name)
-        check_same_columns(table, known.table, names)
         return known
 
     def _altered(self, known: KnownTable, names: Sequence[str], attempts: Attempts) -> KnownTable:
