@@ -63,7 +63,12 @@ class PatchedColumn:
         """The values of the rows `start` to `stop` (exclusive) if all of them have patches, so that the base data need
         not be read; else None."""
         low, high = places_within(self._rows, start, stop)
-        return self._values.slice(low, high) if high - low == stop - start else None
+        if high - low < stop - start:
+            return None
+        values = self._values.slice(low, high)
+        if isinstance(values, Flat) and self._type.dtype == np.bool_:
+            return Flat(self._type, values.values().astype(np.bool_), values.validity)  # integers until here
+        return values
 
     def over(self, base: Vector, start: int, stop: int, rows: Array | None, ascending: bool = False) -> Vector:
         """The patched values of the rows `start` to `stop` (exclusive), or of those of them at `rows` (ndarray of intp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sqlite3
 
 import nyala
@@ -76,6 +77,20 @@ def test_a_row_that_is_there_twice_in_from_is_updated_once():
         assert connection.execute("SELECT a FROM t WHERE k = 1").fetchall() == [(7,)]
         connection.execute("DELETE FROM t USING (VALUES (1), (1)) AS x (k) WHERE x.k = t.k")
         assert connection.execute("SELECT k FROM t ORDER BY k").fetchall() == [(2,), (3,), (4,)]
+
+
+def test_aggregates_of_a_column_that_was_updated_in_all_rows():
+    columns = "b BOOLEAN, i SMALLINT, d DATE, n DECIMAL(30, 2), x FLOAT, s STRING"
+    with nyala.connect(":memory:") as connection:
+        connection.execute(f"CREATE TABLE u (k INT PRIMARY KEY, {columns})")
+        connection.execute("INSERT INTO u VALUES (1, TRUE, 1, '2020-01-01', 1, 1, 'a'), (2, TRUE, 2, NULL, 2, 2, 'b')")
+        connection.execute("COMPACT TABLE u")
+        connection.execute("UPDATE u SET b = k = 1, i = 7 - k, d = DATE '2021-01-01' + k, n = -k, x = k / 4.0, s = 'u'")
+        query = "SELECT {0}(b), {0}(i), {0}(d), {0}(n), {0}(x), {0}(s) FROM u"
+        day = datetime.date(2021, 1, 2)
+        assert connection.execute(query.format("min")).fetchall() == [(False, 5, day, -2, 0.25, "u")]
+        day += datetime.timedelta(1)
+        assert connection.execute(query.format("max")).fetchall() == [(True, 6, day, -1, 0.5, "u")]
 
 
 def test_executemany_upserts():

@@ -18,7 +18,7 @@ from nyala.model.predicates import BitmapFilter, InList, IsNull, Range
 from nyala.model.schema import ColumnSchema, Encoding, Schema
 from nyala.model.store import ScanCounters
 from nyala.model.types import BIGINT, DATE, DECIMAL, INT, STRING, DataType
-from nyala.model.vectors.vector import Batch, Dict, Narrow
+from nyala.model.vectors.vector import Batch, Dict, Flat, Narrow
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.deltas.latest_state import Layer, RowSetPatches, VectorPatch
@@ -37,6 +37,10 @@ def patches_of(*runs: Deltas) -> RowSetPatches:
 def tuples(batches: list[Batch], width: int) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for batch in batches:
+        for vector in batch.columns():
+            if isinstance(vector, Flat):  # the contract of `Flat`
+                dtype, own = vector.values().dtype, vector.type.dtype
+                assert dtype == own or (dtype.kind == own.kind == "i" and dtype.itemsize > own.itemsize)
         columns = batch.to_arrow([str(i) for i in range(width)]).columns if width else []
         rows += zip(*[c.to_pylist() for c in columns]) if width else [()] * batch.length
     return rows
@@ -84,6 +88,10 @@ def test_a_scan_shows_the_state_at_its_time(table: Any, data: st.DataObject) -> 
             ids = data.draw(st.sets(st.sampled_from([c.id for c in columns[1:]]), min_size=1))
             given_ = {i: data.draw(st.none() | strategies[i]) for i in sorted(ids)}
             records.append((row, timestamp, DeltaKind.UPDATE, given_))
+    if data.draw(st.booleans()):  # an UPDATE of all rows: base data are not read
+        column = data.draw(st.sampled_from(columns[1:]))
+        values = [{column.id: data.draw(st.none() | strategies[column.id])} for _ in rows]
+        records += [(row, 10, DeltaKind.UPDATE, value) for row, value in enumerate(values)]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(records)), max_size=2)))
     bounds = [0, *cuts, len(records)]
     runs = [deltas_of(columns, records[a:b]) for a, b in pairwise(bounds)]
