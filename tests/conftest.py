@@ -50,6 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="check",
         help="write: save what golden scripts print now instead of comparing; review the difference",
     )
+    parser.addoption(
+        "--store",
+        choices=("embedded", "served", "cluster"),
+        default="embedded",
+        help="the kind of store that SQL tests run on, see tests/store_option.py",
+    )
+    parser.addoption(
+        "--store-gaps", action="store_true", help="run what is marked embedded_only alone, and list what passes"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,6 +66,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (store := config.getoption("--store")) != "embedded":
+        # Loads gRPC, which other runs leave to the tests that use it.
+        from store_option import OtherStores
+
+        config.pluginmanager.register(OtherStores(store, config.getoption("--store-gaps")))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

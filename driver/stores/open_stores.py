@@ -114,7 +114,7 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
     """
     text = str(target)
     if text == MEMORY:
-        return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
+        return in_memory(threads, **options)
     if is_cluster(text):
         named = servers(text)
         options = {**{n: v for n, v in options.items() if n not in TLS_OPTIONS}, **tls_options(text, options)}
@@ -125,6 +125,11 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
         )
     options = {name: value for name, value in options.items() if _DEFAULTS.get(name) != value}
     return _shared(directory_of(target), options, lambda key: _opened(key, threads, options))
+
+
+def in_memory(threads: int, **options: Any) -> SharedStore:
+    """A new store in memory, which nobody shares until it is asked for."""
+    return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
 
 
 def directory_of(target: str | Path) -> str:

@@ -79,6 +79,7 @@ def rows(connection: Any, text: str) -> Counter[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.embedded_only("compares the planner's random plans, which are above the Store protocol")
 @pytest.mark.slow
 def test_random_queries_are_answered_as_by_others(databases: tuple[Any, Any, Any]) -> None:
     ours, *others = databases

@@ -109,6 +109,7 @@ def _same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
+@pytest.mark.embedded_only("compares the planner's random plans, which are above the Store protocol")
 @pytest.mark.parametrize("seed", range(12))
 def test_random_aggregations(databases: tuple[Any, Any], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = databases

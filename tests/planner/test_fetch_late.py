@@ -75,6 +75,7 @@ def _columns(table: str) -> tuple[str, ...]:
     return tuple(f"{table}.{part.split()[0]}" for part in TABLES[table].split(", PRIMARY")[0].split(", "))
 
 
+@pytest.mark.embedded_only("compares the planner's random plans, which are above the Store protocol")
 @pytest.mark.slow
 def test_random_queries_are_answered_as_by_another(databases: tuple[Any, Any]) -> None:
     ours, other = databases

@@ -4,6 +4,8 @@ import nyala
 import pytest
 from work_support import growth
 
+pytestmark = pytest.mark.embedded_only("counts the planner's work, which is above the Store protocol")
+
 WIDE = {
     "columns": (200, lambda n: f"SELECT {', '.join(f'k + {i} AS c{i}' for i in range(n))} FROM t"),
     "branches": (200, lambda n: f"SELECT CASE {' '.join(f'WHEN k = {i} THEN {i}' for i in range(n))} END FROM t"),

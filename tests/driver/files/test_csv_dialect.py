@@ -23,6 +23,8 @@ from nyala.bench.postgres import PostgresServer, connect, is_installed
 from nyala.errors import DataError, Error, NotNullViolation, StatementError, TextTooLong
 from nyala.executor.files import csv_text
 
+pytestmark = pytest.mark.embedded_only("parses files, which is above the Store protocol")
+
 MALFORMED = st.lists(
     st.sampled_from(["a", '"', '""', "\n", ",", "\r\n", "\r", "\\", "\\.", " ", "é", "N", '"a"', ',"', '",', '"\n"']),
     max_size=12,

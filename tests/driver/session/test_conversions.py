@@ -141,6 +141,7 @@ def stored(database: Any, way: Way, value: Any) -> str:
     return shown(database.execute("SELECT v FROM t WHERE k = 1").fetchone()[0])
 
 
+@pytest.mark.embedded_only("converts values before any store has them, in a minute of cases")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("place", range(len(TYPES)), ids=TYPES)

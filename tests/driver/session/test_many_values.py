@@ -61,6 +61,7 @@ def arithmetic(n):
 FORMS = [in_positions, in_names, in_numbers, in_pairs, values, upsert, literals, literal_rows, arithmetic]
 
 
+@pytest.mark.embedded_only("counts the work on texts and plans, which is above the Store protocol")
 @pytest.mark.slow
 @pytest.mark.parametrize("prepared", [False, True], ids=["first", "prepared"])
 @pytest.mark.parametrize("form", FORMS)
@@ -79,6 +80,7 @@ def test_the_work_is_linear_in_the_number_of_values(table, monkeypatch, form, pr
     assert growth(run, 300) < 2.6
 
 
+@pytest.mark.embedded_only("counts the work on texts and plans, which is above the Store protocol")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_second_run_of_the_same_text_is_linear_too(table, form):

@@ -171,6 +171,7 @@ def test_a_handle_of_before_says_so(connection):
     assert connection.execute("SELECT k, d FROM t ORDER BY k").fetchall() == [(1, 9), (2, 3)]
 
 
+@pytest.mark.embedded_only("alters the table inside the embedded store's write")
 def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, monkeypatch):
     """Also where the table is altered after the first look at it."""
     import pyarrow as pa

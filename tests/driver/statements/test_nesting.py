@@ -10,6 +10,8 @@ from nyala import errors
 from nyala.sql.deep_stack import MOST_CALLS, deeply, on_deep_stack, require
 from nyala.sql.syntax.parser import parse
 
+pytestmark = pytest.mark.embedded_only("nests texts, which is above the Store protocol")
+
 LEVELS = 500
 # Python 3.12 allows 1,500 calls through C on any stack; sqlglot takes 4 of them for each subquery in FROM.
 FROM_LEVELS = 300 if sys.version_info[:2] == (3, 12) else LEVELS

@@ -118,6 +118,7 @@ def test_many_stores_leave_neither_descriptors_nor_threads(tmp_path: Path) -> No
     assert threading.active_count() <= threads + 4  # the executor's own pool
 
 
+@pytest.mark.embedded_only("a store of servers is named in a warning")
 def test_a_store_in_memory_ends_without_a_word() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

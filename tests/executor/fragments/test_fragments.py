@@ -27,6 +27,8 @@ from nyala.sql.expression_codec import expression_from_plain, expression_to_plai
 from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
 from nyala.storage.database import Database
 
+pytestmark = pytest.mark.embedded_only("counts what an embedded store evaluates of a scan")
+
 ROWS = 4000
 
 

@@ -146,6 +146,7 @@ def read(connection: nyala.Connection, text: str) -> tuple[int, int]:
     return int(match[1].replace(",", "")), int(match[2].replace(",", ""))
 
 
+@pytest.mark.embedded_only("counts the rows that a scan considers before a limit ends it; servers read ahead")
 def test_the_first_rows_by_key_cost_the_first_pages(
     connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
