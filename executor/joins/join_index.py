@@ -314,16 +314,32 @@ class JoinIndex:
             return
         assert self._rows is not None
         first = taken(self._starts, slots)
-        counts = taken(self._starts, slots + 1) - first
-        ends = np.cumsum(counts)
-        begin = 0
-        while begin < len(probe):
-            done = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, side="right")))
-            part = slice(begin, end)
-            probe_rows = np.repeat(probe[part], counts[part])
-            # Each run counts up from its start: one long ramp, shifted where a run begins.
-            shift = first[part] - (ends[part] - counts[part] - done)
-            build_rows = np.repeat(shift, counts[part]) + np.arange(len(probe_rows))
-            yield probe_rows, taken(self._rows, build_rows)
-            begin = end
+        yield from run_pairs(probe, first, taken(self._starts, slots + 1) - first, self._rows)
+
+    def slots(self, codes: Array) -> Array:
+        """Return a number of each row's key, -1 if the build side does not have it: ndarray of int64."""
+        return self._slots.find(codes).astype(np.int64)
+
+    @property
+    def rows_per_key(self) -> float:
+        """Number of build rows with one key, on average."""
+        if self._starts is None:
+            return 1.0
+        return int(self._starts[-1]) / (len(self._starts) - 1)
+
+
+def run_pairs(probe: Array, first: Array, counts: Array, rows: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield pairs of each of the rows `probe` and the `counts` positive number of `rows` from `first` on, in parts of
+    about `PAIRS_AT_ONCE`; all pairs of one probe row are in one part."""
+    ends = np.cumsum(counts)
+    begin = 0
+    while begin < len(probe):
+        done = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, side="right")))
+        part = slice(begin, end)
+        probe_rows = np.repeat(probe[part], counts[part])
+        # Each run counts up from its start: one long ramp, shifted where a run begins.
+        shift = first[part] - (ends[part] - counts[part] - done)
+        build_rows = np.repeat(shift, counts[part]) + np.arange(len(probe_rows))
+        yield probe_rows, taken(rows, build_rows)
+        begin = end

@@ -24,6 +24,7 @@ from .blocks import BlockJoin, Room, block_stream
 from .build_collector import BuildCollector, Once, RowWriter, Writer, all_probed
 from .join_shape import JoinShape, kept_shape
 from .pairs import MARKS_BUILD, Matches, Part, all_pairs
+from .range_index import RangeIndex
 from .runtime_filters import RuntimeFilters
 
 _SAME_KIND = frozenset(("inner", "cross"))
@@ -63,15 +64,20 @@ class _Loop:
         self._rows = np.arange(right.length)
         self._context = context
         self._account = account
+        self._range = RangeIndex.make(shape, right, np.zeros(right.length, np.int64))
+        if self._range is not None and not account.grow(self._range.bytes):
+            self._range = None
 
     def join_batches(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the join's rows for a morsel of the left side."""
         for batch in batches:
-            yield from self._context.checked(self._matches.emit(batch, self._pairs(batch)))
+            parts, exact = self._candidates(batch)
+            yield from self._context.checked(self._matches.emit(batch, self._checked(parts), exact))
 
     def emit_matches(self, batch: Batch, hit: Array) -> Iterator[Batch]:
         """`Matches.emit_matches`."""
-        return self._matches.emit_matches(batch, self._pairs(batch), hit)
+        parts, exact = self._candidates(batch)
+        return self._matches.emit_matches(batch, self._checked(parts), hit, exact)
 
     def emit_settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
         """`Matches.emit_settled`."""
@@ -81,8 +87,16 @@ class _Loop:
         """`Matches.rest`."""
         return self._matches.rest(self._left_columns)
 
-    def _pairs(self, batch: Batch) -> Iterator[Part]:
-        for part in all_pairs(np.arange(batch.length), self._rows):
+    def _candidates(self, batch: Batch) -> tuple[Iterator[Part], bool]:
+        """Return the candidates, and True if all of them are matches."""
+        if self._range is not None:
+            parts = self._range.pairs(batch, np.zeros(batch.length, np.int64))
+            if parts is not None:
+                return parts, self._range.is_exact
+        return all_pairs(np.arange(batch.length), self._rows), False
+
+    def _checked(self, parts: Iterator[Part]) -> Iterator[Part]:
+        for part in parts:
             # A cancel must not wait for all pairs of a batch.
             self._context.check()
             yield part

@@ -81,13 +81,14 @@ class Matches:
 
     # ---- kinds ----------------------------------------------------------------------------------------------------
 
-    def emit(self, probe: Batch, parts: Iterable[Part]) -> Iterator[Batch]:
-        """Yield a probe batch's output; build rows with a partner are marked if the kind needs them."""
+    def emit(self, probe: Batch, parts: Iterable[Part], exact: bool = False) -> Iterator[Batch]:
+        """Yield a probe batch's output; build rows with a partner are marked if the kind needs them. `exact`: all
+        candidates are matches."""
         hit = np.zeros(probe.length, np.bool_)
-        yield from self.emit_matches(probe, parts, hit)
+        yield from self.emit_matches(probe, parts, hit, exact)
         yield from self.emit_settled(probe, hit)
 
-    def emit_matches(self, probe: Batch, parts: Iterable[Part], hit: Array) -> Iterator[Batch]:
+    def emit_matches(self, probe: Batch, parts: Iterable[Part], hit: Array, exact: bool = False) -> Iterator[Batch]:
         """Yield the pairs that are matches, for the kinds that produce pairs; `hit` is set to True for probe rows with
         one.
 
@@ -95,7 +96,10 @@ class Matches:
         """
         gives_pairs = self.kind in GIVES_PAIRS
         for probe_rows, build_rows in parts:
-            probe_rows, build_rows, both = self._matching(probe, probe_rows, build_rows)
+            if exact:
+                both = self.pair(probe, probe_rows, build_rows)
+            else:
+                probe_rows, build_rows, both = self._matching(probe, probe_rows, build_rows)
             if self.kind == "single":
                 self._refuse_second(probe_rows, hit)
             hit[probe_rows] = True

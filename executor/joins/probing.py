@@ -13,6 +13,7 @@ from .join_index import JoinIndex
 from .join_keys import KeyCoder
 from .join_shape import JoinShape
 from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
+from .range_index import FEWEST, RangeIndex
 
 _SPARING = 4
 """Entries of a direct table per row if memory is short."""
@@ -51,6 +52,9 @@ class Probing:
             self._index = JoinIndex(codes, self._coder.size, most=_SPARING * build.length)
         else:
             self._index = JoinIndex(codes, self._coder.size)
+        self._range: RangeIndex | None = None
+        if shape.residual is not None and not sparing and self._index.rows_per_key >= FEWEST:
+            self._range = RangeIndex.make(shape, build, self._index.slots(codes))
         self._null_build_rows = rows_with_null(keys, build.length)
         self._simple_not_in = shape.is_simple_not_in
         self._is_plain = shape.residual is None and shape.kind != "null_anti"
@@ -67,7 +71,7 @@ class Probing:
     @property
     def index_bytes(self) -> int:
         """Bytes of the index."""
-        return self._index.bytes
+        return self._index.bytes + (0 if self._range is None else self._range.bytes)
 
     def rest(self) -> Batch:
         """Return the output after all probe rows; for the kinds of `MARKS_BUILD`."""
@@ -82,7 +86,8 @@ class Probing:
             return self._half(batch, codes)
         if self._is_plain and self._index.is_unique:
             return self._unique(batch, codes)
-        return self.matches.emit(batch, self._candidates(batch, keys, codes))
+        parts, exact = self._candidates(batch, keys, codes)
+        return self.matches.emit(batch, parts, exact)
 
     def _half(self, batch: Batch, codes: Array) -> Iterator[Batch]:
         """Semi and anti joins by key alone."""
@@ -117,13 +122,22 @@ class Probing:
         if self._is_plain and self.kind in ("semi", "anti"):
             hit |= self._index.has(codes)
             return
-        yield from self.matches.emit_matches(batch, self._candidates(batch, keys, codes), hit)
+        parts, exact = self._candidates(batch, keys, codes)
+        yield from self.matches.emit_matches(batch, parts, hit, exact)
 
     def emit_settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
         """`Matches.emit_settled`."""
         return self.matches.emit_settled(batch, hit)
 
-    def _candidates(self, batch: Batch, keys: list[Vector], codes: Array) -> Iterator[Part]:
+    def _candidates(self, batch: Batch, keys: list[Vector], codes: Array) -> tuple[Iterator[Part], bool]:
+        """Return the candidates, and True if all of them are matches."""
+        if self._range is not None:
+            parts = self._range.pairs(batch, self._index.slots(codes))
+            if parts is not None:
+                return parts, self._range.is_exact
+        return self._equal(batch, keys, codes), False
+
+    def _equal(self, batch: Batch, keys: list[Vector], codes: Array) -> Iterator[Part]:
         """Pairs with equal keys; under NOT IN also those in which a key is NULL: a probe row stays unless the condition
         is true *or NULL* for some build row."""
         yield from self._index.pairs(codes)

@@ -25,6 +25,7 @@ from ..algebra import logical, physical
 from ..algebra.logical import Node
 from ..algebra.physical import PhysicalNode
 from ..algebra.trees import nodes
+from ..physical.range_bounds import range_bounds
 from ..plan import Plan
 from .expression_text import Names, framed_text, groups_text, predicate_text, to_sql, window_keys
 
@@ -334,6 +335,11 @@ class Drawing:
             return f"Shared {node.key}" + (" (drawn above)" if node.key in self._drawn else "")
         return type(node).__name__
 
+    def _ranges(self, condition: Expr | None, probe: PhysicalNode, build: PhysicalNode) -> Iterator[str]:
+        bounds = range_bounds(condition, probe.columns, build.columns)
+        if bounds and build.estimate > 1:
+            yield f"searches ranges of {_join_list(list(dict.fromkeys(self._text(bound.build) for bound in bounds)))}"
+
     def details(self, node: PhysicalNode) -> Iterator[str]:
         """Yield the detail lines below the node."""
         if isinstance(node, physical.TableScan):
@@ -346,9 +352,14 @@ class Drawing:
                 yield f"where {self._text(node.residual)}"
         elif isinstance(node, physical.MergeJoin) and node.residual is not None:
             yield f"and {self._text(node.residual)}"
+        elif isinstance(node, physical.NestedLoopJoin):
+            if node.kind != "null_anti":
+                yield from self._ranges(node.condition, node.left, node.right)
         elif isinstance(node, physical.HashJoin):
             if node.residual is not None:
                 yield f"and {self._text(node.residual)}"
+                if node.kind != "null_anti":
+                    yield from self._ranges(node.residual, node.probe, node.build)
             for offered in node.runtime_filters:
                 column = next(c for c in _fetched(node.probe) if c.id == offered.column)
                 yield f"runtime filter on {self._owners[column.id]}.{column.name}"
