@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...model.types import BIGINT, DOUBLE
+from ...model.vectors.merged_dictionaries import DictionaryCache
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
 from ..kernels.numbers.arithmetic import refuse_overflow
 from ..kernels.numbers.bounded_integers import (
@@ -35,9 +36,9 @@ from ..kernels.numbers.bounded_integers import (
     known_bounds,
     limbs_of,
     measured_bounds,
-    objects,
 )
 from ..kernels.numbers.limbs import Limbs, carried, limbs_of_integer, widened
+from ..kernels.order_words import least_rows, mirrored, sort_texts, words_of
 from ..lazy import joined
 from ..spilling.sizes import array_bytes, batch_bytes, vector_bytes
 from .group_codes import Segments
@@ -288,17 +289,17 @@ class Extreme(OneVector):
             return Const(arg.type, arg.value, len(groups))
         validity = arg.validity
         present = None if validity is None else np.logical_or.reduceat(validity, groups.starts)
-        if arg.type.is_text:
-            return self._text(arg, groups, present)
-        if isinstance(arg, Wide):
-            return from_objects(arg.type, self._objects(arg, groups), present)
+        if isinstance(arg, Dict) and (arg.ordered or len(arg.dictionary) <= len(arg)):
+            return self._codes(ordered_dictionary(arg), groups, present)
+        if arg.type.is_text or isinstance(arg, Wide):
+            return self._by_words(arg, groups, present)
         if isinstance(arg, Narrow):
             codes = self._reduced(arg.codes, validity, groups)
             return Narrow(arg.type, codes, arg.base, present, arg.top)
         values = arg.values()
         bounds = arg.bounds() or (None, None)
         if values.dtype == object:
-            return from_objects(arg.type, self._objects(arg, groups), present)
+            return self._by_words(arg, groups, present)
         if values.dtype.kind == "f":
             return Flat(arg.type, self._floats(values, validity, groups), present)
         return Flat(arg.type, self._reduced(values, validity, groups), present, *bounds)
@@ -329,46 +330,44 @@ class Extreme(OneVector):
             values = np.where(validity, values, np.nan)
         return np.fmin.reduceat(values, groups.starts)
 
-    def _objects(self, arg: Vector, groups: Segments) -> Array:
-        values = objects(arg)
-        if arg.validity is not None:
-            values = np.where(arg.validity, values, -(10**39) if self._greatest else 10**39)
-        reduce = np.maximum if self._greatest else np.minimum
-        result = reduce.reduceat(values, groups.starts)
-        if arg.validity is not None:
-            result = np.where(np.logical_or.reduceat(arg.validity, groups.starts), result, 0)
-        return np.asarray(result, object)
+    def _by_words(self, arg: Vector, groups: Segments, present: Array | None) -> Vector:
+        """The value of one row of each group, found by the words of the values: texts and wide decimals."""
+        words = mirrored(words_of(arg)) if self._greatest else words_of(arg)
+        rows = least_rows(words, groups.starts, arg.validity)
+        if not isinstance(arg, Flat):
+            return arg.take(rows)
+        return from_objects(arg.type, arg.values().take(rows), present)
 
-    def _text(self, arg: Vector, groups: Segments, present: Array | None) -> Vector:
-        ranked = ordered_dictionary(arg)
-        codes = self._reduced(ranked.codes, ranked.validity, groups)
-        dictionary = ranked.dictionary
-        if ranked is not arg and len(dictionary) > len(codes):
-            # This dictionary is not shared, so entries that no group chose can be dropped.
-            used, codes = np.unique(codes, return_inverse=True)
-            codes, dictionary = (
-                codes.astype(np.uint32),
-                dictionary.take(pa.array(used)) if len(dictionary) else dictionary,
-            )
-        return Dict(arg.type, codes, dictionary, present, ordered=True)
+    def _codes(self, arg: Dict, groups: Segments, present: Array | None) -> Vector:
+        codes = self._reduced(arg.codes, arg.validity, groups)
+        return Dict(arg.type, codes, arg.dictionary, present, ordered=True)
 
 
 def ordered_dictionary(arg: Vector) -> Dict:
-    """Return a text vector as codes in value order; codes are unsigned."""
+    """Return a text vector as codes in value order; codes are unsigned. A dictionary that is shared by several vectors
+    is sorted once."""
     if isinstance(arg, Dict):
         if arg.ordered:
             return arg
-        codes, dictionary = arg.codes, arg.dictionary
+        codes, (dictionary, ranks) = arg.codes, _sorted_dictionaries.get([arg.dictionary])
     else:
         assert isinstance(arg, Text)
         encoded = pc.dictionary_encode(arg.array)
-        codes, dictionary = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False), encoded.dictionary
-    order = pc.sort_indices(dictionary)
-    ranks = np.empty(max(1, len(dictionary)), np.uint32)
-    ranks[: len(dictionary)][order.to_numpy()] = np.arange(len(dictionary), dtype=np.uint32)
-    if not len(dictionary):
-        ranks[0] = 0
-    return Dict(arg.type, ranks.take(codes), dictionary.take(order), arg.validity, ordered=True)
+        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        dictionary, ranks = _sorted([encoded.dictionary])
+    return Dict(arg.type, ranks.take(codes), dictionary, arg.validity, ordered=True)
+
+
+def _sorted(dictionaries: Sequence[pa.Array]) -> tuple[pa.Array, Array]:
+    """Return a dictionary's entries in ascending order, and the rank of each entry (uint32)."""
+    (dictionary,) = dictionaries
+    order = sort_texts(dictionary)
+    ranks = np.zeros(max(1, len(dictionary)), np.uint32)
+    ranks[order] = np.arange(len(order), dtype=np.uint32)
+    return dictionary.take(pa.array(order)), ranks
+
+
+_sorted_dictionaries = DictionaryCache(_sorted)
 
 
 class AnyValue(OneBatch):

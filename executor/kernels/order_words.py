@@ -170,13 +170,18 @@ def sort_texts(array: pa.Array) -> Array:
 
 def ordered_words(key: Vector, descending: bool, nulls_first: bool) -> list[Word]:
     """Return words that ascend in the requested order, NULLs included (equal to each other)."""
-    words = [_mirrored(word) for word in words_of(key)] if descending else list(words_of(key))
+    words = mirrored(words_of(key)) if descending else words_of(key)
     validity = key.validity
     if validity is None:
-        return words
+        return list(words)
     is_value = validity if nulls_first else ~validity
     kind: Word = lambda rows: _at(is_value, rows).view(np.uint8)  # noqa: E731
     return [kind, *(_zeroed(word, validity) for word in words)]
+
+
+def mirrored(words: Sequence[Word]) -> Sequence[Word]:
+    """Return words that descend where the given ones ascend."""
+    return [_mirrored(word) for word in words]
 
 
 def _mirrored(word: Word) -> Word:
@@ -228,6 +233,41 @@ def first_rows(words: Sequence[Word], length: int, needed: int) -> tuple[Array, 
     rows = np.concatenate([*chosen, tied[:needed]])
     rows.sort()
     return rows, int(tied[0])
+
+
+def least_rows(words: Sequence[Word], starts: Array, validity: Array | None = None) -> Array:
+    """Return one row of each group (ndarray of intp, shape (n_groups,)): the first of those whose words are least.
+
+    Groups are runs of rows that begin at `starts` (ascending, the first 0). Rows whose `validity` is False are passed
+    over; of a group of such rows alone, the first is returned.
+    """
+    candidates: Array | None = None
+    groups: Array | None = None
+    if validity is not None:
+        candidates = np.flatnonzero(validity)
+        begins = np.searchsorted(candidates, starts)
+        has_some = np.diff(begins, append=len(candidates)) > 0
+        groups, begins = np.flatnonzero(has_some), begins.compress(has_some)
+    else:
+        begins = starts
+    found = begins if candidates is None else candidates.take(begins)
+    for word in words if len(begins) else ():
+        codes = word(candidates)
+        if len(begins) == 1:
+            places = np.flatnonzero(codes == codes.min())
+        else:
+            sizes = np.diff(begins, append=len(codes))
+            places = np.flatnonzero(codes == np.repeat(np.minimum.reduceat(codes, begins), sizes))
+        candidates = places if candidates is None else candidates.take(places)
+        begins = np.searchsorted(places, begins)
+        found = candidates.take(begins)
+        if len(candidates) == len(begins):
+            break
+    if groups is None:
+        return found
+    rows = starts.copy()
+    rows[groups] = found
+    return rows
 
 
 def sort_by_words(words: Sequence[Word], length: int) -> Array:

@@ -24,7 +24,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..types import DataType, Kind, integer_bounds
 from .arrow_values import Array as Array
@@ -34,6 +33,7 @@ from .arrow_values import decimal_limbs as decimal_limbs
 from .arrow_values import decimal_scalar
 from .arrow_values import intervals_from_arrow as intervals_from_arrow
 from .arrow_values import physical_to_arrow as physical_to_arrow
+from .merged_dictionaries import merged_for
 
 
 # Not of `ABC`: `isinstance` distinguishes the forms in many places, and costs four times as much there.
@@ -454,20 +454,17 @@ def _joint_bounds(vectors: Sequence[Vector]) -> tuple[int | None, int | None]:
     return min(b[0] for b in known), max(b[1] for b in known)
 
 
-def _concat_dicts(type_: DataType, vectors: Sequence[Dict]) -> Dict:
-    first = vectors[0]
-    validity = concat_validity(vectors)
-    if all(v.dictionary is first.dictionary for v in vectors):
-        codes = np.concatenate([v.codes for v in vectors])
-        return Dict(type_, codes, first.dictionary, validity, first.ordered)
+def _concat_dicts(type_: DataType, vectors: Sequence[Dict]) -> Vector:
     distinct = {id(v.dictionary): v.dictionary for v in vectors}
-    merged = pc.unique(pa.chunked_array(list(distinct.values())))
-    merged = merged.take(pc.sort_indices(merged))
-    tables = {key: pc.index_in(d, merged).to_numpy().astype(np.uint32) for key, d in distinct.items()}
-    pieces = [
-        tables[id(v.dictionary)].take(v.codes) if len(v.dictionary) else np.zeros(len(v), np.uint32) for v in vectors
-    ]
-    return Dict(type_, np.concatenate(pieces), merged, validity, ordered=True)
+    validity = concat_validity(vectors)
+    first, *others = dictionaries = list(distinct.values())
+    if all(len(d) == len(first) and d.equals(first) for d in others):
+        return Dict(type_, np.concatenate([v.codes for v in vectors]), first, validity, vectors[0].ordered)
+    if sum(map(len, vectors)) < sum(map(len, dictionaries)):
+        return Text(type_, pa.concat_arrays([v.to_arrow() for v in vectors]))
+    merged, tables = merged_for(dictionaries, [[v.codes for v in vectors if v.dictionary is d] for d in dictionaries])
+    table_of = dict(zip(distinct, tables, strict=True))
+    return Dict(type_, np.concatenate([table_of[id(v.dictionary)].take(v.codes) for v in vectors]), merged, validity)
 
 
 def concat_validity(vectors: Sequence[Vector]) -> Array | None:

@@ -165,9 +165,13 @@ class ColumnReader:
 
     def _gather(self, rows: Array, first: int, last: int, counters: ScanCounters | None) -> Vector:
         """The rows at `rows` (absolute) of several pages."""
-        order = None if len(rows) < 2 or bool((rows[1:] >= rows[:-1]).all()) else np.argsort(rows, kind="stable")
-        ascending = rows if order is None else rows[order]
         size = self.footer.page_rows
+        is_ascending = len(rows) < 2 or bool((rows[1:] >= rows[:-1]).all())
+        if not is_ascending and 2 * len(rows) >= (last - first) * size:
+            # All rows in another order, as groups gather them: sorting their numbers takes longer than all pages.
+            return concat([self.page(page, counters) for page in range(first, last)]).take(rows - first * size)
+        order = None if is_ascending else np.argsort(rows, kind="stable")
+        ascending = rows if order is None else rows[order]
         ends = np.searchsorted(ascending, np.arange(first, last + 1) * size)
         parts = []
         for page in range(first, last):
