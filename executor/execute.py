@@ -117,7 +117,7 @@ def open_node(
     def watched(morsel: Morsel) -> Callable[[], Iterator[Batch]]:
         return lambda: context.actuals.watch(node, morsel.run())
 
-    morsels = tuple(Morsel(watched(morsel), morsel.partition, morsel.is_asked) for morsel in stream.morsels)
+    morsels = tuple(Morsel(watched(m), m.partition, m.is_asked, m.rows) for m in stream.morsels)
     return Stream(stream.columns, morsels, stream.partitioned_by, stream.serial)
 
 

@@ -89,7 +89,7 @@ def open_union_all(node: UnionAll, sources: Sequence[Stream], context: Execution
     for source in sources:
         if source.serial:
             source = stream_of(source.columns, context.collect_batches(source))
-        morsels.extend(Morsel(morsel.run) for morsel in source.morsels)
+        morsels.extend(Morsel(morsel.run, rows=morsel.rows) for morsel in source.morsels)
     return Stream(node.columns, tuple(morsels))
 
 

@@ -20,6 +20,9 @@ LONG = 0.008
 """Seconds of a task whose kernels are long enough, whatever a trial might measure on a busy machine."""
 WORTH_SHARING = 0.01
 """Seconds of work from which on waking other threads pays."""
+LARGE_ROWS = 6 * 131_072
+"""Rows from which on scans have several morsels for each thread, and the other threads are woken before the first
+morsel is done: they join once it has taken `LONG` seconds. Waking a thread in vain costs 50 microseconds."""
 
 
 class Crew:

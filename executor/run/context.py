@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -26,10 +26,11 @@ from ...model.waiting_time import carried
 from ...planner.algebra.physical import PhysicalNode
 from ..scans.prefetch import PrefetchedTokens
 from ..spilling.spill_file import SpillFile
-from .adaptive_threads import REMEMBERED, WORTH_SHARING, Crew
+from .adaptive_threads import LARGE_ROWS, LONG, REMEMBERED, WORTH_SHARING, Crew
 from .memory import Account, Memory
 from .operator_stats import Actuals
 from .progress import Handler, Tracker
+from .shared_tasks import SharedTasks, timed
 from .stream import Morsel, Stream
 
 T = TypeVar("T")
@@ -70,28 +71,23 @@ def _mark_worker() -> None:
 renew_in_child(_pool.cache_clear)  # a child has none of its parent's threads
 
 
-def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run tasks one after the other in the calling thread, which is not a pool thread. Like in a pool thread, tasks
-    nested in them run inline."""
+def _inline(work: Callable[[], T]) -> T:
+    """Do work in the calling thread, which is not a pool thread. Like in a pool thread, tasks nested in it run
+    inline."""
     _thread.is_worker = True
     try:
-        return [task() for task in tasks]
+        return work()
     finally:
         _thread.is_worker = False
 
 
-def _raise_first(errors: list[BaseException]) -> None:
-    """Raise the first of the errors that threads have left in a list.
+def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
+    """Run tasks one after the other in the calling thread, see `_inline`."""
+    return _inline(lambda: [task() for task in tasks])
 
-    The frames of their tracebacks refer to the list. It is emptied; otherwise errors, frames, and the rows that these
-    read would keep each other alive until the cyclic collector runs.
-    """
-    error = errors[0]
-    errors.clear()
-    try:
-        raise error
-    finally:
-        del error
+
+def _always() -> bool:
+    return True
 
 
 def _started(morsel: Morsel) -> Iterator[Batch]:
@@ -237,10 +233,11 @@ class ExecutionContext:
         """True in pool threads, and while the coordinator runs tasks inline."""
         return _thread.is_worker
 
-    def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False) -> list[T]:
+    def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False, are_large: bool = False) -> list[T]:
         """Run all tasks concurrently and return their results in order. The first error ends the others and is raised.
 
-        `are_asked`: the tasks read data that servers were already requested to send, see `Morsel`.
+        `are_asked`: the tasks read data that servers were already requested to send, see `Morsel`. `are_large`: they
+        work on so many rows that other threads should be ready to join before the first task is done.
         """
         workers = min(self.workers, len(tasks))
         if workers <= 1 or self.is_worker:
@@ -248,22 +245,38 @@ class ExecutionContext:
         if self.store.runs_fragments:
             share_out = self._shared_out_if_long if are_asked else self._shared_out
             return share_out(tasks, workers)
-        return self._tried(tasks, workers)
+        return self._tried(tasks, workers, are_large)
 
-    def _tried(self, tasks: Sequence[Callable[[], T]], workers: int) -> list[T]:
+    def _tried(self, tasks: Sequence[Callable[[], T]], workers: int, are_large: bool) -> list[T]:
         """Run tasks that use this machine's processors. Several threads are used if a trial with one thread, then with
-        the first that join it, shows a speed-up."""
+        the first that join it, shows a speed-up, or without a trial once the first task has taken `LONG` seconds."""
         number = next(self._calls)
         if runs := self.serial_runs.get(number, 0):
             self.serial_runs[number] = runs - 1
             return _in_turn(tasks)
+        shared = SharedTasks(tasks)
+        is_tried = threading.Event()
+        joining: list[Future[None]] = []
+        if are_large:
+
+            def join() -> None:
+                if not is_tried.wait(LONG):
+                    self._draw(shared, None)
+
+            pool, share = _pool(self.workers), carried(join)
+            joining = [pool.submit(share) for _ in range(workers - 1)]
         began = perf_counter()
-        found = _in_turn(tasks[:1])
+        try:
+            _inline(lambda: shared.draw(lambda: False))
+        finally:
+            is_tried.set()
         seconds = perf_counter() - began
         if seconds * (len(tasks) - 1) < WORTH_SHARING:
-            return found + _in_turn(tasks[1:])
+            _inline(lambda: self._draw(shared, None))
+            return self._finish(shared, joining)
         crew = Crew(workers, seconds)
-        found += self._shared_out(tasks[1:], workers, crew)
+        n_joined = 0 if seconds < LONG else sum(not future.done() for future in joining)
+        found = self._shared_out(tasks, workers, crew, shared, joining, n_joined)
         if crew.is_given_up:
             self.serial_runs[number] = REMEMBERED
         return found
@@ -277,45 +290,42 @@ class ExecutionContext:
             tasks = tasks[1:]
         return found + (self._shared_out(tasks, min(workers, len(tasks))) if tasks else [])
 
-    def _shared_out(self, tasks: Sequence[Callable[[], T]], workers: int, crew: Crew | None = None) -> list[T]:
-        """Run all tasks in `workers` threads, as long as the adaptive thread count keeps them."""
-        results: list[T | None] = [None] * len(tasks)
-        numbers = itertools.count()
-        failed = threading.Event()
-        errors: list[BaseException] = []
+    def _shared_out(
+        self,
+        tasks: Sequence[Callable[[], T]],
+        workers: int,
+        crew: Crew | None = None,
+        shared: SharedTasks[T] | None = None,
+        joining: Sequence[Future[None]] = (),
+        n_joined: int = 0,
+    ) -> list[T]:
+        """Run all tasks in `workers` threads, as long as the adaptive thread count keeps them. `shared` are the tasks
+        if some have run already, `joining` are threads that may work on them, `n_joined` how many of these do."""
+        shared = SharedTasks(tasks) if shared is None else shared
+        pool, share = _pool(self.workers), carried(partial(self._draw, shared, crew))
+        return self._finish(shared, [*joining, *(pool.submit(share) for _ in range(workers - n_joined))])
 
-        def work() -> None:
-            # One future per thread that draws task after task costs less than a future per task.
-            _thread.stop = failed
-            is_kept = True
-            try:
-                while is_kept and not failed.is_set() and (number := next(numbers)) < len(tasks):
-                    began = perf_counter()
-                    results[number] = tasks[number]()
-                    is_kept = crew is None or crew.keeps(perf_counter() - began)
-            except BaseException as error:
-                errors.append(error)  # the first: errors of cancelled threads come behind it
-                failed.set()
-            finally:
-                _thread.stop = None
+    def _draw(self, shared: SharedTasks[Any], crew: Crew | None) -> None:
+        """Work on tasks in the calling thread."""
+        _thread.stop = shared.stop
+        try:
+            shared.draw(_always if crew is None else timed(crew, perf_counter))
+        finally:
+            _thread.stop = None
 
-        pool, share = _pool(self.workers), carried(work)
-        self._finish([pool.submit(share) for _ in range(workers)], failed)
-        if errors:
-            _raise_first(errors)
-        return results  # type: ignore[return-value]
-
-    def _finish(self, futures: list[Future[None]], failed: threading.Event) -> None:
+    def _finish(self, shared: SharedTasks[T], futures: Sequence[Future[None]]) -> list[T]:
+        """Wait for the threads that work on tasks, and return the results."""
         try:
             wait(futures)
         except BaseException:
             # An interrupt while waiting: the threads must end before their data is released.
-            failed.set()
+            shared.stop.set()
             self.cancel.set()
             wait(futures)
             raise
         for future in futures:
             future.result()
+        return shared.finished()
 
     def run_all(self, stream: Stream, work: Callable[[Iterator[Batch], Morsel], T]) -> list[T]:
         """Apply `work` to every morsel of a stream, several concurrently; return the results in the morsels' order."""
@@ -325,7 +335,9 @@ class ExecutionContext:
         def task(morsel: Morsel) -> Callable[[], T]:
             return lambda: work(self.checked(morsel.run()), morsel)
 
-        return self.parallel([task(morsel) for morsel in stream.morsels], all(m.is_asked for m in stream.morsels))
+        morsels = stream.morsels
+        are_large = sum(morsel.rows for morsel in morsels) >= LARGE_ROWS
+        return self.parallel([task(morsel) for morsel in morsels], all(m.is_asked for m in morsels), are_large)
 
     def checked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches that have rows, checking the cancel event before each."""

@@ -22,11 +22,13 @@ class Morsel:
     """A piece of a stream. `run` starts it, once or several times; `partition` names the tablet of its rows.
 
     `is_asked`: its rows are requested from a server together with those of the stream's other morsels, before they run.
+    `rows`: number of rows that its scan reads, 0 if unknown.
     """
 
     run: Callable[[], Iterator[Batch]]
     partition: str | None = None
     is_asked: bool = False
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Stream:
         """Return the stream with each morsel passed through a streaming operator that produces `columns`."""
         present = {column.id for column in columns}
         kept = self.partitioned_by if self.partitioned_by <= present else frozenset[int]()
-        morsels = tuple(Morsel(_chained(operator, m.run), m.partition, m.is_asked) for m in self.morsels)
+        morsels = tuple(Morsel(_chained(operator, m.run), m.partition, m.is_asked, m.rows) for m in self.morsels)
         return replace(self, columns=columns, morsels=morsels, partitioned_by=kept)
 
 

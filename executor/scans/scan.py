@@ -26,6 +26,7 @@ from ..fragments.fragment import encoded, scan_fragment
 from ..joins.runtime_filters import RuntimeFilters, described
 from ..kernels.conditional import from_physical
 from ..lazy import joined
+from ..run.adaptive_threads import LARGE_ROWS
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS, Morsel, Stream, stream_of
 from ..sorting.running_bound import ScanBound
@@ -47,6 +48,12 @@ FEW_THREADS, FEW_THREADS_SPLIT_ROWS = 4, 8 * BATCH_ROWS
 """Number of threads up to which morsels are larger. Fewer, larger morsels cost less with concurrent writers: rows
 changed by deltas are evaluated once per morsel and rowset. (TPC-H's Q6 with 15,000 rows upserted: 15.5 ms of processor
 instead of 17.5.)"""
+MORSELS_PER_THREAD = 4
+"""Number of morsels for each thread, if they have a batch each at least: where there are fewer, one thread works on the
+last while the others have nothing left, and the first, which is tried alone, is a large share of the work."""
+MANY_ROWS = 0.25
+"""Least share of a table's rows that a scan must be expected to yield for its morsels to become smaller. Otherwise its
+work is short, and its few rows are better gathered into few batches."""
 FEW_ROWS = 32_768
 """Rows up to which smaller batches of one morsel are gathered: an operator takes some hundred microseconds for a batch
 of any size. (TPC-H embedded, in processor time: geometric mean 41 ms instead of 43 with 8,192.)"""
@@ -114,7 +121,22 @@ def open_fragment_scan(node: TableScan, context: ExecutionContext, filters: Runt
 
 
 def _split_rows(context: ExecutionContext) -> int:
+    """Largest number of rows per morsel."""
     return FEW_THREADS_SPLIT_ROWS if context.threads <= FEW_THREADS else SPLIT_ROWS
+
+
+def _even_split(node: TableScan, context: ExecutionContext, tokens: Sequence[ScanToken], is_filtered: bool) -> int:
+    """Return the number of rows per morsel that gives every thread `MORSELS_PER_THREAD`; 0 if the tokens are not to be
+    divided further."""
+    if context.threads <= 1 or context.store.runs_fragments:
+        return 0
+    rows = sum(token.rows for token in tokens)
+    wanted = context.threads * MORSELS_PER_THREAD
+    if rows < LARGE_ROWS or len(tokens) >= wanted:
+        return 0
+    if node.residual is None and (is_filtered or node.estimate < rows * MANY_ROWS):
+        return 0
+    return max(BATCH_ROWS, rows // wanted)
 
 
 def _tokens(
@@ -136,7 +158,10 @@ def _tokens(
         fragment=fragment,
     )
     if node.time is None:
-        return context.store.scan_tokens(node.table, spec)
+        tokens = context.store.scan_tokens(node.table, spec)
+        if spec.split_rows is not None and (rows := _even_split(node, context, tokens, bool(at_runtime))):
+            tokens = context.store.scan_tokens(node.table, replace(spec, split_rows=rows))
+        return tokens
     try:
         return context.store.scan_tokens(node.time.table, spec)
     except HistoryGone as error:
@@ -221,7 +246,7 @@ class _TokenScan:
         with the key or with time are common, and the first morsels then give a bound that excludes the others."""
         is_requested = self.prefetched is not None
         morsels = tuple(
-            Morsel(partial(self._run, number), token.partition or token.tablet_id, is_requested)
+            Morsel(partial(self._run, number), token.partition or token.tablet_id, is_requested, token.rows)
             for number, token in enumerate(self._tokens)
         )
         is_backward = self.bound is not None and self.bound[2].descending and not is_requested

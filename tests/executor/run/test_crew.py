@@ -68,3 +68,37 @@ def test_every_task_is_done_once(monkeypatch: pytest.MonkeyPatch, worth: float, 
     tasks = [partial(task, number) for number in range(50)]
     assert ExecutionContext(MemoryStore(), threads=3).parallel(tasks) == [number * number for number in range(50)]
     assert sorted(done) == list(range(50))
+
+
+def test_threads_join_a_long_first_task_before_it_is_done() -> None:
+    """Of two tasks, the first used to be the trial, after which nothing was left to share."""
+    has_begun = threading.Event()
+
+    def first() -> bool:
+        return has_begun.wait(20)
+
+    def second() -> bool:
+        has_begun.set()
+        return True
+
+    assert ExecutionContext(MemoryStore(), threads=2).parallel([first, second], are_large=True) == [True, True]
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_error_ends_the_tasks_that_threads_share_from_the_start(failing: int) -> None:
+    has_joined = threading.Event()
+
+    def task(number: int) -> int:
+        if number:
+            has_joined.set()
+        else:
+            assert has_joined.wait(20)
+        if number == failing:
+            raise ValueError(str(number))
+        return number
+
+    context = ExecutionContext(MemoryStore(), threads=3)
+    with pytest.raises(ValueError, match=str(failing)):
+        context.parallel([partial(task, number) for number in range(3)], are_large=True)
+    assert not context.is_worker
+    assert context.parallel([lambda: 1, lambda: 2], are_large=True) == [1, 2]

@@ -18,7 +18,12 @@ from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.executor import ExecutionContext, run
+from nyala.executor.joins.runtime_filters import RuntimeFilters
+from nyala.executor.scans.scan import open_table_scan
+from nyala.model.schema import Table
+from nyala.model.store import ScanSpec, ScanToken
 from nyala.planner import plan_query
+from nyala.planner.algebra.physical import TableScan
 from nyala.planner.scans import scan_limits
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
@@ -194,3 +199,37 @@ def test_few_threads_have_larger_morsels(threads: int, rows: int) -> None:
     context = ExecutionContext(store, threads=threads)  # type: ignore[arg-type]
     list(run(statement, context, plan_query(statement.query, store)).batches)
     assert store.specs[-1].split_rows == rows
+
+
+class SplitStore:
+    """Scans of a table of `rows` rows in tokens of about `split_rows`."""
+
+    runs_fragments = False
+
+    def __init__(self, rows: int):
+        self._rows = rows
+
+    def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        size = -(-(spec.split_rows or self._rows) // 131_072) * 131_072
+        starts = range(0, self._rows, size)
+        return [ScanToken(table, "t", spec, rows=min(size, self._rows - start)) for start in starts]
+
+
+@pytest.mark.parametrize(
+    ("rows", "threads", "share", "morsels"),
+    [
+        (16 * 131_072, 2, 1.0, 8),  # four for each thread
+        (8 * 131_072, 2, 1.0, 8),
+        (8 * 131_072, 2, 0.1, 1),  # few rows are expected: gathered in large morsels
+        (5 * 131_072, 2, 1.0, 1),  # too few to wake a thread for
+        (16 * 131_072, 1, 1.0, 2),  # one thread has nobody to share with
+        (100 * 131_072, 2, 1.0, 13),
+    ],
+)
+def test_scans_of_many_rows_have_several_morsels_for_each_thread(
+    rows: int, threads: int, share: float, morsels: int
+) -> None:
+    table = filled("g").table("r")
+    scan = TableScan(columns=(), estimate=rows * share, table=table, alias="r", names=(), fetched=())
+    context = ExecutionContext(SplitStore(rows), threads=threads)  # type: ignore[arg-type]
+    assert len(open_table_scan(scan, context, RuntimeFilters()).morsels) == morsels
