@@ -282,7 +282,10 @@ def _words_of_the_code() -> frozenset[str]:
     """Identifiers of the package's sources, and words of its text literals; docstrings and comments do not count."""
     words = {part for module in MODULES for part in module.split(".")} | set(sys.stdlib_module_names)
     for name in ["nyala", *MODULES]:
-        tree = ast.parse(Path(importlib.util.find_spec(name).origin).read_text(encoding="utf-8"))  # type: ignore
+        origin = Path(importlib.util.find_spec(name).origin)  # type: ignore
+        if origin.suffix != ".py":  # compiled
+            continue
+        tree = ast.parse(origin.read_text(encoding="utf-8"))
         bodies = [body for n in ast.walk(tree) if isinstance(body := getattr(n, "body", None), list)]
         docstrings = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
         for node in ast.walk(tree):

@@ -19,7 +19,7 @@ from ...model.vectors.vector import Array, Flat, Vector, concat
 from ..spilling.lists import Lists
 from ..spilling.sizes import unpinned, vectors_bytes
 from .accumulators import Accumulator
-from .group_codes import Segments, run_starts, segments
+from .group_codes import Segments, is_ascending, run_starts, segments, sort_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +96,8 @@ class Distinct(Keeping):
 def _deduplicated(rows: Tuples) -> Tuples:
     """Keep each row once, ascending by group."""
     numbers = Flat(BIGINT, rows.numbers, None, 0, rows.groups - 1)
-    return rows.take(segments([numbers, *rows.columns], len(rows.numbers)).representatives)
+    chosen = segments([numbers, *rows.columns], len(rows.numbers)).representatives
+    of_chosen = rows.numbers.take(chosen)
+    if not is_ascending(of_chosen):
+        chosen = chosen.take(sort_rows(of_chosen, rows.groups)[0])
+    return rows.take(chosen)

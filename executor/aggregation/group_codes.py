@@ -3,13 +3,15 @@
     key vectors ── codes ──► one unsigned integer per row ── segments ──► order, starts
 
 Every column has codes without being decoded: a `Dict` or a `Narrow` its own, plain integers their distance from the
-least. Several columns combine into one integer, most significant first. If the product of their domains would exceed 62
-bits, the combined codes so far are renumbered densely. NULLs form a group: they take the code behind the last.
+least, floats their bits. Several columns combine into one integer, most significant first. If the product of their
+domains would exceed 62 bits, the combined codes so far are numbered by hash (`hash_groups`). NULLs form a group: they
+take the code behind the last.
 
 Groups are *segments*, runs of rows in a given order, because `reduceat` over runs is exact for integers of any size and
-releases the interpreter lock. Rows that lie in key order already (a scan by primary key) need no sorting. Otherwise key
-and row number are packed into one integer and sorted. For 65,536 rows this takes a quarter of an `argsort` (0.25 ms for
-domains up to 16 bits, 0.5 ms above; `np.unique` takes ten times as long).
+releases the interpreter lock. Rows that lie in key order already (a scan by primary key) need no sorting. Codes of up
+to 16 bits are sorted by radix. Above, a compiled hash table groups the rows if there is one. Else key and row number
+are packed into one integer and sorted; keys that do not fit are numbered by hash first. Processor time for 131,072
+rows: 0.5 to 1.2 ms by radix, 0.9 ms by compiled hash, 3 ms for packed integers of 32 bits, 5 ms for 64.
 """
 
 from __future__ import annotations
@@ -25,11 +27,18 @@ import pyarrow.compute as pc
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ..kernels.numbers.bounded_integers import measured_bounds
 from ..kernels.times.intervals import sortable
+from .hash_groups import group_rows, number_rows
 
 _MOST_BITS = 62
 _MOST_CODES = (1 << 64) - 1
 """Bound of the codes of a column, so that NULL also has a code of 64 bits."""
 _MOST_LAYERS = 8
+_RADIX_CODES = 1 << 16
+"""Number of codes up to which NumPy's stable sort is a radix sort."""
+_HASHED_ROWS = 1024
+"""Number of rows from which on the hash table is worth its call."""
+_FLOAT_CODES = 0xFFF0_0000_0000_0001
+"""The greatest code of a float, that of negative infinity, plus one."""
 _PROBED = 256
 """Number of rows whose comparison detects most unordered batches before the whole batch is compared."""
 
@@ -111,13 +120,21 @@ def one_group(length: int) -> Segments:
 
 
 def segments(keys: Sequence[Vector], length: int) -> Segments:
-    """Group rows with equal keys; NULLs equal each other. `length` is at least 1."""
+    """Group rows with equal keys; NULLs equal each other. `length` is at least 1. The groups come in no order, the
+    rows of each in their own."""
     keys = [key for key in keys if not isinstance(key, Const)]
     if not keys:
         return one_group(length)
     codes, size = combined_codes(keys)
     if size <= 1:
         return one_group(length)
+    if size <= _RADIX_CODES or length < _HASHED_ROWS or is_ascending(codes):
+        return segments_of_codes(codes, size)
+    grouped = group_rows(codes)
+    if grouped is not None:
+        return Segments(*grouped, length)
+    if (size - 1).bit_length() + (length - 1).bit_length() > 64:
+        codes, size = number_rows(codes)
     return segments_of_codes(codes, size)
 
 
@@ -145,6 +162,9 @@ def run_starts(ordered: Array) -> Array:
 
 def sort_rows(codes: Array, size: int) -> tuple[Array, Array]:
     """Return the row numbers sorted by their codes (equal codes in row order), and the codes in that order."""
+    if size <= _RADIX_CODES:
+        order = np.argsort(codes.astype(np.uint16, copy=False), kind="stable")
+        return order, codes.take(order)
     row_bits = max(1, (len(codes) - 1).bit_length())
     bits = max(1, (size - 1).bit_length()) + row_bits
     if bits > 64:
@@ -173,9 +193,9 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
             codes, size = more, more_size
             continue
         if size * more_size > 1 << _MOST_BITS:
-            codes, size = densely(codes, size)
+            codes, size = number_rows(codes)
         if size * more_size > 1 << _MOST_BITS:
-            more, more_size = densely(more, more_size)
+            more, more_size = number_rows(more)
         if size <= 1:  # discovered by renumbering
             codes, size = more, more_size
             continue
@@ -219,7 +239,9 @@ def densely(codes: Array, size: int) -> tuple[Array, int]:
 
 def column_codes(key: Vector) -> tuple[Array, int]:
     """Return one unsigned integer per row, equal exactly for equal values; NULL has the greatest."""
-    codes, size = with_room(*_value_codes(sortable(key)))
+    codes, size = _value_codes(sortable(key))
+    if size > _MOST_CODES:
+        codes, size = number_rows(codes)
     return (codes, size) if key.validity is None else with_nulls(codes, size, key.validity)
 
 
@@ -260,8 +282,6 @@ def _value_codes(key: Vector) -> tuple[Array, int]:
     if key.validity is not None:
         distances = np.where(key.validity, distances, np.uint64(0))
     size = high - low + 1
-    if size > 1 << _MOST_BITS:
-        return densely(distances, 1 << 64)
     return distances.astype(_dtype(size), copy=False), size
 
 
@@ -280,4 +300,4 @@ def _unsigned(codes: Array) -> Array:
 def _float_codes(values: Array) -> tuple[Array, int]:
     """Codes of floats: -0.0 equals 0.0, and all NaNs are equal."""
     plain = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0)
-    return densely(plain.view(np.uint64), 1 << 64)
+    return plain.view(np.uint64), _FLOAT_CODES

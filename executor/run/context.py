@@ -237,7 +237,7 @@ class ExecutionContext:
         """Run all tasks concurrently and return their results in order. The first error ends the others and is raised.
 
         `are_asked`: the tasks read data that servers were already requested to send, see `Morsel`. `are_large`: they
-        work on so many rows that other threads should be ready to join before the first task is done.
+        work on enough rows for other threads to be ready before the first task is done.
         """
         workers = min(self.workers, len(tasks))
         if workers <= 1 or self.is_worker:
