@@ -1,0 +1,86 @@
+"""Group keys computed from others, and sums of a column plus constants: the results are those of each by itself."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import nyala
+import pytest
+from nyala.errors import NumericOutOfRange
+
+TYPES = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31, "BIGINT": 2**63}
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with nyala.connect(":memory:", threads=2) as connection:
+        columns = ", ".join(f"c{name.lower()} {name}" for name in TYPES)
+        connection.execute(f"CREATE TABLE r (k INT PRIMARY KEY, g INT, {columns}, d DOUBLE, t STRING)")
+        rows = []
+        for k in range(60):
+            numbers = [None if k % 5 == 4 else (k * 7919) % end - end // 2 for end in TYPES.values()]
+            rows.append((k, k % 4, *numbers, [0.0, -0.0, math.nan, 1.5][k % 4], ["a", "", None][k % 3]))
+        extremes = [[-end for end in TYPES.values()], [end - 1 for end in TYPES.values()]]
+        rows += [(100 + i, 100 + i, *values, 1.0, "x") for i, values in enumerate(extremes)]
+        connection.executemany(f"INSERT INTO r VALUES ({', '.join('?' * 8)})", rows)
+        yield connection
+
+
+@pytest.mark.parametrize("column", [f"c{name.lower()}" for name in TYPES])
+@pytest.mark.parametrize("where", ["g < 100", "g = 100", "g = 101", "k % 5 = 4 AND g < 100", "FALSE"])
+@pytest.mark.parametrize("by", ["", "GROUP BY g", "GROUP BY ROLLUP (g)"])
+def test_sums_of_offsets_are_those_of_each_alone(
+    connection: nyala.Connection, column: str, where: str, by: str
+) -> None:
+    calls = [f"sum({column} {part})" for part in ("+ 1", "- 2", "+ 100", "- 100", "+ 0")]
+    calls += [f"sum({part} {column})" for part in ("1 +", "0 -", "7 -")]
+    calls += [f"sum({column} + 5) FILTER (WHERE k % 2 = 0)", f"sum({column} + 6) FILTER (WHERE k % 2 = 0)"]
+    calls += [f"sum(DISTINCT {column} + 1)", f"avg({column} + 1)", f"sum({column})", f"count({column})"]
+
+    def rows(chosen: list[str]) -> list[tuple[object, ...]] | str:
+        keys = ["g"] if by else []
+        text = f"SELECT {', '.join([*keys, *chosen])} FROM r WHERE {where} {by} ORDER BY 1"
+        try:
+            return connection.execute(text).fetchall()
+        except NumericOutOfRange:
+            return "out of range"
+
+    width = 1 if by else 0
+    alone = [rows([call]) for call in calls]
+    fitting = [call for call, found in zip(calls, alone, strict=True) if found != "out of range"]
+    wanted = [found for found in alone if not isinstance(found, str)]
+    together = rows(fitting)
+    assert not isinstance(together, str)
+    order = [row[0] for row in together] if by else [None] * len(together)
+    for place, found in enumerate(wanted):
+        expected = [row[width] for row in found] if not by else [dict(found)[key] for key in order]  # type: ignore
+        assert [row[width + place] for row in together] == expected, fitting[place]
+    if len(fitting) < len(calls):
+        assert rows(calls) == "out of range"
+
+
+@pytest.mark.parametrize(
+    ("keys", "fewest"),
+    [
+        ("g, g - 1, g * 2 + 1", "g"),
+        ("cint, cint % 7, coalesce(cint, 0)", "cint"),
+        ("t, length(t), t || 'x', g", "t, g"),
+        ("d, CAST(d AS STRING)", None),
+        ("g - 1, g - 2", None),
+        ("k % 3, (k % 3) + 1", None),
+    ],
+)
+def test_groups_computed_from_others_change_nothing(
+    connection: nyala.Connection, keys: str, fewest: str | None
+) -> None:
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for *values, k in connection.execute(f"SELECT {keys}, k FROM r").fetchall():
+        wanted[repr([value + 0.0 if isinstance(value, float) else value for value in values])].append(k)
+    found = connection.execute(f"SELECT {keys}, count(*), sum(k) FROM r GROUP BY {keys}").fetchall()
+    groups = [(repr([v + 0.0 if isinstance(v, float) else v for v in row[:-2]]), *row[-2:]) for row in found]
+    assert sorted(groups) == sorted((key, len(rows), sum(rows)) for key, rows in wanted.items())
+    if fewest is not None:
+        text = f"EXPLAIN SELECT {keys}, count(*) FROM r GROUP BY {keys}"
+        plan = "\n".join(row[0] for row in connection.execute(text).fetchall())
+        assert f"HashAggregate by {fewest}:" in plan
