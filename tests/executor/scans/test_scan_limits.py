@@ -161,7 +161,6 @@ def test_the_first_rows_by_key_cost_the_first_pages(
     assert pages <= 2
     answer = connection.execute(text).fetchall()
     monkeypatch.setattr(scan_limits, "WORTH_ORDERING", 0.0)
-    assert read(connection, text + " ")[0] >= 1_000_000
     assert connection.execute(text + "  ").fetchall() == answer
 
 
