@@ -59,6 +59,10 @@ def _may_refuse(node: Expr) -> bool:
     if node.function in ("like", "ilike"):
         pattern = node.args[1]
         return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
+    if node.function in ("div", "mod") and node.type.is_integer:
+        # Only 0 fails; the quotient of the least integer by -1 overflows.
+        divisor = node.args[1]
+        return not (isinstance(divisor, Literal) and divisor.value is not None and divisor.value not in (0, -1))
     return operation.fallible
 
 
