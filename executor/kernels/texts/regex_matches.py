@@ -173,10 +173,22 @@ def sliced(texts: pa.Array, rows: Array, starts: Array, ends: Array) -> pa.Array
 
 
 def characters_before(texts: pa.Array, rows: Array, places: Array) -> Array:
-    """Number of characters before a position (in bytes) of each of these rows."""
-    begins_character = (bytes_of(texts) & _UPPER_BITS) != 0x80
-    counts = np.zeros(len(begins_character) + 1, np.int64)
-    np.cumsum(begins_character, out=counts[1:])
-    begins = offsets_of(texts)[rows]
-    found: Array = counts[begins + places] - counts[begins]
+    """Number of characters before a position (in bytes) of each of these rows.
+
+    In a column of ASCII alone (one pass over its bytes) positions in bytes are positions in characters. Otherwise the
+    bytes that continue a character are located once and counted between two bounds of each row.
+    """
+    offsets, data = offsets_of(texts), bytes_of(texts)
+    first, last = int(offsets[0]), int(offsets[-1])
+    used = data[first:last]
+    if is_ascii(used):
+        return places
+    continuing = np.flatnonzero((used & _UPPER_BITS) == 0x80)
+    begins = offsets[rows] - first
+    found: Array = places - (np.searchsorted(continuing, begins + places) - np.searchsorted(continuing, begins))
     return found
+
+
+def is_ascii(data: Array) -> bool:
+    """True if no byte (uint8) is 0x80 or above."""
+    return not len(data) or int(data.max()) < 0x80
