@@ -15,7 +15,7 @@ from ...sql.functions.dates import PARTS
 from ..kernels import boolean, cast, compare, conditional, frame_limits
 from ..kernels.numbers import arithmetic, mathematics, number_templates
 from ..kernels.texts import regex, text_per_value, text_vectorized
-from ..kernels.times import calendar, date_templates, temporal
+from ..kernels.times import calendar, date_templates, date_writing, temporal
 
 Kernel: TypeAlias = Callable[..., Vector]
 """(result type, *argument vectors) -> vector."""
@@ -66,6 +66,7 @@ def _text_of_one(name: str) -> Kernel:
 _MODULES: Final[tuple[Any, ...]] = (
     calendar,
     date_templates,
+    date_writing,
     frame_limits,
     mathematics,
     number_templates,

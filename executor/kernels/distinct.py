@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...model.types import DataType
@@ -35,6 +36,37 @@ def per_distinct(function: Callable[..., Any], type_: DataType, args: Sequence[V
     if len(answers) == 1:
         return Const(type_, type_.to_physical(answers[0]), length)
     return _vector(type_, answers).take(groups.group_of_row())
+
+
+def per_combination(
+    kernel: Callable[..., Vector], type_: DataType, values: Sequence[Vector], options: Sequence[Vector]
+) -> Vector:
+    """Apply a kernel of vectors and constants, once for each distinct combination of the constants.
+
+    Parameters
+    ----------
+    kernel : takes the result type (a text's), vectors and Python values, and returns a vector with a row for each
+    values : the vectors; NULL in one of them makes NULL, by the kernel
+    options : the constants; the result is NULL where one of them is NULL
+    """
+    rows = len(values[0])
+    if all(isinstance(option, Const) for option in options):
+        constants = [option.value for option in options if isinstance(option, Const)]
+        return Const(type_, None, rows) if None in constants else kernel(type_, *values, *constants)
+    if not rows:
+        return Text(type_, pa.array([], type_.arrow))
+    groups = segments(options, rows)
+    order = np.arange(rows) if groups.order is None else groups.order
+    columns = [python_values(option.take(groups.representatives)) for option in options]
+    pieces = []
+    for combination, places in zip(zip(*columns, strict=True), np.split(order, groups.starts[1:]), strict=True):
+        if None in combination:
+            pieces.append(pa.nulls(len(places), type_.arrow))
+        else:
+            pieces.append(kernel(type_, *(value.take(places) for value in values), *combination).to_arrow())
+    back = np.empty(rows, np.intp)
+    back[order] = np.arange(rows)
+    return Text(type_, pa.concat_arrays(pieces).take(pa.array(back)))
 
 
 def python_values(vector: Vector) -> list[Any]:

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
+from nyala.executor.expressions.kernel_table import KERNELS
 from nyala.executor.kernels.numbers import number_templates
 from nyala.executor.kernels.texts import text_per_value
 from nyala.executor.kernels.times import date_templates
-from nyala.model.types import Interval
+from nyala.model.types import STRING, TIMESTAMP, DataType, Interval
+from nyala.model.vectors.vector import Const
 from nyala.sql import interval_text
 
 MOMENTS = st.datetimes(datetime.datetime(1000, 1, 1), datetime.datetime(9998, 12, 31))
@@ -156,6 +158,11 @@ def test_an_interval_is_read_as_it_is_written(value: Interval) -> None:
     assert interval_text.read(str(value)) == value
 
 
+def _written(kernel: str, type_: DataType, value: Any, template: str) -> Any:
+    vector = KERNELS[kernel](STRING, Const(type_, type_.to_physical(value), 1), Const(STRING, template, 1))
+    return vector.to_arrow()[0].as_py()
+
+
 @given(MOMENTS)
 def test_a_moment_is_read_as_it_is_written(moment: datetime.datetime) -> None:
     for template in (
@@ -164,7 +171,7 @@ def test_a_moment_is_read_as_it_is_written(moment: datetime.datetime) -> None:
         "YYYYMMDDHH24MISSUS",
         "YYYY-DDD SSSSS.US",
     ):
-        written = date_templates.written(moment, template)
+        written = _written("to_char_date", TIMESTAMP, moment, template)
         assert date_templates.read(written, template) == moment, (template, written)
 
 

@@ -1,4 +1,4 @@
-"""`to_char`, `to_date` and `to_timestamp`: formatting and parsing of dates by template.
+"""Templates of dates: their parts, and `to_date` and `to_timestamp`, which parse by them.
 
     'FMDay, DD Mon YYYY'  ──►  [Day, FM] [", "] [DD] [" "] [Mon] [" "] [YYYY]
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,41 +20,15 @@ from ..distinct import as_kernel
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII")
+ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII")
 
-_NUMBERS: dict[str, tuple[int, Callable[[datetime.datetime], int]]] = {
-    "YYYY": (4, lambda t: t.year),
-    "YYY": (3, lambda t: t.year % 1000),
-    "YY": (2, lambda t: t.year % 100),
-    "Y": (1, lambda t: t.year % 10),
-    "IYYY": (4, lambda t: t.isocalendar()[0]),
-    "IYY": (3, lambda t: t.isocalendar()[0] % 1000),
-    "IY": (2, lambda t: t.isocalendar()[0] % 100),
-    "I": (1, lambda t: t.isocalendar()[0] % 10),
-    "CC": (2, lambda t: (t.year + 99) // 100),
-    "Q": (1, lambda t: (t.month + 2) // 3),
-    "MM": (2, lambda t: t.month),
-    "WW": (2, lambda t: (t.timetuple().tm_yday - 1) // 7 + 1),
-    "IW": (2, lambda t: t.isocalendar()[1]),
-    "W": (1, lambda t: (t.day - 1) // 7 + 1),
-    "DDD": (3, lambda t: t.timetuple().tm_yday),
-    "IDDD": (3, lambda t: (t.isocalendar()[1] - 1) * 7 + t.isoweekday()),
-    "DD": (2, lambda t: t.day),
-    "ID": (1, lambda t: t.isoweekday()),
-    "D": (1, lambda t: t.isoweekday() % 7 + 1),
-    "J": (7, lambda t: t.toordinal() + 1_721_425),
-    "HH24": (2, lambda t: t.hour),
-    "HH12": (2, lambda t: t.hour % 12 or 12),
-    "HH": (2, lambda t: t.hour % 12 or 12),
-    "MI": (2, lambda t: t.minute),
-    "SSSSS": (5, lambda t: t.hour * 3600 + t.minute * 60 + t.second),
-    "SSSS": (5, lambda t: t.hour * 3600 + t.minute * 60 + t.second),
-    "SS": (2, lambda t: t.second),
-    "MS": (3, lambda t: t.microsecond // 1000),
-    "US": (6, lambda t: t.microsecond),
-    **{f"FF{n}": (n, (lambda size: lambda t: t.microsecond // 10 ** (6 - size))(n)) for n in range(1, 7)},
-}
-_UNPADDED = ("J", "SSSS", "SSSSS")
+NUMBER_WIDTHS: dict[str, int] = {
+    "YYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "IYYY": 4, "IYY": 3, "IY": 2, "I": 1, "CC": 2, "Q": 1, "MM": 2, "WW": 2,
+    "IW": 2, "W": 1, "DDD": 3, "IDDD": 3, "DD": 2, "ID": 1, "D": 1, "J": 7, "HH24": 2, "HH12": 2, "HH": 2, "MI": 2,
+    "SSSSS": 5, "SSSS": 5, "SS": 2, "MS": 3, "US": 6,
+    **{f"FF{n}": n for n in range(1, 7)},
+}  # fmt: skip
+"""The patterns of numbers, and the number of digits of each."""
 _WORDS = (
     "MONTH",
     "MON",
@@ -74,7 +47,7 @@ _WORDS = (
     "OF",
     "Y,YYY",
 )
-_PATTERNS = sorted([*_NUMBERS, *_WORDS], key=len, reverse=True)
+_PATTERNS = sorted([*NUMBER_WIDTHS, *_WORDS], key=len, reverse=True)
 _TOKEN = re.compile(
     rf'"(?P<quoted>[^"]*)"|(?P<fm>FM|FX)?(?P<name>{"|".join(map(re.escape, _PATTERNS))})(?P<th>TH)?|(?P<other>.)',
     re.IGNORECASE | re.DOTALL,
@@ -104,57 +77,15 @@ def pieces(template: str) -> tuple[Piece, ...]:
     return tuple(parts)
 
 
-# ---- writing -------------------------------------------------------------------------------------------------------
-
-
-def written(moment: datetime.date, template: str) -> str:
-    """Compute `to_char(moment, template)`."""
-    time = moment if isinstance(moment, datetime.datetime) else datetime.datetime.combine(moment, datetime.time())
-    return "".join(_written(time, piece) for piece in pieces(template))
-
-
-def _written(time: datetime.datetime, piece: Piece) -> str:
-    if piece.name in _NUMBERS:
-        width, value = _NUMBERS[piece.name]
-        number = value(time)
-        plain = (piece.fill and not piece.name.startswith(("FF", "MS", "US"))) or piece.name in _UNPADDED[:1]
-        text = str(number) if plain else f"{number:0{width}d}"
-        return text + _ordinal(number, piece.ordinal)
-    if not piece.name:
-        return piece.written
-    return _word(time, piece)
-
-
-def _word(time: datetime.datetime, piece: Piece) -> str:
-    name = piece.name
-    if name in ("MONTH", "DAY"):
-        word = MONTHS[time.month - 1] if name == "MONTH" else DAYS[time.weekday()]
-        cased = _like(word, piece.written)
-        return cased if piece.fill else cased.ljust(9)
-    if name in ("MON", "DY"):
-        return _like((MONTHS[time.month - 1] if name == "MON" else DAYS[time.weekday()])[:3], piece.written)
-    if name == "RM":
-        numeral = _like(_ROMAN[time.month - 1], piece.written)
-        return numeral if piece.fill else numeral.ljust(4)
-    if name == "Y,YYY":
-        return f"{time.year // 1000},{time.year % 1000:03d}"
-    if name == "TZ":
-        return _like("UTC", piece.written)
-    if name == "OF":
-        return "+00"
-    half = ("AM" if time.hour < 12 else "PM") if name[0] in "AP" and name.replace(".", "") != "AD" else "AD"
-    word = f"{half[0]}.{half[1]}." if "." in name else half
-    return word.lower() if piece.written[0].islower() else word
-
-
-def _like(word: str, written_as: str) -> str:
+def in_case_of(word: str, written_as: str) -> str:
     """Return the word in the case of the pattern."""
     if written_as[0].islower():
         return word.lower()
     return word.upper() if written_as[1:2].isupper() else word
 
 
-def _ordinal(number: int, wanted: str) -> str:
+def ordinal(number: int, wanted: str) -> str:
+    """Return the ending of an ordinal number, in the case of `wanted`; "" if that is empty."""
     if not wanted:
         return ""
     ending = "TH" if 10 < number % 100 < 14 else {1: "ST", 2: "ND", 3: "RD"}.get(number % 10, "TH")
@@ -175,7 +106,7 @@ def read(text: str, template: str) -> datetime.datetime:
             continue
         while position < len(text) and text[position] == " ":
             position += 1
-        follows_digits = index + 1 < len(parts) and parts[index + 1].name in _NUMBERS
+        follows_digits = index + 1 < len(parts) and parts[index + 1].name in NUMBER_WIDTHS
         position = _read_piece(text, position, piece, follows_digits, fields, template)
     return _moment(fields, text, template)
 
@@ -195,8 +126,8 @@ def _read_piece(
 ) -> int:
     name = piece.name
     rest = text[position:]
-    if name in _NUMBERS:
-        width = _NUMBERS[name][0]
+    if name in NUMBER_WIDTHS:
+        width = NUMBER_WIDTHS[name]
         limit = f"{{1,{width}}}" if follows_digits or name in ("MS", "US") or name.startswith("FF") else "+"
         match = re.match(rf"[+-]?\d{limit}", rest) if name == "YYYY" else re.match(rf"\d{limit}", rest)
         if match is None:
@@ -271,10 +202,4 @@ def read_date(text: str, template: str) -> datetime.date:
     return read(text, template).date()
 
 
-KERNELS = {
-    "to_char_date": as_kernel(written),
-    "to_date": as_kernel(read_date),
-    "to_timestamp": as_kernel(read),
-    "dayname": as_kernel(lambda day: DAYS[day.weekday()]),
-    "monthname": as_kernel(lambda day: MONTHS[day.month - 1]),
-}
+KERNELS = {"to_date": as_kernel(read_date), "to_timestamp": as_kernel(read)}
