@@ -62,6 +62,8 @@ class ScanSpec:
         Tokens should cover about this many rows each, so that several threads share a tablet; None: one per tablet.
     ordered : bool
         The rows of each token ascend by primary key; there is one token per tablet then.
+    descending : bool
+        With `ordered`: the rows descend by primary key.
     limit : int, optional
         Limit of rows per token.
     changes : ChangeRange, optional
@@ -82,6 +84,7 @@ class ScanSpec:
     changes: ChangeRange | None = None
     tablet: str | None = None
     fragment: bytes = b""
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

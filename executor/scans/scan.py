@@ -153,6 +153,7 @@ def _tokens(
         context.snapshot if node.time is None else node.time.until,
         split_rows=None if node.ordered else _split_rows(context),
         ordered=node.ordered,
+        descending=node.descending,
         limit=limit if node.residual is None else None,
         changes=None if node.time is None else node.time.changes,
         fragment=fragment,

@@ -77,7 +77,7 @@ class TableScan(PhysicalNode):
 
     With a `limit`, no part of the table needs to produce more than its first `limit` rows after `offset`. The operator
     above skips the `offset`; here it only adds to the number of rows. With `ordered` as well, these are the first by
-    primary key of each tablet. `time` is as in the logical node.
+    primary key of each tablet; if `descending`, the last, which then descend. `time` is as in the logical node.
     """
 
     table: Table
@@ -87,6 +87,7 @@ class TableScan(PhysicalNode):
     predicates: tuple[ColumnPredicate, ...] = ()
     residual: Expr | None = None
     ordered: bool = False
+    descending: bool = False
     limit: Expr | None = None
     offset: Expr | None = None
     time: TimeTravel | None = None

@@ -384,9 +384,9 @@ class Drawing:
         if node.residual is not None:
             yield f"and then {self._text(node.residual)}"
         if node.limit is not None:
-            yield f"{'ordered by key, ' if node.ordered else ''}limit {self._sum(node.limit, node.offset)}"
+            yield f"{_key_order(node, ', ')}limit {self._sum(node.limit, node.offset)}"
         elif node.ordered:
-            yield "ordered by key"
+            yield _key_order(node)
 
     def _sum(self, limit: Expr, offset: Expr | None) -> str:
         if isinstance(limit, Literal) and isinstance(offset, Literal):
@@ -403,3 +403,10 @@ def _fetched(node: PhysicalNode) -> Iterator[Column]:
     for below in physical.nodes(node):
         if isinstance(below, physical.TableScan):
             yield from below.fetched
+
+
+def _key_order(scan: physical.TableScan, end: str = "") -> str:
+    """Name the order of a scan in key order; empty for other scans."""
+    if not scan.ordered:
+        return ""
+    return f"ordered by key{' descending' if scan.descending else ''}{end}"

@@ -1,9 +1,10 @@
 """LIMIT pushed into the scan below it, so that no tablet reads beyond the rows that it may have to contribute.
 
 A limit directly over a scan lets each part of the scan stop after that number of rows. So does a sort with a limit, if
-the scan can produce its rows in the sort's order, which is that of the primary key. Then only the first rows of each
-tablet are read, and the sort above has little to merge. Projections in between do not matter. An ordered scan has one
-thread per tablet and merges the tablet's rowsets, so it is used only if it saves most of the reading.
+the scan can produce its rows in the sort's order, which is that of the primary key or its reverse. Then only the first
+or last rows of each tablet are read, and the sort above has little to merge. Projections in between do not matter. An
+ordered scan has one thread per tablet and merges the tablet's rowsets, so it is used only if it saves most of the
+reading.
 
 >>> from nyala.planner import explain
 >>> from nyala.planner.testing import plan_text
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from ...model.predicates import Range
 from ...model.schema import PartitionSchema
@@ -50,7 +52,7 @@ def ordered(node: PhysicalNode, order: Sequence[OrderItem], limit: Expr | None, 
     order."""
     if not _is_known(limit):
         return node
-    columns = [item.expr.id for item in order if isinstance(item.expr, Column) and not item.descending]
+    columns = [(item.expr.id, item.descending) for item in order if isinstance(item.expr, Column)]
     return _ordered(node, columns, limit, offset) if len(columns) == len(order) else node
 
 
@@ -61,36 +63,47 @@ def is_ordered(node: PhysicalNode) -> bool:
     return isinstance(node, TableScan) and node.ordered
 
 
-def _ordered(node: PhysicalNode, order: Sequence[int], limit: Expr | None, offset: Expr | None) -> PhysicalNode:
+_Order: TypeAlias = Sequence[tuple[int, bool]]
+"""Columns of an order, each with True if it is descending."""
+
+
+def _ordered(node: PhysicalNode, order: _Order, limit: Expr | None, offset: Expr | None) -> PhysicalNode:
     if isinstance(node, physical.Project):
         pairs = zip(node.columns, node.expressions, strict=True)
         below = {column.id: expr.id for column, expr in pairs if isinstance(expr, Column)}
-        if not all(number in below for number in order):
+        if not all(number in below for number, _ in order):
             return node
-        return _over(node, _ordered(node.source, [below[number] for number in order], limit, offset))
-    if not isinstance(node, TableScan) or not _follows_key(node, order):
+        beneath = [(below[number], descending) for number, descending in order]
+        return _over(node, _ordered(node.source, beneath, limit, offset))
+    if not isinstance(node, TableScan) or (descending := _direction(node, order)) is None:
         return node
     is_of_one = set(_constants(node)).issuperset(node.table.partitions.columns)
     given = _rows(limit, offset) * (1 if is_of_one else tablet_count(node.table.partitions))
     if given > WORTH_ORDERING * node.estimate:
         return node
-    return replace(node, ordered=True, limit=limit, offset=offset, estimate=min(node.estimate, given))
+    given = min(node.estimate, given)
+    return replace(node, ordered=True, descending=descending, limit=limit, offset=offset, estimate=given)
 
 
 def _over(node: physical.Project, source: PhysicalNode) -> physical.Project:
     return replace(node, source=source, estimate=min(node.estimate, source.estimate))
 
 
-def _follows_key(scan: TableScan, order: Sequence[int]) -> bool:
-    """True if rows that ascend by primary key are in this order too. Columns of a single value do not matter."""
+def _direction(scan: TableScan, order: _Order) -> bool | None:
+    """False if rows that ascend by primary key are in this order too, True if rows that descend are, None if neither.
+    Columns of a single value do not matter."""
     if scan.time is not None and scan.time.changes is not None:
-        return False  # rows of a diff scan differ in more than the key that they ascend by
+        return None  # rows of a diff scan differ in more than the key that they ascend by
     names = {column.id: name for column, name in zip(scan.fetched, scan.names, strict=True)}
     constant = set(_constants(scan))
-    wanted = [names[number] for number in order if names[number] not in constant]
+    wanted = [(names[number], descending) for number, descending in order if names[number] not in constant]
     key = [column.name for column in scan.table.schema.key if column.name not in constant]
     # The whole key identifies a row, so nothing is left to order behind it.
-    return wanted[: len(key)] == key[: len(wanted)]
+    wanted = wanted[: len(key)]
+    directions = {descending for _, descending in wanted}
+    if [name for name, _ in wanted] != key[: len(wanted)] or len(directions) > 1:
+        return None
+    return True in directions
 
 
 def _constants(scan: TableScan) -> Iterator[str]:

@@ -46,9 +46,9 @@ class KeyInterval:
 
 
 def short_interval(schema: Schema, spec: ScanSpec) -> KeyInterval | None:
-    """Key interval of a short scan: one in key order, with a limit, and only with predicates that form one interval of
-    keys. None for other scans."""
-    if not spec.ordered or spec.limit is None or spec.limit > SHORT_ROWS or spec.changes is not None:
+    """Key interval of a short scan: one in ascending key order, with a limit, and only with predicates that form one
+    interval of keys. None for other scans."""
+    if not spec.ordered or spec.descending or spec.limit is None or spec.limit > SHORT_ROWS or spec.changes is not None:
         return None
     by_column: dict[str, list[ColumnPredicate]] = {}
     for predicate in spec.predicates:

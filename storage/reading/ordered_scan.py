@@ -14,6 +14,9 @@ reaches its least key; while it is alone, its keys are not read either. So ten r
 pages of one rowset.
 
 MemRowSets are not in order and have no bounds: their rows are sorted when the scan begins.
+
+A descending scan is the same merge over keys that compare the other way round (`_Descending`): every rowset returns its
+row groups from the end on, each reversed.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ the view's time and under the scan's predicates."""
 
 
 def scan_ordered(view: TabletView, spec: ScanSpec, scan_source: ScanSource) -> Iterator[Batch]:
-    """The rows of a view that satisfy the spec's predicates, ascending by primary key, at most `spec.limit` of them.
+    """The rows of a view that satisfy the spec's predicates, at most `spec.limit` of them, ascending by primary key, or
+    descending.
 
     Key columns need not be among the spec's columns: they are read where rows are merged, and dropped.
 
@@ -55,7 +59,7 @@ def scan_ordered(view: TabletView, spec: ScanSpec, scan_source: ScanSource) -> I
     columns = [schema.column(name) for name in spec.columns]
     columns += [column for column in schema.key if column.name not in spec.columns]
     places = tuple(columns.index(column) for column in schema.key)
-    key = KeyColumns(tuple(column.type for column in schema.key), places)
+    key = KeyColumns(tuple(column.type for column in schema.key), places, spec.descending)
     sources = []
     for number, stored in enumerate(view.rowsets):
         lowest, highest = key.bounds(stored.rowset.metadata.min_key, stored.rowset.metadata.max_key)
@@ -68,14 +72,14 @@ def scan_ordered(view: TabletView, spec: ScanSpec, scan_source: ScanSource) -> I
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedSource:
-    """Rows that ascend by key, to be read when they are needed.
+    """Rows in the order of the scan, to be read when they are needed.
 
     Parameters
     ----------
     open : callable
         Starts reading: batches with the scan's columns and, behind them, the key columns that are not among them.
     lowest, highest : tuple
-        Physical values of keys that enclose all rows.
+        Keys (`KeyColumns.comparable`) that enclose all rows: at or before the first and behind the last.
     """
 
     open: Callable[[], Iterator[Batch]]
@@ -85,24 +89,48 @@ class OrderedSource:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Key columns of the batches: their types and positions, in key order."""
+    """Key columns of the batches: their types and positions, in key order; `descending`: of rows that descend."""
 
     types: tuple[DataType, ...]
     places: tuple[int, ...]
+    descending: bool = False
 
     def of(self, batch: Batch) -> Keys:
         """The keys of a batch; reads its key columns."""
         return Keys(self.types, tuple(batch.column(place) for place in self.places))
 
     def bounds(self, lowest: bytes, highest: bytes) -> tuple[KeyValues, KeyValues]:
-        """Encoded keys as physical values."""
-        return decode_key(self.types, lowest), decode_key(self.types, highest)
+        """Encoded keys as what the merge compares: the first and the last of the scan's order."""
+        low, high = self.comparable(decode_key(self.types, lowest)), self.comparable(decode_key(self.types, highest))
+        return (high, low) if self.descending else (low, high)
+
+    def comparable(self, values: KeyValues) -> KeyValues:
+        """A key as what the merge compares."""
+        return _Descending(values) if self.descending else values
+
+
+class _Descending(tuple[Any, ...]):
+    """The values of a key that is less than another where its values are greater."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: KeyValues) -> bool:
+        return tuple.__gt__(self, other)
+
+    def __le__(self, other: KeyValues) -> bool:
+        return tuple.__ge__(self, other)
+
+    def __gt__(self, other: KeyValues) -> bool:
+        return tuple.__lt__(self, other)
+
+    def __ge__(self, other: KeyValues) -> bool:
+        return tuple.__le__(self, other)
 
 
 def merged(
     sources: Sequence[OrderedSource], unordered: Sequence[Iterator[Batch]], key: KeyColumns, limit: int | None = None
 ) -> Iterator[Batch]:
-    """Yields all rows of the sources, ascending by key; keys are unique.
+    """Yields all rows of the sources in the order of `key`; keys are unique.
 
     Parameters
     ----------
@@ -143,7 +171,7 @@ class _Head:
     def key_at(self, row: int, key: KeyColumns) -> KeyValues:
         if self.keys is None:
             self.keys = key.of(self.batch)
-        return self.keys.values_at(row)
+        return key.comparable(self.keys.values_at(row))
 
     def end(self, bound: KeyValues, key: KeyColumns) -> int:
         """The first row behind `start` whose key is above `bound`."""
@@ -245,6 +273,7 @@ def _ordered(batches: Sequence[Batch], key: KeyColumns) -> Iterator[Batch]:
     """The rows of some batches in key order; columns that are not of the key are read when they are touched."""
     columns = _JoinedColumns(batches)
     order = Keys(key.types, tuple(columns.get(place) for place in key.places)).order()
+    order = order[::-1] if key.descending else order
     for start in range(0, len(order), ROW_GROUP_ROWS):
         rows = order[start : start + ROW_GROUP_ROWS]
         yield Batch([LazyColumn(columns.loader(place), rows) for place in range(batches[0].width)], len(rows))

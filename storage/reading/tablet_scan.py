@@ -14,6 +14,8 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ...model.partitions.pruning import predicate_bounds
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Schema
@@ -29,6 +31,8 @@ from .key_interval import KeyInterval, short_interval
 from .ordered_scan import scan_ordered
 from .short_scan import scan_short
 
+_FIRST_BACKWARD = 2048
+"""Rows that a descending scan reads first of a rowset: as a rule it is for few rows."""
 _TEXT_BOUND = 64
 """Length in characters to which bounds of texts in sketches are cut."""
 
@@ -159,9 +163,25 @@ def _scan_source(
     source: int,
     columns: Sequence[ColumnSchema],
 ) -> Iterator[Batch]:
-    """Everything of one source that the pieces cover."""
+    """Everything of one source that the pieces cover; of a rowset in the order of the scan."""
     mine = [piece for piece in pieces if piece.source == source]
+    if spec.descending and source < len(view.rowsets):
+        return chain.from_iterable(_scan_backward(view, piece, columns, spec, counters) for piece in reversed(mine))
     return chain.from_iterable(_scan_piece(view, piece, columns, spec, counters) for piece in mine)
+
+
+def _scan_backward(
+    view: TabletView, piece: Piece, columns: Sequence[ColumnSchema], spec: ScanSpec, counters: ScanCounters
+) -> Iterator[Batch]:
+    """The rows of a piece of a rowset from its end on, in growing parts of row groups, each reversed."""
+    stop, size = piece.stop, _FIRST_BACKWARD
+    while stop > piece.start:
+        start = max(piece.start, (stop - 1) // ROW_GROUP_ROWS * ROW_GROUP_ROWS, stop - size)
+        size = min(8 * size, ROW_GROUP_ROWS)
+        group = Piece(piece.source, start, stop)
+        for batch in reversed(list(_scan_piece(view, group, columns, spec, counters))):
+            yield batch.select(np.arange(batch.length - 1, -1, -1))
+        stop = start
 
 
 def first_rows(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:

@@ -119,8 +119,8 @@ def _read_after(
     view: TabletView, tokens: deque[tuple[Piece, ...]], spec: ScanSpec, counters: ScanCounters, after: KeyValues
 ) -> Iterator[Batch]:
     schema = view.table.schema
-    if not spec.ordered or spec.changes is not None:
-        raise ProtocolError("only a scan in key order can resume after a key")
+    if not spec.ordered or spec.descending or spec.changes is not None:
+        raise ProtocolError("only a scan in ascending key order can resume after a key")
     if len(after) != schema.key_columns:
         raise ProtocolError(f"a key of table {view.table.name} has {schema.key_columns} values, not {len(after)}")
     first = schema.key[0].name

@@ -150,8 +150,12 @@ def step_from_plain(data: Plain) -> AlterStep:
 
 
 def spec_to_plain(spec: ScanSpec) -> Plain:
-    """Returns the spec of a scan as plain data, without fields that have their default."""
-    plain: Plain = {"columns": list(spec.columns)}
+    """Returns the spec of a scan as plain data, without fields that have their default.
+
+    The columns of a descending scan have another name, so that a server that does not know these scans refuses one,
+    instead of returning the first rows of the other end.
+    """
+    plain: Plain = {_DESCENDING if spec.descending else "columns": list(spec.columns)}
     if spec.predicates:
         plain["predicates"] = [predicate_to_plain(predicate) for predicate in spec.predicates]
     if spec.changes is not None:
@@ -167,16 +171,19 @@ def spec_to_plain(spec: ScanSpec) -> Plain:
 def spec_from_plain(data: Plain) -> ScanSpec:
     """Returns the scan of `spec_to_plain`."""
     changes = data.get("changes")
+    descending = _DESCENDING in data
     return ScanSpec(
-        columns=tuple(data["columns"]),
+        columns=tuple(data[_DESCENDING if descending else "columns"]),
+        descending=descending,
         predicates=tuple(predicate_from_plain(predicate) for predicate in data.get("predicates", ())),
         changes=None if changes is None else ChangeRange(Timestamp(changes[0]), changes[1]),
         **{name: data[name] for name in _SPEC_FIELDS if name in data},
     )
 
 
+_DESCENDING = "columns_descending"
 _SPEC_DEFAULTS = {field.name: field.default for field in fields(ScanSpec)}
-_SPEC_FIELDS = [name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes")]
+_SPEC_FIELDS = [name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes", "descending")]
 """Fields that are sent unchanged."""
 
 
