@@ -2,9 +2,9 @@
 
     inputs ── partial ──► Tuples, unordered ── merge ──► Tuples ── finish ──► Tuples in order within each group
 
-`Collected` keeps the rows; a function over all groups at once computes the result (`joined_texts`,
-`continuous_percentile`, ...). Until then rows stay in the order in which they were read. `ExtremeBy` needs, and keeps,
-one row only.
+`Collected` keeps the rows; a function over all groups at once computes the result (`joined_texts`, `most_frequent`,
+`percentiles.percentile`). Until then rows stay in the order in which they were read. `ExtremeBy` needs, and keeps, one
+row only.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError
-from ...model.types import BIGINT, DOUBLE, DataType
+from ...model.types import BIGINT, DataType
 from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ...sql.expressions import OrderItem
-from ..kernels.numbers.bounded_integers import floats, joined_validity
+from ..kernels.numbers.bounded_integers import joined_validity
 from ..lazy import with_validity
 from ..sorting.sort_keys import order_of, ordered_codes
 from .accumulators import OneBatch, first_rows
@@ -86,51 +85,6 @@ def joined_texts(type_: DataType, rows: Tuples) -> Vector:
     if not sizes.all():
         texts_joined = pc.if_else(pa.array(sizes > 0), texts_joined, pa.scalar(None, type_.arrow))
     return Text(type_, texts_joined)
-
-
-# ---- percentiles -----------------------------------------------------------------------------------------------------
-
-
-def continuous_percentile(rows: Tuples) -> Vector:
-    """percentile_cont: the value at the given fraction of each group, interpolated between two neighbours."""
-    sizes, starts, fractions, defined = _places(rows)
-    values = np.broadcast_to(np.asarray(floats(rows.columns[0]), np.float64), (len(rows.numbers),))
-    if not len(values):
-        return Const(DOUBLE, None, rows.groups)
-    place = fractions * np.maximum(sizes - 1, 0)
-    low = np.floor(place)
-    lower = values.take(starts + low.astype(np.intp))
-    upper = values.take(starts + np.ceil(place).astype(np.intp))
-    with np.errstate(all="ignore"):
-        found = np.where(lower == upper, lower, lower + (upper - lower) * (place - low))
-    return Flat(DOUBLE, found, None if defined.all() else defined)
-
-
-def discrete_percentile(type_: DataType, rows: Tuples) -> Vector:
-    """percentile_disc: the first value such that at least the fraction of its group is not behind it."""
-    sizes, starts, fractions, defined = _places(rows)
-    if not len(rows.numbers):
-        return Const(type_, None, rows.groups)
-    place = np.maximum(np.ceil(fractions * sizes), 1).astype(np.intp) - 1
-    percentiles = rows.columns[0].take(starts + place)
-    return percentiles if defined.all() else with_validity(percentiles, defined)
-
-
-def _places(rows: Tuples) -> tuple[Array, Array, Array, Array]:
-    """Per group: number of rows, the first of them (0 for none), the fraction, and whether there is a result."""
-    sizes = rows.sizes
-    starts = np.where(sizes > 0, np.cumsum(sizes) - sizes, 0)
-    fractions = rows.columns[1]
-    if not len(rows.numbers):
-        return sizes, starts, np.zeros(rows.groups), np.zeros(rows.groups, np.bool_)
-    picked = fractions.take(starts)
-    values = np.array(np.broadcast_to(np.asarray(floats(picked), np.float64), (rows.groups,)))
-    defined = sizes > 0 if picked.validity is None else (sizes > 0) & picked.validity
-    wrong = defined & ~((values >= 0) & (values <= 1))
-    if wrong.any():
-        raise DataError(f"the fraction of a percentile must be from 0 to 1, and is {values[wrong][0]:g}")
-    values[~defined] = 0.0
-    return sizes, starts, values, defined
 
 
 # ---- the mode, the first ---------------------------------------------------------------------------------------------

@@ -31,8 +31,6 @@ from .accumulators_ordered import (
     Collected,
     ExtremeBy,
     Key,
-    continuous_percentile,
-    discrete_percentile,
     first_value,
     joined_texts,
     most_frequent,
@@ -41,6 +39,7 @@ from .accumulators_sketch import DistinctSketch
 from .accumulators_statistics import FUNCTIONS as STATISTICS
 from .accumulators_statistics import Statistics, statistic
 from .group_codes import Segments
+from .percentiles import has_literal_fraction, percentile
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,7 @@ _ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
     "max_by": lambda: ExtremeBy(greatest=True),
     "statistics": Statistics,
     "approx_count_distinct": DistinctSketch,
+    "unsorted": Collected,
     **{name: partial(Fold, name) for name in OPERATIONS},
 }
 
@@ -124,6 +124,8 @@ def _collected_part(call: Aggregate) -> Part:
     """
     order = call.order
     if AGGREGATES[call.function].within_group is not None:
+        if has_literal_fraction(call):
+            return Part("unsorted", (order[0].expr,), call.filter, call.distinct)
         keys = [(0, order[0].descending, order[0].nulls_first)]
         return Part("collected", (order[0].expr, *call.args), call.filter, call.distinct, tuple(keys))
     inputs = (*call.args, *(item.expr for item in order))
@@ -196,8 +198,8 @@ def result_of(call: Aggregate, states: list[Any], groups: int) -> Vector | LazyC
 
 _FROM_ROWS: dict[str, Callable[[Aggregate, Any], Vector]] = {
     "string_agg": lambda call, rows: joined_texts(call.type, rows),
-    "percentile_cont": lambda call, rows: continuous_percentile(rows),
-    "percentile_disc": lambda call, rows: discrete_percentile(call.type, rows),
+    "percentile_cont": percentile,
+    "percentile_disc": percentile,
     "mode": lambda call, rows: most_frequent(call.type, rows),
     "any_value": lambda call, rows: first_value(call.type, rows),
 }

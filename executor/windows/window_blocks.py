@@ -24,7 +24,7 @@ from ..aggregation.group_codes import Segments, sort_rows
 
 _BLOCKS_AT_ONCE = 1 << 22
 """Blocks of frames that are merged at a time."""
-_NEED_ROWS = ("collected", "approx_count_distinct")
+_NEED_ROWS = ("collected", "unsorted", "approx_count_distinct")
 
 Runs = Sequence[tuple[Array, Array]]
 """Positions at which the runs of each frame begin and end; see `window_frames.Frames`."""
