@@ -274,6 +274,38 @@ BENCH = Command(
             examples=("nyala bench mixed --sf 0.1 --rate 200 --seconds 10 --engines nyala,duckdb --json mixed.json",),
         ),
         Command(
+            "suites",
+            "suites of queries",
+            "Queries on generated data that nyala was not tuned for, against DuckDB and others in one process: first "
+            "and warm runs, wall and processor time, answers compared with DuckDB's. All suites, or the named ones. "
+            "Exit code 1 if an answer of nyala is wrong or missing.",
+            handler="bench.suites.command:suites_command",
+            arguments=(
+                argument("suites", nargs="*", metavar="SUITE", help="some of clickbench (default: all)"),
+                argument("--rows", type=count, metavar="N", help="rows of suites that count in rows"),
+                argument("--scale", type=positive, metavar="N", help="scale factor of suites that have one"),
+                argument("--runs", type=count, default=5, metavar="N", help="warm runs (default 5)"),
+                argument("--threads", type=count, default=2, metavar="N", help="threads of each engine (default 2)"),
+                argument("--buckets", type=count, default=1, metavar="N", help="tablets of nyala's tables (default 1)"),
+                argument("--queries", metavar="NAMES", help="run these queries of one suite, for instance 3,5"),
+                argument(
+                    "--engines",
+                    default="nyala,duckdb",
+                    metavar="NAMES",
+                    help="some of nyala, duckdb, duckdb-parquet, sqlite, deltalake, chdb (default: %(default)s)",
+                ),
+                argument("--before", type=Path, metavar="FILE", help="show the numbers of this --json file beside"),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
+                ),
+                JSON,
+            ),
+            examples=(
+                "nyala bench suites clickbench --rows 1000000 --json after.json --before before.json",
+                "nyala bench suites clickbench --queries 30,36 --engines nyala,duckdb,duckdb-parquet",
+            ),
+        ),
+        Command(
             "q6",
             "a filtered scan",
             "Run TPC-H's query 6, as `nyala tpch compare` does.",
@@ -318,8 +350,8 @@ BENCH = Command(
                 argument(
                     "--only",
                     metavar="NAMES",
-                    help="run these: some of load, storage, points, maintenance, plan, tpch, lineitem, driver, "
-                    "ycsb, mixed, cluster, "
+                    help="run these: some of load, storage, points, maintenance, plan, tpch, lineitem, suites, "
+                    "driver, ycsb, mixed, cluster, "
                     "cluster-tpch, spark, spark-tpch",
                 ),
                 argument("--skip", metavar="NAMES", help="run all but these"),

@@ -142,6 +142,11 @@ def _spark_tpch(settings: Settings) -> Sequence[str]:
     return ("nyala", "tpch", "compare", str(settings.store), *peers, *few, *settings.runs(1))
 
 
+def _suites(settings: Settings) -> Sequence[str]:
+    small = ("--rows", "20000", "--scale", "0.01") if settings.quick else ()
+    return ("nyala", "bench", "suites", *small, *settings.runs(5), "--threads", str(settings.threads))
+
+
 def _lineitem_section(data: Any) -> Section:
     from ..lineitem.report import section
 
@@ -160,6 +165,12 @@ def _mixed_section(data: Any) -> Section:
     return section(data)
 
 
+def _suites_section(data: Any) -> Section:
+    from ..suites.report import section
+
+    return section(data)
+
+
 SUITE: Final = (
     Benchmark("load", _load, sections.load, "parquet", _no_duckdb),
     Benchmark("storage", _storage, sections.storage, "parquet", _no_duckdb),
@@ -168,6 +179,7 @@ SUITE: Final = (
     Benchmark("plan", _plan, sections_sql.plan, "store"),
     Benchmark("tpch", _tpch, sections_sql.tpch, "store"),
     Benchmark("lineitem", _lineitem, _lineitem_section, "parquet"),
+    Benchmark("suites", _suites, _suites_section, missing=_no_duckdb),
     Benchmark("driver", _driver, sections.driver, missing=_no_duckdb),
     Benchmark("ycsb", _ycsb, _ycsb_section),
     Benchmark("mixed", _mixed, _mixed_section, "parquet"),

@@ -1,0 +1,71 @@
+"""Generated tables: the same rows each time, in the declared schema, with the declared numbers of distinct values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from nyala.bench.suites import draws, hits
+from nyala.bench.suites.catalog import QUERY_SUITES
+from nyala.bench.suites.model import Size, TableSpec
+
+SMALL = Size(3_000, 0.002)
+
+
+@pytest.mark.parametrize("suite", QUERY_SUITES, ids=lambda suite: suite.name)
+def test_tables_are_deterministic_and_their_keys_unique(suite, tmp_path):
+    for spec in suite.tables(SMALL, tmp_path):
+        if not isinstance(spec, TableSpec):
+            continue
+        table = spec.read()
+        assert table.equals(spec.read()) and table.num_rows
+        assert tuple(table.column_names[: len(spec.key)]) == tuple(spec.key)
+        assert table.select(list(spec.key)).group_by(list(spec.key)).aggregate([]).num_rows == table.num_rows
+        for field in spec.schema:
+            assert field.nullable or not table[field.name].null_count
+
+
+def test_hits_has_the_columns_and_cardinalities_of_clickbench():
+    rows = 20_000
+    table = hits.table(rows).read()
+    assert table.num_columns == 105
+    declared = hits.cardinalities(rows)
+    for name, values in declared.items():
+        found = pc.count_distinct(table[name]).as_py()
+        assert found <= values + 1 and found >= min(values, rows) * 0.4, name
+    assert 0.84 < pc.mean(pc.equal(table["searchphrase"], "")).as_py() < 0.9
+    assert 0.93 < pc.mean(pc.equal(table["mobilephonemodel"], "")).as_py() < 0.97
+    for name, value in (("userid", hits.USER), ("urlhash", hits.URL_HASH), ("counterid", hits.COUNTER)):
+        assert pc.sum(pc.equal(table[name], value)).as_py()
+    assert pc.sum(pc.match_substring(table["url"], "google")).as_py()
+    assert pc.max(pc.binary_length(table["title"])).as_py() > pc.max(pc.utf8_length(table["title"])).as_py()
+
+
+def test_url_hashes_are_those_of_the_urls():
+    table = hits.table(3_000).read()
+    pairs = table.select(["url", "urlhash"]).group_by(["url", "urlhash"]).aggregate([]).num_rows
+    assert pairs == pc.count_distinct(table["url"]).as_py() == pc.count_distinct(table["urlhash"]).as_py()
+
+
+def test_pieces_do_not_depend_on_the_rows_after_them(monkeypatch):
+    monkeypatch.setattr(draws, "PIECE", 500)
+    assert [count for _, _, count in draws.pieces(1_200)] == [500, 500, 200]
+    first, other = (np.concatenate([draws.generator(1, n).integers(0, 9, 500) for n in range(k)]) for k in (1, 2))
+    assert (first == other[:500]).all()
+
+
+@pytest.mark.parametrize("skew", [0.5, 1.0, 1.5])
+def test_ranks_are_skewed_as_declared(skew):
+    ranks = draws.zipf(np.random.default_rng(1), 100, 200_000, skew)
+    shares = np.bincount(ranks, minlength=100) / len(ranks)
+    assert len(shares) == 100 and shares[0] > shares[9] > shares[80] > 0
+    # The continuous distribution has the ratio of integrals of x ** -skew over the ranks' intervals.
+    edges = np.linspace(1, 101, 101)
+    integral = np.log(edges) if skew == 1 else edges ** (1 - skew) / (1 - skew)
+    expected = np.diff(integral) / (integral[-1] - integral[0])
+    assert np.allclose(shares[:20], expected[:20], rtol=0.1)
+
+
+def test_identifiers_of_ranks_differ():
+    found = draws.identifiers(np.arange(100_000), 7)
+    assert len(np.unique(found)) == 100_000 and found.min() >= 0

@@ -1,0 +1,24 @@
+"""Every query of every suite, on small data: nyala's answers are DuckDB's."""
+
+from __future__ import annotations
+
+import pytest
+from nyala.bench.suites.catalog import QUERY_SUITES
+from nyala.bench.suites.runner import Setting, run_suite
+
+ROWS = {"clickbench": 6_000}
+
+
+@pytest.mark.parametrize("suite", QUERY_SUITES, ids=lambda suite: suite.name)
+def test_answers_equal_those_of_duckdb(suite, tmp_path):
+    found = run_suite(suite, Setting(["nyala", "duckdb"], runs=0, rows=ROWS.get(suite.name), work=tmp_path))
+    wrong = {
+        (name, engine): timing.trouble
+        for name, timings in found.queries.items()
+        for engine, timing in timings.items()
+        if timing.trouble
+    }
+    assert not wrong and not found.left_out
+    empty = [name for name, timings in found.queries.items() if name != "load" and not timings["duckdb"].rows]
+    assert not empty, "a query that finds nothing tests nothing"
+    assert list(tmp_path.iterdir()) == []
