@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from nyala.bench.suites import draws, hits
+from nyala.bench.suites import draws, hits, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.model import Size, TableSpec
 
@@ -39,6 +39,22 @@ def test_hits_has_the_columns_and_cardinalities_of_clickbench():
         assert pc.sum(pc.equal(table[name], value)).as_py()
     assert pc.sum(pc.match_substring(table["url"], "google")).as_py()
     assert pc.max(pc.binary_length(table["title"])).as_py() > pc.max(pc.utf8_length(table["title"])).as_py()
+
+
+def test_wide_has_every_type_and_the_declared_cardinalities():
+    rows = 20_000
+    table, notes, labels = (spec.read() for spec in wide_data.tables(rows))
+    assert table.num_columns == 50 and labels.num_rows == wide_data.LABELS
+    assert set(wide.KEYS) <= set(table.column_names)
+    for name, values in wide_data.CARDINALITIES.items():
+        assert values(rows) * 0.6 <= pc.count_distinct(table[name]).as_py() <= values(rows), name
+    for name in ("u", "suniq", "sid"):
+        assert pc.count_distinct(table[name]).as_py() == rows
+    low, high = pc.min_max(table["i64"]).as_py().values()
+    assert low < -(1 << 62) and high > 1 << 62, "keys of the whole range"
+    for name, share in (("ni", 0.1), ("nf", 0.3), ("ns", 0.5), ("nd", 0.05)):
+        assert abs(table[name].null_count / rows - share) < 0.02
+    assert 0.3 < pc.mean(pc.not_equal(pc.binary_length(notes["body"]), pc.utf8_length(notes["body"]))).as_py() < 0.4
 
 
 def test_url_hashes_are_those_of_the_urls():
