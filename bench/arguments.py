@@ -281,7 +281,9 @@ BENCH = Command(
             "Exit code 1 if an answer of nyala is wrong or missing.",
             handler="bench.suites.command:suites_command",
             arguments=(
-                argument("suites", nargs="*", metavar="SUITE", help="some of clickbench, wide, cliff (default: all)"),
+                argument(
+                    "suites", nargs="*", metavar="SUITE", help="some of clickbench, wide, cliff, h2o (default: all)"
+                ),
                 argument("--rows", type=count, metavar="N", help="rows of suites that count in rows"),
                 argument("--scale", type=positive, metavar="N", help="scale factor of suites that have one"),
                 argument("--runs", type=count, default=5, metavar="N", help="warm runs (default 5)"),

@@ -13,9 +13,9 @@ import datetime
 import decimal
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,9 @@ from .model import Row
 RELATIVE_TOLERANCE: Final = 1e-9
 """Decimals are exact in nyala; DuckDB divides and averages them as doubles, of which 15 digits are good, and the
 rounding errors of a long sum cost some more."""
-BY_COLUMNS: Final = 50_000
-"""Answers with more rows are compared by columns; rows of Python values would need seconds and gigabytes."""
+BY_COLUMNS: Final = 1_000
+"""Answers with more rows are compared by columns. Row by row is quadratic for rows of numbers alone, which have no
+exact cell to find their partners by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ def compare(text: str, ours: pa.Table, theirs: pa.Table, run: Callable[[str], pa
     """
     if ours.num_columns != theirs.num_columns:
         return f"{ours.num_columns} columns instead of {theirs.num_columns}"
-    if max(ours.num_rows, theirs.num_rows) > BY_COLUMNS:
-        return difference_by_columns(ours, theirs)
     statement = take_apart(text)
+    if max(ours.num_rows, theirs.num_rows) > BY_COLUMNS:
+        return difference_by_columns(ours, theirs, statement.order)
     found = rows_of(ours)
     plain = Statement(text, None, statement.order)
     wrong = difference(plain, found, rows_of(theirs))
@@ -146,8 +147,8 @@ def _exact(row: Row) -> Row:
     return tuple("number" if isinstance(cell, int | float | decimal.Decimal) else _normal(cell) for cell in row)
 
 
-def difference_by_columns(ours: pa.Table, theirs: pa.Table) -> str | None:
-    """The first difference of two answers as multisets, as a sentence.
+def difference_by_columns(ours: pa.Table, theirs: pa.Table, order: Sequence[int] = ()) -> str | None:
+    """The first difference of two answers as multisets, and of the columns `order` at each place, as a sentence.
 
     Both are sorted by texts, dates and integers first, by other numbers last: rows that agree in all exact columns
     and differ by rounding may be paired wrongly, which only an answer without a key can show.
@@ -158,23 +159,37 @@ def difference_by_columns(ours: pa.Table, theirs: pa.Table) -> str | None:
         return None
     a, b = ([_comparable(column) for column in table.columns] for table in (ours, theirs))
     is_float = [x.dtype.kind == "f" or y.dtype.kind == "f" for (x, _), (y, _) in zip(a, b, strict=True)]
+    for number in order:
+        if (wrong := _difference_of_column(a[number], b[number], is_float[number])) is not None:
+            return f"column {number + 1}, {wrong}"
     first, second = (_sorted_columns(columns, is_float) for columns in (a, b))
-    for number, ((x, x_null), (y, y_null)) in enumerate(zip(first, second, strict=True), 1):
-        if not np.array_equal(x_null, y_null):
-            return f"column {number}: other NULLs"
-        if is_float[number - 1]:
-            x, y = x.astype(np.float64), y.astype(np.float64)
-            equal = np.isclose(x, y, rtol=RELATIVE_TOLERANCE, atol=RELATIVE_TOLERANCE, equal_nan=True)
-        else:
-            equal = x == y
-        equal |= x_null
-        if not equal.all():
-            place = int(np.argmin(equal))
-            return f"column {number}, sorted row {place + 1}: {x[place]!r} instead of {y[place]!r}"
+    for number, (x, y) in enumerate(zip(first, second, strict=True)):
+        if (wrong := _difference_of_column(x, y, is_float[number])) is not None:
+            return f"column {number + 1}, sorted, {wrong}"
     return None
 
 
-def _comparable(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+_Column: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""The values of a column, and which of them are NULL."""
+
+
+def _difference_of_column(a: _Column, b: _Column, is_float: bool) -> str | None:
+    (x, x_null), (y, y_null) = a, b
+    if not np.array_equal(x_null, y_null):
+        return f"row {int(np.argmax(x_null != y_null)) + 1}: NULL in one of them"
+    if is_float:
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        equal = np.isclose(x, y, rtol=RELATIVE_TOLERANCE, atol=RELATIVE_TOLERANCE, equal_nan=True)
+    else:
+        equal = x == y
+    equal = equal | x_null
+    if equal.all():
+        return None
+    place = int(np.argmin(equal))
+    return f"row {place + 1}: {x[place]!r} instead of {y[place]!r}"
+
+
+def _comparable(column: pa.ChunkedArray) -> _Column:
     """The values as floats, integers or codes of texts that are equal in both tables, and a mask of NULLs."""
     whole = column.combine_chunks()
     null = np.asarray(whole.is_null())
@@ -194,9 +209,7 @@ def _comparable(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     return texts, null
 
 
-def _sorted_columns(
-    columns: list[tuple[np.ndarray, np.ndarray]], is_float: list[bool]
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _sorted_columns(columns: list[_Column], is_float: list[bool]) -> list[_Column]:
     """All columns in the order of the exact ones first."""
     keys = sorted(range(len(columns)), key=lambda place: is_float[place])
     sortable = pa.table({str(place): pa.array(columns[place][0], mask=columns[place][1]) for place in keys})

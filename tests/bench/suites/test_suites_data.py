@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from nyala.bench.suites import draws, hits, wide, wide_data
+from nyala.bench.suites import draws, h2o, hits, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.model import Size, TableSpec
 
@@ -55,6 +55,18 @@ def test_wide_has_every_type_and_the_declared_cardinalities():
     for name, share in (("ni", 0.1), ("nf", 0.3), ("ns", 0.5), ("nd", 0.05)):
         assert abs(table[name].null_count / rows - share) < 0.02
     assert 0.3 < pc.mean(pc.not_equal(pc.binary_length(notes["body"]), pc.utf8_length(notes["body"]))).as_py() < 0.4
+
+
+def test_h2o_has_the_declared_groups_and_partners():
+    rows = 20_000
+    x, *others = (spec.read() for spec in h2o.tables(Size(rows), None))
+    assert h2o.groups(10**6) == 100
+    for name, values in h2o.cardinalities(rows).items():
+        assert min(values, rows) * 0.6 <= pc.count_distinct(x[name]).as_py() <= values, name
+    assert {len(text) for text in x["id3"].to_pylist()} == {12} and x["id1"][0].as_py().startswith("id0")
+    for column, (name, other) in zip(("j1", "j2", "j3"), zip(h2o.join_rows(rows), others)):
+        found = pc.mean(pc.is_in(x[column], value_set=other[f"{name}_id"].combine_chunks())).as_py()
+        assert 0.8 < found < 0.95, "nine of ten have a partner"
 
 
 def test_url_hashes_are_those_of_the_urls():
