@@ -282,7 +282,10 @@ BENCH = Command(
             handler="bench.suites.command:suites_command",
             arguments=(
                 argument(
-                    "suites", nargs="*", metavar="SUITE", help="some of clickbench, wide, cliff, h2o (default: all)"
+                    "suites",
+                    nargs="*",
+                    metavar="SUITE",
+                    help="some of clickbench, wide, cliff, h2o, timeseries (default: all)",
                 ),
                 argument("--rows", type=count, metavar="N", help="rows of suites that count in rows"),
                 argument("--scale", type=positive, metavar="N", help="scale factor of suites that have one"),

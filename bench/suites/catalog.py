@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from . import clickbench, h2o, wide
+from . import clickbench, h2o, timeseries, wide
 from .model import QuerySuite, SuiteResult
 from .runner import Setting, run_suite
 
@@ -41,7 +41,7 @@ class OfQueries:
         return run_suite(self.suite, setting)
 
 
-QUERY_SUITES: Final = (clickbench.SUITE, wide.WIDE, wide.CLIFF, h2o.SUITE)
+QUERY_SUITES: Final = (clickbench.SUITE, wide.WIDE, wide.CLIFF, h2o.SUITE, timeseries.SUITE)
 
 
 def _all() -> Iterable[Suite]:

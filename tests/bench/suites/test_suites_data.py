@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from nyala.bench.suites import draws, h2o, hits, wide, wide_data
+from nyala.bench.suites import draws, h2o, hits, timeseries, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.model import Size, TableSpec
 
@@ -67,6 +67,17 @@ def test_h2o_has_the_declared_groups_and_partners():
     for column, (name, other) in zip(("j1", "j2", "j3"), zip(h2o.join_rows(rows), others)):
         found = pc.mean(pc.is_in(x[column], value_set=other[f"{name}_id"].combine_chunks())).as_py()
         assert 0.8 < found < 0.95, "nine of ten have a partner"
+
+
+def test_time_series_have_gaps_and_every_alert_a_point_before_it():
+    rows = 12_000
+    cpu, hosts, alerts = (spec.read() for spec in timeseries.tables(Size(rows), None))
+    assert hosts.num_rows == timeseries.hosts(rows) == pc.count_distinct(cpu["hostname"]).as_py() == 12
+    assert rows * 0.97 < cpu.num_rows < rows * 0.99, "one point of 50 is missing"
+    for name in timeseries.METRICS:
+        low, high = pc.min_max(cpu[name]).as_py().values()
+        assert low >= 0 and 95 < high <= 100, name
+    assert pc.min(alerts["time"]).as_py() > timeseries.START and alerts.num_rows == 20
 
 
 def test_url_hashes_are_those_of_the_urls():

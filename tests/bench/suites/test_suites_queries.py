@@ -7,7 +7,7 @@ from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.runner import Setting, run_suite
 from nyala.bench.suites.wide import OPERATIONS
 
-ROWS = {"clickbench": 6_000, "wide": 3_000, "cliff": 2_000, "h2o": 3_000}
+ROWS = {"clickbench": 6_000, "wide": 3_000, "cliff": 2_000, "h2o": 3_000, "timeseries": 6_000}
 
 KEYS = ("i64", "f", "dec30", "sutf", "ns")
 """Of the suite `cliff`, whose 135 queries differ in the operation and the key."""
