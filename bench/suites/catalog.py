@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from . import clickbench, h2o, timeseries, wide
 from .model import QuerySuite, SuiteResult
+from .mutations import Mutations
 from .runner import Setting, run_suite
 
 
@@ -46,6 +47,7 @@ QUERY_SUITES: Final = (clickbench.SUITE, wide.WIDE, wide.CLIFF, h2o.SUITE, times
 
 def _all() -> Iterable[Suite]:
     yield from map(OfQueries, QUERY_SUITES)
+    yield Mutations()
 
 
 SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in _all()}

@@ -10,6 +10,7 @@ nine of ten of its keys in common with `x`. At fewer than 10 million rows `small
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +59,7 @@ def tables(size: Size, directory: Path) -> Sequence[TableSpec]:
     return [
         TableSpec("x", X, ("row",), lambda: _x(size.rows)),
         *(
-            TableSpec(name, _join_schema(name), (f"{name}_id",), lambda name=name, rows=rows: _join_table(name, rows))
+            TableSpec(name, _join_schema(name), (f"{name}_id",), partial(_join_table, name, rows))
             for name, rows in join_rows(size.rows).items()
         ),
     ]

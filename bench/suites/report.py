@@ -22,6 +22,7 @@ LOAD: Final = "load"
 NAMES: Final = {
     "nyala": "nyala",
     "duckdb": "DuckDB",
+    "duckdb-merge": "DuckDB, MERGE",
     "duckdb-parquet": "DuckDB on Parquet",
     "sqlite": "SQLite",
     "deltalake": "delta-rs",
@@ -113,7 +114,7 @@ def show(suites: Mapping[str, Data], console: Console, before: Mapping[str, Data
 def _print(grid: Grid, console: Console) -> None:
     table = Table(title=grid.title, title_justify="left")
     for number, column in enumerate(grid.columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in grid.rows:
         table.add_row(*(shown(cell) for cell in row))
     console.print(table)

@@ -103,7 +103,8 @@ def _cpu(rows: int) -> Iterator[pa.RecordBatch]:
 
 def _folded(walks: np.ndarray) -> np.ndarray:
     """Values reflected at 0 and 100."""
-    return np.abs((walks + 100) % 200 - 100)
+    folded: np.ndarray = np.abs((walks + 100) % 200 - 100)
+    return folded
 
 
 def _hosts(rows: int) -> Iterator[pa.RecordBatch]:
