@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from . import clickbench, h2o, timeseries, wide
+from .cold import Cold
 from .model import QuerySuite, SuiteResult
 from .mutations import Mutations
 from .runner import Setting, run_suite
@@ -48,6 +49,7 @@ QUERY_SUITES: Final = (clickbench.SUITE, wide.WIDE, wide.CLIFF, h2o.SUITE, times
 def _all() -> Iterable[Suite]:
     yield from map(OfQueries, QUERY_SUITES)
     yield Mutations()
+    yield Cold()
 
 
 SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in _all()}
