@@ -275,14 +275,26 @@ def sort_by_words(words: Sequence[Word], length: int) -> Array:
 
     Only the first word is computed for all rows: each further one for those that are equal in all before.
     """
+    return _sorted_runs(words, length)[0]
+
+
+def ranks_by_words(words: Sequence[Word], length: int) -> tuple[Array, int]:
+    """Return dense ranks of the rows in the order of their words (uint64), equal for equal rows, and their number."""
+    order, is_new = _sorted_runs(words, length)
+    numbers = np.cumsum(is_new)
+    ranks = np.empty(length, np.uint64)
+    ranks[order] = numbers.view(np.uint64) - np.uint64(1)
+    return ranks, int(numbers[-1]) if length else 0
+
+
+def _sorted_runs(words: Sequence[Word], length: int) -> tuple[Array, Array]:
+    """Return the row numbers in order, and True for each that differs from the row before."""
     codes = words[0](None)
     order = np.argsort(codes, kind="stable")
-    if length < 2 or len(words) == 1:
-        return order
-    ordered = codes.take(order)
+    is_new = _is_new(codes.take(order))
     places = np.arange(length)
     """Positions in `order` of the rows that are not ordered completely,"""
-    runs = np.cumsum(_is_new(ordered))
+    runs = np.cumsum(is_new)
     """and a number per run of equal rows, ascending."""
     for word in words[1:]:
         tied = _tied(runs)
@@ -294,8 +306,10 @@ def sort_by_words(words: Sequence[Word], length: int) -> Array:
         again = np.lexsort((codes, runs))
         order[places] = rows.take(again)
         codes = codes.take(again)
-        runs = np.cumsum(_is_new(runs) | _is_new(codes))
-    return order
+        begins = _is_new(runs) | _is_new(codes)
+        is_new[places] = begins
+        runs = np.cumsum(begins)
+    return order, is_new
 
 
 def _is_new(ordered: Array) -> Array:

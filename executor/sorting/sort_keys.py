@@ -14,17 +14,26 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ...model.types import Kind
-from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide
+from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ...sql.expressions import OrderItem
 from ..aggregation.accumulators import ordered_dictionary
 from ..aggregation.group_codes import sort_rows, with_nulls, with_room
 from ..kernels.numbers.bounded_integers import measured_bounds
-from ..kernels.order_words import Word, first_rows, float_codes, ordered_words, sort_by_words
+from ..kernels.order_words import (
+    Word,
+    first_rows,
+    float_codes,
+    ordered_words,
+    ranks_by_words,
+    sort_by_words,
+    words_of,
+)
 from ..kernels.times.intervals import sortable
 
 _MOST_BITS = 62
 _FLOAT_CODES = 0xFFF8_0000_0000_0001
 """The code of NaN, the greatest, plus one."""
+_SAMPLED = 1024
 WORTH_CUTTING = 4
 """Factor: a batch is cut to its first n rows if it has at least this many times n rows."""
 
@@ -41,6 +50,8 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
     if isinstance(key, Const):
         return np.zeros(len(key), np.uint8), 1
     key = sortable(key)
+    if isinstance(key, Text) and _has_many_values(key):
+        return ranks_by_words(words_of(key), len(key))
     if key.type.is_text:
         ranked = ordered_dictionary(key)
         return ranked.codes.view(f"u{ranked.codes.dtype.itemsize}"), max(1, len(ranked.dictionary))
@@ -60,6 +71,12 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
     if key.validity is not None:
         codes = np.where(key.validity, codes, np.uint64(0))
     return codes, high - low + 1
+
+
+def _has_many_values(key: Text) -> bool:
+    """True if most texts differ, in a sample: then sorting them costs less than finding the distinct ones first."""
+    sample = key.array.slice(0, _SAMPLED)
+    return len(sample) == _SAMPLED and 2 * len(pc.unique(sample)) > _SAMPLED
 
 
 def order_of(keys: Sequence[Vector], items: Sequence[OrderItem], length: int, first: int | None = None) -> Array:

@@ -14,9 +14,9 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.executor.kernels.order_words import first_rows, ordered_words, sort_by_words, sort_texts
-from nyala.executor.sorting import running_bound
+from nyala.executor.sorting import running_bound, sort_keys
 from nyala.executor.sorting.running_bound import RunningBound
-from nyala.executor.sorting.sort_keys import order_of
+from nyala.executor.sorting.sort_keys import order_of, ordered_codes
 from nyala.model.types import BIGINT, BINARY, DATE, DOUBLE, FLOAT, INTERVAL, STRING, TIMESTAMP, DataType, Kind
 from nyala.model.vectors.vector import Batch, Const, Vector, vector_from_arrow
 from nyala.sql.expressions import Column, OrderItem
@@ -81,6 +81,9 @@ class _Reversed:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Reversed) and bool(other.value == self.value)
 
+    def __hash__(self) -> int:
+        return hash(self.value)
+
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_first_rows_of_all_types_and_orders_are_those_of_a_sort(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +137,23 @@ def test_words_of_texts_at_the_end_of_their_buffer() -> None:
     rows, last = first_rows(words, len(texts), 2)
     assert [texts[i] for i in rows] == ["abcdefgh" * 5 + "x", "x"] and last == 1
     assert sort_by_words(words, len(texts))[0] == 2
+
+
+def test_codes_of_many_texts_are_their_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows and groups rank texts by words if most differ; else by their distinct values."""
+    rng = random.Random(5)
+    for sampled in (4, 10_000):
+        monkeypatch.setattr(sort_keys, "_SAMPLED", sampled)
+        for distinct in (3, 500):
+            texts = [rng.choice(WORDS) + str(rng.randrange(distinct)) for _ in range(200)]
+            values = [None if rng.random() < 0.1 else text for text in texts]
+            for descending in (False, True):
+                item = OrderItem(Column(0, "", STRING), descending, rng.random() < 0.5)
+                codes, size = ordered_codes(vector_of(STRING, values, 0), descending, item.nulls_first)
+                ranks = sorted({rank_of(STRING, value, item) for value in values}, key=lambda rank: rank)
+                assert int(codes.max()) < size
+                by_code = sorted(set(zip(codes.tolist(), [rank_of(STRING, v, item) for v in values], strict=True)))
+                assert [rank for _, rank in by_code] == ranks and len({code for code, _ in by_code}) == len(ranks)
 
 
 # ---- whole statements ------------------------------------------------------------------------------------------------
