@@ -33,7 +33,7 @@ class EncodedSpec:
         self._table = table
         self.asked = spec
         """The caller's columns."""
-        self.is_resumable = spec.ordered and not spec.descending and spec.changes is None and not spec.fragment
+        self.is_resumable = spec.ordered and spec.changes is None and not spec.fragment
         """True if each batch has the key after which another replica can resume."""
         key = [column.name for column in table.schema.key] if self.is_resumable else []
         columns = (*spec.columns, *(name for name in key if name not in spec.columns))

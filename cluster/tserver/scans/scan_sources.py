@@ -119,32 +119,34 @@ def _read_after(
     view: TabletView, tokens: deque[tuple[Piece, ...]], spec: ScanSpec, counters: ScanCounters, after: KeyValues
 ) -> Iterator[Batch]:
     schema = view.table.schema
-    if not spec.ordered or spec.descending or spec.changes is not None:
-        raise ProtocolError("only a scan in ascending key order can resume after a key")
+    if not spec.ordered or spec.changes is not None:
+        raise ProtocolError("only a scan in key order can resume after a key")
     if len(after) != schema.key_columns:
         raise ProtocolError(f"a key of table {view.table.name} has {schema.key_columns} values, not {len(after)}")
     first = schema.key[0].name
+    rest = Range(first, upper=after[0]) if spec.descending else Range(first, lower=after[0])
     missing = tuple(column.name for column in schema.key if column.name not in spec.columns)
     wider = replace(
         spec,
         columns=(*spec.columns, *missing),
-        predicates=(*spec.predicates, Range(first, lower=after[0])),
+        predicates=(*spec.predicates, rest),
         limit=None,
     )
-    batches = _behind(_read(view, tokens, wider, counters), schema, wider.columns, after)
+    batches = _behind(_read(view, tokens, wider, counters), schema, wider, after)
     return (batch.project(range(len(spec.columns))) for batch in batches)
 
 
-def _behind(batches: Iterator[Batch], schema: Schema, columns: tuple[str, ...], after: KeyValues) -> Iterator[Batch]:
-    """Yields the rows after a key, of batches in key order."""
+def _behind(batches: Iterator[Batch], schema: Schema, spec: ScanSpec, after: KeyValues) -> Iterator[Batch]:
+    """Yields the rows after a key, of batches in the order of the scan, whose columns include the key's."""
     types = tuple(column.type for column in schema.key)
-    places = [columns.index(column.name) for column in schema.key]
+    places = [spec.columns.index(column.name) for column in schema.key]
     for batch in batches:
         keys = Keys(types, tuple(batch.column(place) for place in places))
         low, high = 0, batch.length
         while low < high:
             middle = (low + high) >> 1
-            if keys.values_at(middle) <= after:
+            values = keys.values_at(middle)
+            if values >= after if spec.descending else values <= after:
                 low = middle + 1
             else:
                 high = middle

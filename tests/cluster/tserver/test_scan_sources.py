@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -106,6 +106,20 @@ def test_an_ordered_scan_goes_on_behind_a_key(
     found = read(tablet, database, spec, after_key=after)
     first = bisect_right(range(ROWS), after, key=lambda n: (n // 3, "xyz"[n % 3]))
     expected = sorted(set(range(first, min(first + 5001, ROWS))) - deleted())[:5000]
+    assert sum(batch.length for batch in found) == len(expected)
+    if columns:
+        assert values(found, len(columns) - 1) == expected
+
+
+@pytest.mark.parametrize("columns", [("v",), ("b", "v"), ()])
+@pytest.mark.parametrize("after", [(0, "x"), (7, "y"), (100_000, "zz"), (ROWS, "x"), (-5, "")])
+def test_a_descending_scan_goes_on_behind_a_key(
+    database: Database, tablet: Tablet, columns: tuple[str, ...], after: tuple[int, str]
+) -> None:
+    spec = ScanSpec(columns, ordered=True, descending=True, limit=5000)
+    found = read(tablet, database, spec, after_key=after)
+    stop = bisect_left(range(ROWS), after, key=lambda n: (n // 3, "xyz"[n % 3]))
+    expected = sorted(set(range(max(0, stop - 5010), stop)) - deleted(), reverse=True)[:5000]
     assert sum(batch.length for batch in found) == len(expected)
     if columns:
         assert values(found, len(columns) - 1) == expected
