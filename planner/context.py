@@ -54,6 +54,8 @@ class Context:
     """Number of uses of each shared subplan in the statement's plans."""
     used: dict[int, set[int]] = field(default_factory=dict)
     """Positions of each shared subplan's columns that at least one use reads, as `prune_columns` finds them."""
+    repeated: set[int] = field(default_factory=set)
+    """Keys of shared subplans of which some use depends on how often a row is repeated, as `prune_columns` finds."""
     use_conditions: dict[int, list[tuple[Expr, ...]]] = field(default_factory=dict)
     """Conditions that each use of a shared subplan puts on its rows, as conjunctions found by `filter_shared`."""
     _keys: int = 0

@@ -141,9 +141,12 @@ class Pipeline:
         """Prune from the top: the columns that a shared subplan must produce are known once its users are pruned."""
         used = self._context.used
         used.clear()
+        repeated = self._context.repeated
+        repeated.clear()
         self.root = rule.apply(self.root, self._context)
         for key in self._users_first():
-            self._shared[key] = prune_shared(self._shared[key], used.setdefault(key, set()), self._context)
+            places = used.setdefault(key, set())
+            self._shared[key] = prune_shared(self._shared[key], places, key not in repeated, self._context)
         self.root = narrow_uses(self.root, used)
         self._shared = {key: narrow_uses(plan, used) for key, plan in self._shared.items()}
 

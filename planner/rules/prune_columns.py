@@ -10,6 +10,19 @@ Project n
     Project count
       Aggregate by a: count(*)
         Scan t: a
+
+Where repeated rows make no difference (under IN and EXISTS, DISTINCT, min and max), an inner join of which one side's
+columns are not read is a semi-join, unless each row has one partner at most: it need not form all pairs.
+
+>>> rules = ["pushdown_predicates", "prune_columns"]
+>>> print(show("SELECT a FROM t WHERE a IN (SELECT x.b FROM u x, u y WHERE x.c = y.c)", rules))
+Project a
+  Join semi on a = b
+    Scan t: a
+    Project x.b
+      Join semi on x.c = y.c
+        Scan u x: b, c
+        Scan u y: c
 """
 
 from __future__ import annotations
@@ -17,7 +30,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import conjuncts
+from ...sql.functions import is_volatile
 from ..algebra.logical import (
     Aggregate,
     FileScan,
@@ -43,6 +58,9 @@ from ..context import Context
 
 Wanted = frozenset[int]
 
+_IGNORES_REPETITION = frozenset(("min", "max", "bool_and", "bool_or"))
+"""Aggregates whose value is the same however often a row is repeated."""
+
 
 def prune_columns(root: Node, context: Context) -> Node:
     """Drop columns that are not needed; the plan's own columns stay."""
@@ -54,8 +72,11 @@ class _Pruner:
 
     def __init__(self, context: Context):
         self._used = context.used
+        self._repeated = context.repeated
 
-    def prune(self, node: Node, wanted: Wanted) -> Node:
+    def prune(self, node: Node, wanted: Wanted, as_set: bool = False) -> Node:
+        """Return the node with at least the columns `wanted`; `as_set`: the number of equal rows makes no
+        difference."""
         if isinstance(node, Scan):
             kept = tuple(c for c in node.output if c.id in wanted)
             return node if len(kept) == len(node.output) else replace(node, output=kept)
@@ -66,20 +87,24 @@ class _Pruner:
             return _prune_values(node, wanted)
         if isinstance(node, Project):
             items = tuple(item for item in node.items if item[0].id in wanted)
-            source = self.prune(node.source, columns_in_all(expr for _, expr in items))
+            # Each row draws its own random().
+            as_set = as_set and not any(is_volatile(expr) for _, expr in items)
+            source = self.prune(node.source, columns_in_all(expr for _, expr in items), as_set)
             unchanged = source is node.source and len(items) == len(node.items)
             return node if unchanged else Project(source, items)
         if isinstance(node, Aggregate):
             return self.prune_aggregate(node, wanted)
         if isinstance(node, Join):
-            return self.prune_join(node, wanted)
+            return self.prune_join(node, wanted, as_set)
         if isinstance(node, Window):
             return self.prune_window(node, wanted)
         if isinstance(node, (Filter, Sort, Limit, TopRows, Series)):
             below = wanted | columns_in_all(node_expressions(node))
-            return node.map_children(lambda child: self.prune(child, below))
+            keeps = isinstance(node, Filter) or (isinstance(node, Sort) and node.limit is None and node.offset is None)
+            keeps = keeps and not any(map(is_volatile, node_expressions(node)))
+            return node.map_children(lambda child: self.prune(child, below, as_set and keeps))
         if isinstance(node, SetOperation):
-            return self.prune_set_operation(node, wanted)
+            return self.prune_set_operation(node, wanted, as_set)
         if isinstance(node, SingleRow):
             return node.map_children(lambda child: self.prune(child, wanted))
         if isinstance(node, Recursive):
@@ -89,13 +114,17 @@ class _Pruner:
         if isinstance(node, Shared):
             places = {i for i, column in enumerate(node.output) if column.id in wanted}
             self._used.setdefault(node.key, set()).update(places)
+            if not as_set:
+                self._repeated.add(node.key)
         return node
 
     def prune_aggregate(self, node: Aggregate, wanted: Wanted) -> Node:
         calls = tuple(item for item in node.aggregates if item[0].id in wanted)
         kept = node if len(calls) == len(node.aggregates) else replace(node, aggregates=calls)
         below = columns_in_all(node_expressions(kept))
-        return kept.map_children(lambda child: self.prune(child, below))
+        as_set = all(_ignores_repetition(call) for _, call in kept.aggregates)
+        as_set = as_set and not any(map(is_volatile, node_expressions(kept)))
+        return kept.map_children(lambda child: self.prune(child, below, as_set))
 
     def prune_window(self, node: Window, wanted: Wanted) -> Node:
         calls = tuple(item for item in node.windows if item[0].id in wanted)
@@ -105,16 +134,21 @@ class _Pruner:
         below = (wanted | columns_in_all(node_expressions(kept))) - {column.id for column, _ in node.windows}
         return kept.map_children(lambda child: self.prune(child, below))
 
-    def prune_join(self, node: Join, wanted: Wanted) -> Node:
+    def prune_join(self, node: Join, wanted: Wanted, as_set: bool) -> Node:
         if node.kind == "left" and not wanted & column_ids(node.right) and _finds_at_most_one(node):
-            return self.prune(node.left, wanted)
+            return self.prune(node.left, wanted, as_set)
+        if as_set and node.kind == "inner":
+            node = _as_semi_join(node, wanted)
         below = wanted | columns_in(node.condition)
-        left = self.prune(node.left, below & column_ids(node.left))
+        left = self.prune(node.left, below & column_ids(node.left), as_set)
         right_wanted = columns_in(node.condition) if node.kind in LEFT_ONLY else below
-        right = self.prune(node.right, right_wanted & column_ids(node.right))
+        # A second partner is an error for a scalar subquery.
+        right_as_set = node.kind in LEFT_ONLY or (as_set and node.kind != "single")
+        right = self.prune(node.right, right_wanted & column_ids(node.right), right_as_set)
         return node if left is node.left and right is node.right else replace(node, left=left, right=right)
 
-    def prune_set_operation(self, node: SetOperation, wanted: Wanted) -> Node:
+    def prune_set_operation(self, node: SetOperation, wanted: Wanted, as_set: bool) -> Node:
+        as_set = not node.all or (as_set and node.kind == "union")
         if node.kind != "union" or not node.all:
             # Rows are compared as a whole, so every column counts.
             wanted = column_ids(node)
@@ -122,7 +156,8 @@ class _Pruner:
         sides = []
         for side in (node.left, node.right):
             columns = [side.columns[i] for i in places]
-            sides.append(exactly(self.prune(side, frozenset(c.id for c in columns)), [c.id for c in columns]))
+            kept = self.prune(side, frozenset(c.id for c in columns), as_set)
+            sides.append(exactly(kept, [c.id for c in columns]))
         output = tuple(node.output[i] for i in places)
         if output == node.output and sides[0] is node.left and sides[1] is node.right:
             return node
@@ -138,6 +173,24 @@ def _prune_values(node: Values, wanted: Wanted) -> Node:
     if len(places) == len(node.output):
         return node
     return Values(tuple(node.output[i] for i in places), tuple(tuple(row[i] for i in places) for row in node.rows))
+
+
+def _ignores_repetition(call: AggregateCall) -> bool:
+    return call.distinct or call.function in _IGNORES_REPETITION
+
+
+def _as_semi_join(node: Join, wanted: Wanted) -> Join:
+    """Return an inner join as a semi-join if one side only decides which rows exist, and may have several partners.
+
+    With one partner at most the inner join has no more rows, and may be reordered with others.
+    """
+    if not any(column_equality(part) for part in conjuncts(node.condition)):
+        return node
+    for left, right in ((node.left, node.right), (node.right, node.left)):
+        if not wanted & column_ids(right):
+            semi = Join("semi", left, right, node.condition)
+            return node if _finds_at_most_one(semi) else semi
+    return node
 
 
 def _finds_at_most_one(node: Join) -> bool:
@@ -160,10 +213,11 @@ def pruned(plan: Node, wanted: Wanted, context: Context) -> Node:
     return _Pruner(context).prune(plan, wanted)
 
 
-def prune_shared(plan: Node, positions: Iterable[int], context: Context) -> Node:
-    """Return a shared subplan with only the columns at `positions`, which some use reads."""
+def prune_shared(plan: Node, positions: Iterable[int], as_set: bool, context: Context) -> Node:
+    """Return a shared subplan with only the columns at `positions`, which some use reads; `as_set`: the number of equal
+    rows makes no difference to any use."""
     order = [plan.columns[i].id for i in sorted(positions)]
-    return exactly(_Pruner(context).prune(plan, frozenset(order)), order)
+    return exactly(_Pruner(context).prune(plan, frozenset(order), as_set), order)
 
 
 def narrow_uses(root: Node, positions: Mapping[int, Iterable[int]]) -> Node:
