@@ -14,6 +14,7 @@ from .join_keys import KeyCoder
 from .join_shape import JoinShape
 from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
 from .range_index import FEWEST, RangeIndex
+from .unequal_rows import two_per_key
 
 _SPARING = 4
 """Entries of a direct table per row if memory is short."""
@@ -48,6 +49,8 @@ class Probing:
         self.matches = Matches(shape.kind, shape.output, shape.probe, shape.build, build, shape.condition)
         self._keys = Compiler(shape.probe).compile_all(shape.probe_keys)
         self._coder, codes = KeyCoder.learn(keys)
+        if shape.residual is not None and shape.kind in ("semi", "anti"):
+            codes = two_per_key(shape, build, codes, self._coder.size)
         if sparing:
             self._index = JoinIndex(codes, self._coder.size, most=_SPARING * build.length)
         else:
