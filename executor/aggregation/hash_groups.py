@@ -4,7 +4,7 @@
 
 Both give the same groups, each with its rows in the order of the input. The order of the groups differs, and means
 nothing. Processor time for 131,072 rows of 64 bits in 26,000 groups: 0.9 ms compiled, 4 ms in Arrow and NumPy, 9 ms by
-`argsort`; for 1,048,576 rows in 200,000 groups 15, 60 and 100 ms.
+`argsort`; where most codes differ, and for a million rows, `argsort` is as fast as Arrow.
 """
 
 from __future__ import annotations
