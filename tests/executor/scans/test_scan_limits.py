@@ -221,7 +221,7 @@ class SplitStore:
         (8 * 131_072, 2, 1.0, 8),
         (8 * 131_072, 2, 0.1, 1),  # few rows are expected: gathered in large morsels
         (5 * 131_072, 2, 1.0, 1),  # too few to wake a thread for
-        (16 * 131_072, 1, 1.0, 2),  # one thread has nobody to share with
+        (16 * 131_072, 1, 1.0, 2),  # one thread shares with no other
         (100 * 131_072, 2, 1.0, 13),
     ],
 )
