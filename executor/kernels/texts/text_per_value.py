@@ -1,5 +1,4 @@
-"""Functions of one text at a time: padding, splitting, translating, digests, encodings. Called once per distinct
-text."""
+"""Functions of one text at a time: digests, encodings, quoting, edit distances. Called once per distinct text."""
 
 from __future__ import annotations
 
@@ -20,86 +19,10 @@ from ....model.vectors.vector import Const, Text, Vector
 from ..distinct import as_kernel
 from .text_vectorized import masked, per_constant
 
-_LONGEST = 1 << 28
-_WORD = re.compile(r"[^\W_]+")
 _WORDS_OF_SQL = frozenset(
     ("all", "and", "as", "case", "cast", "else", "end", "from", "group", "in", "is", "join", "like", "not", "null",
      "or", "order", "select", "table", "then", "user", "using", "when", "where", "with")
 )  # fmt: skip
-
-
-def lpad(text: str, length: int, fill: str = " ") -> str:
-    """Fill on the left to `length` characters, or truncate on the right."""
-    return (_filling(length - len(text), fill) + text)[: max(0, length)] if len(text) < length else _cut(text, length)
-
-
-def rpad(text: str, length: int, fill: str = " ") -> str:
-    """Fill on the right to `length` characters, or truncate there."""
-    return text + _filling(length - len(text), fill) if len(text) < length else _cut(text, length)
-
-
-def _cut(text: str, length: int) -> str:
-    return text[: max(0, length)]
-
-
-def _filling(missing: int, fill: str) -> str:
-    if missing > _LONGEST:
-        raise DataError(f"a text cannot be filled up by {missing} characters")
-    return (fill * (missing // len(fill) + 1))[:missing] if fill else ""
-
-
-def initcap(text: str) -> str:
-    """Capitalize the first letter of each word, the others in lower case; words consist of letters and digits."""
-    return _WORD.sub(lambda m: m[0][0].upper() + m[0][1:].lower(), text)
-
-
-def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
-    """Replace characters from a position on with another text, by default as many as it has."""
-    if start < 1:
-        raise DataError(f"OVERLAY cannot start at position {start}; the first is 1")
-    count = len(new) if length is None else length
-    return text[: start - 1] + new + text[max(0, start - 1 + count) :]
-
-
-def split_part(text: str, separator: str, n: int) -> str:
-    """Return the nth part between separators, from the end if n is negative; '' if there is none."""
-    if n == 0:
-        raise DataError("the part number of split_part must not be 0; parts count from 1, or backwards from -1")
-    pieces = text.split(separator) if separator else [text]
-    index = n - 1 if n > 0 else len(pieces) + n
-    return pieces[index] if 0 <= index < len(pieces) else ""
-
-
-def translate(text: str, old: str, new: str) -> str:
-    """Replace each character of `old` with that of `new` at the same position, or drop it if `new` is shorter."""
-    table: dict[int, str | None] = {}
-    for index, char in enumerate(old):
-        table.setdefault(ord(char), new[index] if index < len(new) else None)
-    return text.translate(table)
-
-
-def code_point(text: str) -> int:
-    """`ascii`: the code point of the first character; 0 for ''."""
-    return ord(text[0]) if text else 0
-
-
-def character(code: int) -> str:
-    """`chr`: the character of a code point."""
-    if code == 0:
-        raise DataError("chr(0): no text can hold the character 0")
-    if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
-        raise DataError(f"chr({code}): there is no such character")
-    return chr(code)
-
-
-def to_hex(number: int) -> str:
-    """Format the number in hexadecimal; a negative one as its two's complement in 64 bits."""
-    return format(number % (1 << 64), "x")
-
-
-def to_hex_int(number: int) -> str:
-    """`to_hex` in 32 bits."""
-    return format(number % (1 << 32), "x")
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -244,16 +167,6 @@ def uuids(rows: int) -> Vector:
 
 
 KERNELS: dict[str, Callable[..., Vector]] = {
-    "lpad": as_kernel(lpad),
-    "rpad": as_kernel(rpad),
-    "initcap": as_kernel(initcap),
-    "overlay": as_kernel(overlay),
-    "split_part": as_kernel(split_part),
-    "translate": as_kernel(translate),
-    "ascii": as_kernel(code_point),
-    "chr": as_kernel(character),
-    "to_hex": as_kernel(to_hex),
-    "to_hex_int": as_kernel(to_hex_int),
     "md5": as_kernel(md5),
     **{name: as_kernel(_digest(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
     "encode": as_kernel(encode),

@@ -214,10 +214,12 @@ def _refuse_negative(length: Vector, validity: Array | None) -> None:
 def _each_slice(type_: DataType, value: Vector, begins: Array, ends: Array, validity: Array | None) -> Vector:
     """Cut one slice per row; rows of equal bounds are processed together."""
     texts = arrow(value)
+    if not len(texts):
+        return Text(type_, texts)
     pairs = np.minimum(begins, _LONGEST) * 2**31 + np.minimum(ends, _LONGEST)
     order = np.argsort(pairs, kind="stable")
     ordered = pairs[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(order) else order
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     pieces = [pa.array([], texts.type)]
     for first, last in zip(starts, [*starts[1:], len(order)], strict=True):
         begin, end = divmod(int(ordered[first]), 2**31)
@@ -329,7 +331,7 @@ def per_constant(type_: DataType, value: Vector, others: tuple[Vector, ...], ker
         if None in constants:
             return Const(type_, None, len(value))
         if isinstance(value, Dict) and len(value.dictionary):
-            entries, places = _entries_in_use(value)
+            entries, places = entries_in_use(value)
             if len(entries) < len(value):
                 return _of_constants(type_, Text(value.type, entries), constants, kernel).take(places)
         return _of_constants(type_, value, constants, kernel)
@@ -340,7 +342,7 @@ def _of_constants(type_: DataType, value: Vector, constants: list[Any], kernel: 
     return _wrapped(type_, kernel(arrow(value), *constants), value.validity)
 
 
-def _entries_in_use(value: Dict) -> tuple[pa.Array, Array]:
+def entries_in_use(value: Dict) -> tuple[pa.Array, Array]:
     """Return the entries that rows use, followed by a NULL if a row is NULL, and each row's position among them."""
     used = np.zeros(len(value.dictionary), np.bool_)
     used[value.codes if value.validity is None else value.codes[value.validity]] = True

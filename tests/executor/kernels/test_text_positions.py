@@ -2,18 +2,185 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.errors import DataError
 from nyala.executor.expressions.kernel_table import KERNELS
 from nyala.executor.kernels.texts.regex_matches import characters_before
-from nyala.model.types import INT, STRING
-from nyala.model.vectors.vector import Const, Text
+from nyala.model.types import BIGINT, INT, STRING, DataType
+from nyala.model.vectors.vector import Const, Dict, Flat, Text, Vector
 
-LETTERS = st.text("abß語😀. ", max_size=12)
+LETTERS = st.text("abAZ1_ßǆ語😀. ", max_size=12)
+
+
+# ---- one text at a time ------------------------------------------------------------------------------------------
+
+
+def lpad(text: str, length: int, fill: str = " ") -> str:
+    """Fill on the left to `length` characters, or truncate on the right."""
+    return (_filling(length - len(text), fill) + text)[: max(0, length)] if len(text) < length else _cut(text, length)
+
+
+def rpad(text: str, length: int, fill: str = " ") -> str:
+    """Fill on the right to `length` characters, or truncate there."""
+    return text + _filling(length - len(text), fill) if len(text) < length else _cut(text, length)
+
+
+def _cut(text: str, length: int) -> str:
+    return text[: max(0, length)]
+
+
+def _filling(missing: int, fill: str) -> str:
+    if missing > (1 << 28):
+        raise DataError(f"a text cannot be filled up by {missing} characters")
+    return (fill * (missing // len(fill) + 1))[:missing] if fill else ""
+
+
+def initcap(text: str) -> str:
+    """Capitalize the first letter of each word, the others in lower case; words consist of letters and digits."""
+    return re.sub(r"[^\W_]+", lambda m: m[0][0].upper() + m[0][1:].lower(), text)
+
+
+def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
+    """Replace characters from a position on with another text, by default as many as it has."""
+    if start < 1:
+        raise DataError(f"OVERLAY cannot start at position {start}; the first is 1")
+    count = len(new) if length is None else length
+    return text[: start - 1] + new + text[max(0, start - 1 + count) :]
+
+
+def split_part(text: str, separator: str, n: int) -> str:
+    """Return the nth part between separators, from the end if n is negative; '' if there is none."""
+    if n == 0:
+        raise DataError("the part number of split_part must not be 0; parts count from 1, or backwards from -1")
+    pieces = text.split(separator) if separator else [text]
+    index = n - 1 if n > 0 else len(pieces) + n
+    return pieces[index] if 0 <= index < len(pieces) else ""
+
+
+def translate(text: str, old: str, new: str) -> str:
+    """Replace each character of `old` with that of `new` at the same position, or drop it if `new` is shorter."""
+    table: dict[int, str | None] = {}
+    for index, char in enumerate(old):
+        table.setdefault(ord(char), new[index] if index < len(new) else None)
+    return text.translate(table)
+
+
+def code_point(text: str) -> int:
+    """`ascii`: the code point of the first character; 0 for ''."""
+    return ord(text[0]) if text else 0
+
+
+def character(code: int) -> str:
+    """`chr`: the character of a code point."""
+    if code == 0:
+        raise DataError("chr(0): no text can hold the character 0")
+    if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
+        raise DataError(f"chr({code}): there is no such character")
+    return chr(code)
+
+
+def to_hex(number: int) -> str:
+    """Format the number in hexadecimal; a negative one as its two's complement in 64 bits."""
+    return format(number % (1 << 64), "x")
+
+
+def to_hex_int(number: int) -> str:
+    """`to_hex` in 32 bits."""
+    return format(number % (1 << 32), "x")
+
+
+# ---- whole columns -----------------------------------------------------------------------------------------------
+
+SMALL = st.integers(-5, 8)
+ANY = st.one_of(SMALL, st.sampled_from([-(2**63), 2**63 - 1, 2**31, -(2**31)]))
+CASES: list[tuple[str, Callable[..., Any], tuple[st.SearchStrategy[Any], ...]]] = [
+    ("lpad", lpad, (LETTERS, SMALL)),
+    ("lpad", lpad, (LETTERS, SMALL, st.text("xy語", max_size=3))),
+    ("rpad", rpad, (LETTERS, st.sampled_from([-(2**63), -1, 0, 3, 30, 70_000]), st.text("xy語", max_size=3))),
+    ("split_part", split_part, (LETTERS, st.sampled_from(["a", "aa", "aba", "", "語", "ß.", "😀"]), ANY)),
+    ("split_part", split_part, (st.text("a", max_size=9), st.sampled_from(["aa", "aaa", "a"]), SMALL)),
+    ("overlay", overlay, (LETTERS, LETTERS, ANY)),
+    ("overlay", overlay, (LETTERS, LETTERS, ANY, ANY)),
+    ("translate", translate, (LETTERS, st.text("abA語ß", max_size=4), st.text("xya語", max_size=4))),
+    ("translate", translate, (LETTERS, st.text("abA", max_size=4), st.text("xya", max_size=4))),
+    ("initcap", initcap, (LETTERS,)),
+    ("initcap", initcap, (st.text("abAZ1_ .", max_size=9),)),
+    ("ascii", code_point, (LETTERS,)),
+    ("chr", character, (st.one_of(st.integers(0, 300), st.integers(-1, 0x110001)),)),
+    ("chr", character, (st.integers(1, 127),)),
+    ("to_hex", to_hex, (st.integers(-(2**63), 2**63 - 1),)),
+    ("to_hex", to_hex, (st.integers(0, 300),)),
+    ("to_hex_int", to_hex_int, (st.integers(-(2**31), 2**31 - 1),)),
+]
+
+
+def _types(function: Callable[..., Any]) -> list[DataType]:
+    hints = {"str": STRING, "int": BIGINT, "int | None": BIGINT}
+    return [hints[str(hint)] for name, hint in function.__annotations__.items() if name != "return"]
+
+
+def _vector(type_: DataType, values: Sequence[Any], form: str) -> Vector:
+    """The values of one argument as a vector: a constant if they are one, else Text, Dict or Flat."""
+    if form == "constant" and len(set(values)) == 1:
+        return Const(type_, values[0], len(values))
+    validity = np.array([value is not None for value in values])
+    if type_ is STRING:
+        if form != "dictionary":
+            # A slice's rows lie in the middle of the buffer, between others.
+            return Text(STRING, pa.array(["ßx", *values, "y語"], pa.string()).slice(1, len(values)))
+        entries = sorted({value for value in values if value is not None} | {"語 unused"})
+        codes = np.array([0 if value is None else entries.index(value) for value in values], np.uint8)
+        return Dict(STRING, codes, pa.array(entries), validity)
+    numbers = np.array([0 if value is None else value for value in values], np.int64)
+    return Flat(BIGINT, numbers, None if validity.all() else validity)
+
+
+@pytest.mark.parametrize(("name", "function", "arguments"), CASES)
+@settings(deadline=None, max_examples=examples(60))
+@given(st.data())
+def test_columns_are_computed_as_single_texts_are(
+    name: str, function: Callable[..., Any], arguments: tuple[st.SearchStrategy[Any], ...], data: st.DataObject
+) -> None:
+    n = data.draw(st.integers(1, 8))
+    columns, vectors = [], []
+    for type_, argument in zip(_types(function), arguments, strict=False):
+        form = data.draw(st.sampled_from(["constant", "dictionary", "plain", "plain"]))
+        one = data.draw(st.lists(argument, min_size=1, max_size=1)) * n
+        several = st.lists(st.one_of(st.none(), argument), min_size=n, max_size=n)
+        columns.append(one if form == "constant" else data.draw(several))
+        vectors.append(_vector(type_, columns[-1], form))
+    result = INT if name == "ascii" else STRING
+    try:
+        expected = [None if None in row else function(*row) for row in zip(*columns, strict=True)]
+    except DataError as error:
+        shape = re.sub(r"-?\d+", "0", str(error))
+        with pytest.raises(DataError) as raised:
+            KERNELS[name](result, *vectors)
+        assert re.sub(r"-?\d+", "0", str(raised.value)) == shape
+        return
+    found = KERNELS[name](result, *vectors).to_arrow()
+    found.validate(full=True)
+    assert found.to_pylist() == expected
+    empty = KERNELS[name](result, *(vector.slice(0, 0) for vector in vectors))
+    assert len(empty) == 0
+
+
+@pytest.mark.parametrize("name", ["lpad", "rpad"])
+def test_texts_beyond_two_gigabytes_are_refused(name: str) -> None:
+    texts = Text(STRING, pa.array(["x"] * 100))
+    with pytest.raises(DataError, match="the limit is 2147483647"):
+        KERNELS[name](STRING, texts, Const(BIGINT, 1 << 27, 100))
+    with pytest.raises(DataError, match="a text cannot be filled up by 1999999999 characters"):
+        KERNELS[name](STRING, texts, Const(BIGINT, 2_000_000_000, 100))
 
 
 @settings(deadline=None, max_examples=examples(60))
