@@ -23,7 +23,7 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 def fold(expr: Expr) -> Expr:
     """Evaluate the constant parts of an expression and simplify its three-valued logic, for any use of it."""
-    return simplify(map_parts(expr, fold))
+    return expr if type(expr) is Literal else simplify(map_parts(expr, fold))
 
 
 def fold_predicate(expr: Expr) -> Expr:

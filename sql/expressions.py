@@ -40,13 +40,15 @@ class _ByValue:
         stack: list[Any] = [self]
         while stack:
             node = stack[-1]
-            pending = [child for child in node.children() if not hasattr(child, "_hash")]
+            kind = type(node)
+            in_list = kind is InValues
+            children = [child for child in node.children() if not (in_list and type(child) is Literal)]
+            pending = [child for child in children if not hasattr(child, "_hash")]
             if pending:
                 stack.extend(pending)
                 continue
             stack.pop()
-            kind = type(node)
-            object.__setattr__(node, "_hash", hash((kind, _compared(kind)(node))))
+            object.__setattr__(node, "_hash", hash((kind, node.hashed() if in_list else _compared(kind)(node))))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -246,6 +248,14 @@ class InValues(Expr):
 
     arg: Expr = field(default_factory=lambda: Literal(NULL, True))
     items: tuple[Expr, ...] = ()
+
+    def children(self) -> tuple[Expr, ...]:
+        """The direct subexpressions, in order."""
+        return (self.arg, *self.items)
+
+    def hashed(self) -> Any:
+        """The fields that the hash is made of: of literals their values alone, as lists have thousands of them."""
+        return self.type, self.arg, tuple([item.value if type(item) is Literal else item for item in self.items])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -226,28 +226,55 @@ def _in_bound(condition: InValues, names: Mapping[int, str]) -> _Bound | None:
     if column is None or column.id not in names or not condition.items:
         return None
     values: set[Any] = set()
-    for item in condition.items:
-        if not isinstance(item, Literal):
+    for type_, literals in _by_type(condition.items).items():
+        if literals is None:
             return None
-        if item.value is None:
-            continue  # `x IN (1, NULL)` is true for 1 and never false: in a scan the NULL changes nothing
-        values.add(_equal_value(column.type, item))
-    values.discard(None)
+        values |= _equal_values(column.type, type_, literals)
     if not values:
         return None
     name = names[column.id]
     return _Bound(Range.equal(name, min(values)) if len(values) == 1 else InList(name, tuple(sorted(values))))
 
 
-def _equal_value(type_: DataType, item: Literal) -> Any:
-    """Return the column's value that equals a literal; None if there is none."""
-    if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
-        if item.type == type_:
-            return item.value  # avoids exact arithmetic for lists of thousands of values
-        value = _scaled(item, type_)
+def _by_type(items: Sequence[Expr]) -> dict[DataType | None, list[Any] | None]:
+    """Return the values of literals by their type, without NULLs; an entry of None if an item is no literal.
+
+    `x IN (1, NULL)` is true for 1 and never false: in a scan the NULL changes nothing.
+    """
+    lists: dict[int, tuple[DataType, list[Any]]] = {}
+    known: tuple[DataType, list[Any]] | None = None
+    for item in items:
+        if type(item) is not Literal:
+            return {None: None}
+        if item.value is None:
+            continue
+        # Comparing and hashing types costs more than all else here; most literals of a list share one object.
+        if known is None or known[0] is not item.type:
+            known = lists.setdefault(id(item.type), (item.type, []))
+        known[1].append(item.value)
+    found: dict[DataType | None, list[Any] | None] = {}
+    for type_, values in lists.values():
+        found[type_] = [*(found.get(type_) or ()), *values]
+    return found
+
+
+def _equal_values(type_: DataType, source: DataType | None, values: list[Any]) -> set[Any]:
+    """Return the column's values that equal literals of one type; a literal that equals none is left out."""
+    assert source is not None
+    exact = type_.is_integer or type_.is_decimal
+    if source == type_ and not type_.is_float:
+        return set(values)
+    if exact and (source.is_integer or source.is_decimal):
         low, high = limits(type_)
-        return int(value) if value.denominator == 1 and low <= value <= high else None
-    return _plain_value(item, type_)
+        shift = (type_.scale or 0) - (source.scale or 0)
+        factor = 10 ** abs(shift)
+        scaled = [v * factor for v in values] if shift >= 0 else [v // factor for v in values if v % factor == 0]
+        return {value for value in scaled if low <= value <= high}
+    if exact or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        low, high = limits(type_)
+        fractions = [_scaled(Literal(source, False, value), type_) for value in values]
+        return {int(value) for value in fractions if value.denominator == 1 and low <= value <= high}
+    return {_plain_value(Literal(source, False, value), type_) for value in values}
 
 
 # ---- patterns and disjunctions -----------------------------------------------------------------------------------

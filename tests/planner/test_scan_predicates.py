@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from nyala.model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from nyala.model.types import BIGINT, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType, Kind
 from nyala.planner.algebra.trees import all_of, any_of, call, is_null
 from nyala.planner.fold import compare
-from nyala.planner.scans.scan_predicates import extract, like_prefix
+from nyala.planner.scans.scan_predicates import extract, like_prefix, limits
 from nyala.sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts
 
 NAMES = {1: "x", 2: "y"}
@@ -228,3 +229,55 @@ def test_like_prefix_is_how_every_match_starts(pattern: str) -> None:
     prefix, rest = like_prefix(pattern)
     assert rest == "" or rest[0] in "%_"
     assert "%" not in prefix or "\\%" in pattern
+
+
+_LISTED = (TINYINT, INT, BIGINT, DECIMAL(5, 2), DECIMAL(20, 4), DECIMAL(38, 0), DATE, TIMESTAMP)
+_PHYSICAL = st.one_of(st.integers(-400, 400), st.integers(-40_000, 40_000).map(lambda n: n * 100))
+
+
+def _literal_of(source: DataType, value: int | None) -> Literal:
+    """A literal within its type; types that are equal are not always one object."""
+    low, high = limits(source)
+    type_ = DataType(source.kind, source.precision, source.scale)
+    return Literal(type_, value is None, None if value is None else min(max(value, low), high))
+
+
+def _number_of(type_: DataType, physical: int) -> Fraction:
+    """The number, or the microseconds since 1970, that a physical value stands for."""
+    if type_.kind is Kind.DATE:
+        return Fraction(physical * 86_400_000_000)
+    return Fraction(physical, 10 ** (type_.scale or 0))
+
+
+@given(st.data())
+def test_a_list_of_literals_becomes_the_values_that_equal_one(data: st.DataObject) -> None:
+    type_ = data.draw(st.sampled_from(_LISTED))
+    is_time = type_.kind in (Kind.DATE, Kind.TIMESTAMP)
+    sources = [t for t in _LISTED if (t.kind in (Kind.DATE, Kind.TIMESTAMP)) == is_time]
+    literals = st.builds(_literal_of, st.sampled_from(sources), st.one_of(st.none(), _PHYSICAL))
+    items = data.draw(st.lists(literals, max_size=8))
+    condition = InValues(BOOLEAN, True, column(type_), tuple(items))
+    wanted = {_number_of(item.type, item.value) for item in items if item.value is not None}
+    low, high = limits(type_)
+    unit = _number_of(type_, 1)
+    possible = {int(number / unit) for number in wanted if (number / unit).denominator == 1}
+    found = down(condition)
+    values = sorted(value for value in possible if low <= value <= high)
+    if not values:
+        assert found == ()
+    elif len(values) == 1:
+        assert found == (Range.equal("x", values[0]),)
+    else:
+        assert found == (InList("x", tuple(values)),)
+
+
+def test_equal_lists_have_equal_hashes() -> None:
+    def listed(*items: Expr) -> InValues:
+        return InValues(BOOLEAN, True, column(INT), items)
+
+    one, two = Literal(INT, False, 1), Literal(INT, False, 2)
+    assert listed(one, two) == listed(Literal(INT, False, 1), two)
+    assert hash(listed(one, two)) == hash(listed(Literal(INT, False, 1), two))
+    assert listed(one, two) != listed(Literal(BIGINT, False, 1), two)
+    assert hash(listed(one, column(INT, 2))) == hash(listed(one, column(INT, 2)))
+    assert len({listed(one, two), listed(two, one), listed(one), listed(one, column(INT, 2))}) == 4
