@@ -14,7 +14,7 @@ from ...model.vectors.vector import Const, Vector
 from ...sql.functions.dates import PARTS
 from ..kernels import boolean, cast, compare, conditional, frame_limits
 from ..kernels.numbers import arithmetic, mathematics, number_templates
-from ..kernels.texts import regex, text_characters, text_per_value, text_pieces, text_vectorized
+from ..kernels.texts import regex, text_characters, text_digests, text_per_value, text_pieces, text_vectorized
 from ..kernels.times import calendar, date_templates, date_writing, temporal
 
 Kernel: TypeAlias = Callable[..., Vector]
@@ -72,6 +72,7 @@ _MODULES: Final[tuple[Any, ...]] = (
     number_templates,
     regex,
     text_characters,
+    text_digests,
     text_per_value,
     text_pieces,
 )

@@ -29,11 +29,6 @@ def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def md5(value: str | bytes) -> str:
-    """MD5 digest in hexadecimal."""
-    return hashlib.md5(_bytes(value), usedforsecurity=False).hexdigest()
-
-
 def _digest(name: str) -> Callable[[str | bytes], bytes]:
     return lambda value: hashlib.new(name, _bytes(value)).digest()
 
@@ -167,7 +162,6 @@ def uuids(rows: int) -> Vector:
 
 
 KERNELS: dict[str, Callable[..., Vector]] = {
-    "md5": as_kernel(md5),
     **{name: as_kernel(_digest(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
     "encode": as_kernel(encode),
     "decode": as_kernel(decode),
