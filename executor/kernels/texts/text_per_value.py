@@ -1,10 +1,9 @@
-"""Functions of one text at a time: digests, encodings, quoting, edit distances. Called once per distinct text."""
+"""Functions of one text at a time: encodings, quoting, edit distances. Called once per distinct text."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,9 @@ import pyarrow.compute as pc
 from ....errors import DataError, InvalidText
 from ....model.types import BOOLEAN, STRING, DataType
 from ....model.vectors.vector import Const, Text, Vector
-from ..distinct import as_kernel
+from ..distinct import as_kernel, per_distinct
+from .text_characters import hex_encoded
+from .text_pieces import over_entries
 from .text_vectorized import masked, per_constant
 
 _WORDS_OF_SQL = frozenset(
@@ -27,10 +28,6 @@ _WORDS_OF_SQL = frozenset(
 
 def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
-
-
-def _digest(name: str) -> Callable[[str | bytes], bytes]:
-    return lambda value: hashlib.new(name, _bytes(value)).digest()
 
 
 def encode(value: str | bytes, form: str) -> str:
@@ -45,6 +42,12 @@ def encode(value: str | bytes, form: str) -> str:
     if form == "escape":
         return "".join("\\\\" if b == 92 else chr(b) if 0 < b < 128 else f"\\{b:03o}" for b in data)
     raise InvalidText(f"there is no encoding '{form}'; there are hex, base64 and escape")
+
+
+def _encoded(type_: DataType, value: Vector, form: Vector) -> Vector:
+    if isinstance(form, Const) and form.value is not None and form.value.lower() == "hex":
+        return over_entries(lambda result, bytes_: Text(result, hex_encoded(bytes_)), type_, value, ())
+    return per_distinct(encode, type_, (value, form))
 
 
 def decode(text: str, form: str) -> bytes:
@@ -162,8 +165,7 @@ def uuids(rows: int) -> Vector:
 
 
 KERNELS: dict[str, Callable[..., Vector]] = {
-    **{name: as_kernel(_digest(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
-    "encode": as_kernel(encode),
+    "encode": _encoded,
     "decode": as_kernel(decode),
     "quote_literal": as_kernel(quote_literal),
     "quote_nullable": as_kernel(quote_nullable, strict=False),

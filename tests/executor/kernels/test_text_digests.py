@@ -1,4 +1,4 @@
-"""MD5 of whole columns, against hashlib."""
+"""Digests of whole columns, against hashlib."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ def test_entries_of_a_dictionary_are_computed_once() -> None:
     validity = np.array([True, False, True] * 50)
     words = Dict(STRING, np.array([2, 0, 0] * 50, np.uint8), pa.array(["", "ß", "語"]), validity)
     assert KERNELS["md5"](STRING, words).to_arrow().to_pylist() == [digest("語".encode()), None, digest(b"")] * 50
+
+
+@pytest.mark.parametrize("name", ["sha224", "sha256", "sha384", "sha512"])
+def test_sha_2(name: str) -> None:
+    texts = ["", None, "ß語", "x" * 1000] * 3
+    expected = [None if text is None else hashlib.new(name, text.encode()).digest() for text in texts]
+    column = pa.array(texts, pa.string())
+    codes, validity = np.array([0, 0, 1, 2] * 3, np.uint8), np.array([True, False, True, True] * 3)
+    entries = Dict(STRING, codes, pa.array(["", "ß語", "x" * 1000]), validity)
+    for vector in (Text(STRING, column), entries, Text(BINARY, column.cast(pa.binary()))):
+        assert KERNELS[name](BINARY, vector).to_arrow().to_pylist() == expected

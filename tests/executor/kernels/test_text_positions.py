@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
 from nyala.executor.expressions.kernel_table import KERNELS
+from nyala.executor.kernels.texts import text_per_value
 from nyala.executor.kernels.texts.regex_matches import characters_before
 from nyala.model.types import BIGINT, INT, STRING, DataType
 from nyala.model.vectors.vector import Const, Dict, Flat, Text, Vector
@@ -114,6 +115,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[st.SearchStrategy[Any], ...]]] 
     ("translate", translate, (LETTERS, st.text("abA", max_size=4), st.text("xya", max_size=4))),
     ("initcap", initcap, (LETTERS,)),
     ("initcap", initcap, (st.text("abAZ1_ .", max_size=9),)),
+    ("encode", text_per_value.encode, (LETTERS, st.sampled_from(["hex", "HEX", "base64"]))),
     ("ascii", code_point, (LETTERS,)),
     ("chr", character, (st.one_of(st.integers(0, 300), st.integers(-1, 0x110001)),)),
     ("chr", character, (st.integers(1, 127),)),
@@ -124,7 +126,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[st.SearchStrategy[Any], ...]]] 
 
 
 def _types(function: Callable[..., Any]) -> list[DataType]:
-    hints = {"str": STRING, "int": BIGINT, "int | None": BIGINT}
+    hints = {"str": STRING, "str | bytes": STRING, "int": BIGINT, "int | None": BIGINT}
     return [hints[str(hint)] for name, hint in function.__annotations__.items() if name != "return"]
 
 
