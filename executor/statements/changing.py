@@ -41,6 +41,7 @@ from ...model.schema import Schema, Table
 from ...model.store import Op, Store, WriteBatch, WriteResult
 from ...model.vectors.vector import Array
 from ...planner import Plan
+from ...planner.algebra.physical import Filter, Project, TableScan
 from ...sql import bound
 from ..run.context import ExecutionContext
 from .results import StatementResult, arrow_batches, done
@@ -85,7 +86,9 @@ def _change(statement: bound.ChangeStatement, plan: Plan, context: ExecutionCont
 
     Returns the refused rows, with nothing written, if another statement has changed some of them since the snapshot.
     """
-    rows = _once_each(statement.table, _collect(statement, plan, context), "last")
+    rows = _collect(statement, plan, context)
+    if not _reads_rows_once(plan, statement.table):
+        rows = _once_each(statement.table, rows, "last")
     op = statement.op if statement.returning is not None else _IGNORING.get(statement.op, statement.op)
     applied = 0
     for batch in rows.written.to_batches() if statement.returning is None else ():
@@ -100,6 +103,14 @@ def _change(statement: bound.ChangeStatement, plan: Plan, context: ExecutionCont
     if statement.returning is None:
         return done(applied)
     return _change_found(statement, rows, context)
+
+
+def _reads_rows_once(plan: Plan, table: Table) -> bool:
+    """True if the plan is a scan of the table, filtered and projected: no key is twice among its rows."""
+    node = plan.root
+    while isinstance(node, Filter | Project):
+        node = node.source
+    return isinstance(node, TableScan) and node.table.id == table.id
 
 
 def _unchanged(rows: pa.RecordBatch, ops: Op | Array, context: ExecutionContext, **more: Any) -> WriteBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...model.vectors.vector import Array
@@ -34,8 +35,8 @@ class LoggedWrite:
     """The writer has abandoned its wait: the thread that sees the decision commits the write."""
     decision: Decision | None = None
     """Of a part of a write over several tablets: that its entry is durable does not suffice."""
-    keys: IndexKeys = field(default_factory=list)
-    """Of such a part: all its keys, which other writes must not touch before the decision."""
+    keys: Callable[[], IndexKeys] = list
+    """Returns all keys of such a part, which other writes must not touch before the decision."""
     _key_set: frozenset[int | bytes] | None = None
 
     def has_key(self, key: int | bytes) -> bool:
@@ -49,7 +50,7 @@ class LoggedWrite:
     def _hashed_keys(self) -> frozenset[int | bytes]:
         # Only where writes meet, which is rare: hashing 100,000 keys takes some milliseconds.
         if self._key_set is None:
-            self._key_set = frozenset(self.keys)
+            self._key_set = frozenset(self.keys())
         return self._key_set
 
     def undo(self) -> None:

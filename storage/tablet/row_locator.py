@@ -133,13 +133,20 @@ class RowLocator:
     """
 
     def __init__(self, keys: Keys, likely: bool = False):
-        self.index: IndexKeys = index_keys(keys)
-        """The keys as MemRowSets know them."""
         self._keys = keys
+        self._index: IndexKeys | None = None
         self._likely = likely
         self._searched: set[int] = set()
         self._found: list[tuple[int, Array, Array]] = []
         """(Rowset id, rows of `keys`, row numbers there)."""
+
+    @property
+    def index(self) -> IndexKeys:
+        """The keys as MemRowSets know them: Python objects, made at the first use, and not needed as long as MemRowSets
+        are empty and keys exist."""
+        if self._index is None:
+            self._index = index_keys(self._keys)
+        return self._index
 
     def search(self, state: TabletState) -> None:
         """Look for the keys in the rowsets of a pinned state."""
@@ -148,9 +155,12 @@ class RowLocator:
         likely = self._likely and sum(len(among) for _, among in candidates) <= len(self._keys)
         for stored, among in candidates:
             if stored.metadata.id not in self._searched:
-                numbers = stored.rowset.find(self._keys.take(among), likely)
+                is_all = len(among) == len(self._keys) and self._keys.is_strictly_ascending()
+                numbers = stored.rowset.find(self._keys if is_all else self._keys.take(among), likely)
                 hits = numbers >= 0
-                if hits.any():
+                if hits.all():
+                    self._found.append((stored.metadata.id, among, numbers))
+                elif hits.any():
                     self._found.append((stored.metadata.id, among[hits], numbers[hits]))
         self._searched.update(stored.metadata.id for stored in state.rowsets)
 
@@ -158,10 +168,10 @@ class RowLocator:
         """Locates the keys in the newest state. Needs the tablet's `write_lock`."""
         if not all(stored.metadata.id in self._searched for stored in state.rowsets):
             self.search(state)
-        count = len(self.index)
+        count = len(self._keys)
         home, row, ghost = (np.full(count, -1, np.int64) for _ in range(3))
         homes: list[RowHome] = [state.memrowset]
-        numbers = state.memrowset.find(self.index)
+        numbers = state.memrowset.find(self.index) if state.memrowset.row_count else None
         if numbers is not None:
             here = np.flatnonzero(numbers >= 0)
             is_dead = state.memrowset.deleted.contains(numbers[here])
@@ -178,7 +188,9 @@ class RowLocator:
         for rowset_id, among, numbers in self._found:
             stored = stored_by_id.get(rowset_id)
             if stored is not None:
-                alive = ~stored.deleted.contains(numbers)
-                home[among[alive]], row[among[alive]] = len(homes), numbers[alive]
+                if stored.deleted.count:
+                    alive = ~stored.deleted.contains(numbers)
+                    among, numbers = among[alive], numbers[alive]
+                home[among], row[among] = len(homes), numbers
                 homes.append(stored)
         return Locations(homes, home, row, ghost)

@@ -72,6 +72,12 @@ class IncomingRows:
         if len(chosen) == len(self):
             return self
         given = tuple(mask if isinstance(mask, bool) else mask[chosen] for mask in self.given)
+        first, count = int(chosen[0]) if len(chosen) else 0, len(chosen)
+        if count and int(chosen[-1]) - first == count - 1:
+            # One behind the other, as rows that were scanned tablet by tablet: nothing is copied.
+            return IncomingRows(
+                self.rows.slice(first, count), given, self.ops[first : first + count], self.unchanged_since
+            )
         return IncomingRows(self.rows.take(pa.array(chosen)), given, self.ops[chosen], self.unchanged_since)
 
 

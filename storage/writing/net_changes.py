@@ -78,9 +78,15 @@ class NetChanges:
     def _taken(self, places: tuple[int, ...], sources: list[Array]) -> pa.RecordBatch:
         """Columns of the batch at some rows each; NULL where the row number is -1."""
         arrays = [
-            self.rows.column(place).take(pa.array(source, mask=source < 0)) for place, source in zip(places, sources)
+            self.rows.column(place) if self._is_whole(source) else self.rows.column(place).take(_as_places(source))
+            for place, source in zip(places, sources)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([self.rows.schema.field(place) for place in places]))
+
+    def _is_whole(self, source: Array) -> bool:
+        """True for the numbers of all rows of the batch, in order: the columns themselves need no copy."""
+        changed = (self.resolution.updates, self.resolution.deletes)
+        return len(source) == self.rows.num_rows and any(source is rows for rows in changed)
 
     # ---- for memory ----------------------------------------------------------------------------------------------
 
@@ -93,6 +99,10 @@ class NetChanges:
     def deltas(self, locations: Locations, timestamp: int) -> Iterator[tuple[RowHome, Deltas]]:
         """The changes of existing rows, by place; a reinserted ghost is one of the current MemRowSet."""
         resolution = self.resolution
+        rows = resolution.updates if len(resolution.updates) else resolution.deletes
+        if self._is_whole(rows):
+            yield from self._deltas_of_all(locations, timestamp)
+            return
         ghosts = np.flatnonzero(locations.ghost[resolution.inserts] >= 0)
         again = resolution.inserts[ghosts]
         batch_rows = np.concatenate([resolution.updates, resolution.deletes, again])
@@ -124,3 +134,44 @@ class NetChanges:
                     if len(places):
                         given[column_id] = DeltaColumn(places, values.take(pa.array(wanted[places])))
                 yield target, Deltas.at(timestamp, row[mine], kinds[mine], given)
+
+    def _deltas_of_all(self, locations: Locations, timestamp: int) -> Iterator[tuple[RowHome, Deltas]]:
+        """`deltas` where all rows of the batch are updated, or all deleted."""
+        resolution = self.resolution
+        is_update = len(resolution.updates) > 0
+        kind = DeltaKind.UPDATE if is_update else DeltaKind.DELETE
+        for number, target in enumerate(locations.homes):
+            mine: Array | None = np.flatnonzero(locations.home == number)
+            assert mine is not None
+            if not len(mine):
+                continue
+            if len(mine) == len(locations.home):
+                mine = None
+            row = locations.row if mine is None else locations.row[mine]
+            if not (row[1:] > row[:-1]).all():
+                order = np.argsort(row, kind="stable")
+                mine, row = order if mine is None else mine[order], row[order]
+            given = {}
+            if is_update:
+                everywhere = np.arange(len(row))
+                for place, column in enumerate(self.schema.columns[self.schema.key_columns :]):
+                    source = resolution.update_sources[place]
+                    values = self.rows.column(self.schema.key_columns + place)
+                    if source is resolution.updates:
+                        taken = _copied(values) if mine is None else values.take(pa.array(mine))
+                        given[column.id] = DeltaColumn(everywhere, taken)
+                    elif (source >= 0).any():
+                        wanted = source if mine is None else source[mine]
+                        places = np.flatnonzero(wanted >= 0)
+                        if len(places):
+                            given[column.id] = DeltaColumn(places, values.take(pa.array(wanted[places])))
+            yield target, Deltas.at(timestamp, row, kind, given)
+
+
+def _as_places(source: Array) -> pa.Array:
+    return pa.array(source, mask=source < 0)
+
+
+def _copied(values: pa.Array) -> pa.Array:
+    """A copy: the caller of a write may go on to change arrays under its own batch, and slices hold all of it."""
+    return pa.concat_arrays([values, values.slice(0, 0)])

@@ -103,6 +103,8 @@ def resolve_ops(batch: OpBatch, present: Array) -> Resolution:
         Which rows' keys were there before the batch.
     """
     repeated = batch.keys.duplicates()
+    if not len(repeated) and (changed := _changed_rows(batch, present)) is not None:
+        return changed
     if len(repeated) or (_FAMILY[batch.ops] != _INSERT).any():
         return _Resolver(batch, repeated, present).resolve()
     return _new_rows(batch, present)
@@ -129,6 +131,27 @@ def _new_rows(batch: OpBatch, present: Array) -> Resolution:
     inserts = np.flatnonzero(~refused)
     columns = len(batch.given)
     return Resolution(refusals, len(inserts), inserts, _NO_ROWS, _NO_ROWS, [inserts] * columns, [_NO_ROWS] * columns)
+
+
+def _changed_rows(batch: OpBatch, present: Array) -> Resolution | None:
+    """The usual batch of an UPDATE or DELETE statement: rows that are there, no key twice. None for another batch."""
+    if not len(batch.ops) or not present.all():
+        return None
+    family = _FAMILY[batch.ops]
+    if family[0] not in (_UPDATE, _DELETE) or (family != family[0]).any():
+        return None
+    rows, columns = np.arange(len(batch.ops)), len(batch.given)
+    refusals = np.zeros(len(rows), np.uint8)
+    nothing, empty = np.full(len(rows), -1), [_NO_ROWS] * columns
+    if family[0] == _DELETE:
+        return Resolution(refusals, len(rows), _NO_ROWS, _NO_ROWS, rows, empty, empty)
+    given = list(zip(batch.given, batch.immutable))
+    if not any(isset is True for isset, _ in given) or any(
+        isset is not False and (isset is not True or immutable) for isset, immutable in given
+    ):
+        return None
+    sources = [rows if isset else nothing for isset, _ in given]
+    return Resolution(refusals, len(rows), _NO_ROWS, rows, _NO_ROWS, empty, sources)
 
 
 class _Resolver:

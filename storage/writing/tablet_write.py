@@ -146,6 +146,8 @@ class TabletWrite:
         ]
 
     def _changed_errors(self, since: int) -> list[RowError]:
+        if self.tablet.newest <= since:  # as `changed_rows` says, without a list of all rows
+            return []
         reading = np.flatnonzero(_NEEDS_ROW[self._batch.ops]).tolist()
         return [
             RowError(
@@ -210,7 +212,8 @@ class TabletWrite:
         self._logged = LoggedWrite(ticket, timestamp)
         tablet.undecided.append(self._logged)
         if decision is not None:
-            self._logged.decision, self._logged.keys = decision, self._locator.index
+            locator = self._locator
+            self._logged.decision, self._logged.keys = decision, lambda: locator.index
             tablet.deciding.append(self._logged)
         tablet.newest = timestamp
         index = ticket.index - ticket.count + 1
