@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from nyala.bench.suites import draws, h2o, hits, timeseries, wide, wide_data
+from nyala.bench.suites import draws, h2o, hits, ssb, timeseries, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.model import Size, TableSpec
 
@@ -78,6 +78,24 @@ def test_time_series_have_gaps_and_every_alert_a_point_before_it():
         low, high = pc.min_max(cpu[name]).as_py().values()
         assert low >= 0 and 95 < high <= 100, name
     assert pc.min(alerts["time"]).as_py() > timeseries.START and alerts.num_rows == 20
+
+
+def test_the_star_schema_has_its_domains_and_every_line_its_dimensions():
+    facts, customer, supplier, part, dates = (spec.read() for spec in ssb.tables(Size(0, 0.002), None))
+    assert dates.num_rows == ssb.DAYS and dates["d_datekey"][-1].as_py() == 19981230
+    assert 3.5 < facts.num_rows / ssb.cardinalities(0.002)["orders"] < 4.5, "one to seven lines"
+    for column, values in (
+        ("lo_custkey", customer["c_custkey"]),
+        ("lo_suppkey", supplier["s_suppkey"]),
+        ("lo_partkey", part["p_partkey"]),
+        ("lo_orderdate", dates["d_datekey"]),
+        ("lo_commitdate", dates["d_datekey"]),
+    ):
+        assert pc.all(pc.is_in(facts[column], value_set=values.combine_chunks())).as_py(), column
+    for column, count in (("s_city", 250), ("s_nation", 25), ("s_region", 5)):
+        assert pc.count_distinct(supplier[column]).as_py() == count
+    assert pc.count_distinct(part["p_category"]).as_py() == 25
+    assert ssb.cardinalities(4)["part"] == 600_000
 
 
 def test_url_hashes_are_those_of_the_urls():

@@ -17,7 +17,7 @@ KEYS = ("i64", "f", "dec30", "sutf", "ns")
 def test_answers_equal_those_of_duckdb(suite, tmp_path):
     rows = ROWS.get(suite.name)
     names = [f"{operation}_{key}" for operation in OPERATIONS for key in KEYS] if suite.name == "cliff" else []
-    found = run_suite(suite, Setting(["nyala", "duckdb"], runs=0, rows=rows, scale=0.002, queries=names, work=tmp_path))
+    found = run_suite(suite, Setting(["nyala", "duckdb"], runs=0, rows=rows, scale=0.02, queries=names, work=tmp_path))
     wrong = {
         (name, engine): timing.trouble
         for name, timings in found.queries.items()
