@@ -1,8 +1,8 @@
 """All 99 queries of TPC-DS, 103 statements, on a small data set: nyala's answers are DuckDB's."""
 
 import pytest
-from tpcds.compare import difference, take_apart
-from tpcds.queries import NAMES, text
+from nyala.bench.suites.answers import difference, take_apart
+from nyala.bench.suites.tpcds_queries import NAMES, text
 
 
 @pytest.mark.parametrize("name", NAMES)

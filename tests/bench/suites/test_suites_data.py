@@ -7,16 +7,16 @@ import pyarrow.compute as pc
 import pytest
 from nyala.bench.suites import draws, h2o, hits, ssb, timeseries, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
-from nyala.bench.suites.model import Size, TableSpec
+from nyala.bench.suites.model import Size
 
 SMALL = Size(3_000, 0.002)
 
 
 @pytest.mark.parametrize("suite", QUERY_SUITES, ids=lambda suite: suite.name)
 def test_tables_are_deterministic_and_their_keys_unique(suite, tmp_path):
+    if suite.name == "tpcds":
+        pytest.skip("another program generates its data")
     for spec in suite.tables(SMALL, tmp_path):
-        if not isinstance(spec, TableSpec):
-            continue
         table = spec.read()
         assert table.equals(spec.read()) and table.num_rows
         assert tuple(table.column_names[: len(spec.key)]) == tuple(spec.key)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import nyala
 import pytest
+from nyala.bench.suites.answers import difference, take_apart
+from nyala.bench.suites.tpcds_queries import NAMES, text
+from nyala.bench.suites.tpcds_schema import generate, load
 from nyala.driver.connection import Connection
-from tpcds.compare import difference, take_apart
-from tpcds.queries import NAMES, text
-from tpcds.schema import generate, load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
