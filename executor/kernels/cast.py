@@ -2,8 +2,8 @@
 
 Exact numbers round half away from zero, floats half to even. A value that does not fit raises `NumericOutOfRange`, a
 text that is not a value raises `InvalidText`; under TRY_CAST (`safe`) both are NULL. Arrow parses texts whose grammar
-is the same. Texts that Arrow refuses are parsed individually (each distinct one once), which also finds the text for
-the error.
+is the same, and `plain_casts` handles plain values of whole columns. Others are converted individually (each distinct
+one once), which also finds the text for the error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
 from ...model.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
-from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
+from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat, vector_from_arrow
 from ...sql import interval_text
 from .numbers.arithmetic import cut, rescale
 from .numbers.bounded_integers import (
@@ -35,6 +35,7 @@ from .numbers.bounded_integers import (
     scale_of,
     unchecked,
 )
+from .plain_casts import decimals_of_floats, parsed_texts, texts_of
 from .times.temporal import DAY
 
 _Converter = Callable[[DataType, Vector, bool], Vector]
@@ -114,12 +115,8 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
     """Convert floats: half to even for integers; a DECIMAL takes the digits that the float prints as."""
     values = np.broadcast_to(np.asarray(floats(arg)), (len(arg),))
     if type_.is_decimal:
-        present = values if arg.validity is None else values[arg.validity]
-        distinct = np.unique(present)
-        codes = np.searchsorted(distinct, values)
-        if arg.validity is not None:
-            codes = np.where(arg.validity, codes, len(distinct))
-        return _parsed(type_, [*map(repr, distinct.tolist()), None], safe).take(codes)
+        units, is_certain = decimals_of_floats(type_, values)
+        return _completed(type_, units, is_certain, arg.validity, lambda rows: _printed(type_, values[rows], safe))
     low, high = limits_of(type_)
     with np.errstate(invalid="ignore"):
         rounded = np.rint(values)
@@ -127,6 +124,32 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
         inside = (rounded >= float(low)) & (rounded < float(high) + 1.0)
         whole = np.where(inside, rounded, 0).astype(np.int64).astype(type_.dtype)
     return _checked(type_, whole, arg.validity, ~inside, values, safe)
+
+
+def _printed(type_: DataType, values: Array, safe: bool) -> Vector:
+    """Convert floats to DECIMAL by the digits that they print as."""
+    distinct, codes = np.unique(values, return_inverse=True)
+    return _parsed(type_, list(map(repr, distinct.tolist())), safe).take(codes)
+
+
+def _completed(
+    type_: DataType,
+    values: Array,
+    is_certain: Array | None,
+    validity: Array | None,
+    convert: Callable[[Array], Vector],
+) -> Vector:
+    """Return physical values, with those of the present rows that are not certain (ndarray of intp) converted
+    otherwise."""
+    plain = Flat(type_, values, validity)
+    if is_certain is None:
+        return plain
+    rows = np.flatnonzero(~is_certain if validity is None else ~is_certain & validity)
+    if not len(rows):
+        return plain
+    places = np.arange(len(values))
+    places[rows] = len(values) + np.arange(len(rows))
+    return concat([plain, convert(rows)]).take(places)
 
 
 def _to_exact(type_: DataType, arg: Vector, safe: bool) -> Vector:
@@ -204,10 +227,20 @@ def _to_text(type_: DataType, arg: Vector) -> Vector:
         return _cut_text(type_, _spelt_intervals(type_, arg))
     if arg.type.is_integer and type_.kind is Kind.STRING:
         return _cut_text(type_, Text(type_, pc.cast(arg.to_arrow(), pa.string())))
-    # Usually there are few distinct values, and each is formatted once.
-    encoded = pc.dictionary_encode(arg.to_arrow())
-    spelt = pa.array([_spell(arg.type, v) for v in encoded.dictionary.to_pylist()], pa.string())
-    return _cut_text(type_, Text(type_, spelt.take(encoded.indices).cast(type_.arrow)))
+    array = arg.to_arrow()
+    texts, is_plain = texts_of(arg.type, array) or (None, None)
+    if texts is None:
+        texts = _spelt(arg.type, array)
+    elif is_plain is not None:
+        others = pa.array(~is_plain)
+        texts = pc.replace_with_mask(texts, others, _spelt(arg.type, array.filter(others)))
+    return _cut_text(type_, Text(type_, texts.cast(type_.arrow)))
+
+
+def _spelt(type_: DataType, array: pa.Array) -> pa.Array:
+    """Format each distinct value once."""
+    encoded = pc.dictionary_encode(array)
+    return pa.array([_spell(type_, v) for v in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def _spelt_intervals(type_: DataType, arg: Vector) -> Vector:
@@ -250,17 +283,28 @@ def _from_text(type_: DataType, arg: Vector, safe: bool) -> Vector:
     parsed = _parsed_by_arrow(type_, texts)
     if parsed is not None:
         return parsed
+    plain = parsed_texts(type_, texts)
+    if plain is not None:
+        rest = lambda rows: _parsed_individually(type_, texts.take(pa.array(rows)), safe)  # noqa: E731
+        return _completed(type_, *plain, arg.validity, rest)
+    return _parsed_individually(type_, texts, safe)
+
+
+def _parsed_individually(type_: DataType, texts: pa.Array, safe: bool) -> Vector:
+    """Parse each distinct text once."""
+    validity = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False)) if texts.null_count else None
     encoded = pc.dictionary_encode(texts)
     distinct = _parsed(type_, encoded.dictionary.to_pylist(), safe)
     codes = encoded.indices
     rows = codes.fill_null(0).to_numpy(zero_copy_only=False)
     if len(distinct) == 0:
         dtype = type_.dtype if type_.kind is Kind.INTERVAL else np.int64
-        return Flat(type_, np.zeros(len(arg), dtype), np.zeros(len(arg), np.bool_))
+        return Flat(type_, np.zeros(len(texts), dtype), np.zeros(len(texts), np.bool_))
     taken = distinct.take(rows)
     if codes.null_count == 0:
         return taken
-    validity = arg.validity if taken.validity is None else taken.validity & arg.validity
+    if taken.validity is not None:
+        validity = taken.validity if validity is None else taken.validity & validity
     if isinstance(taken, Wide):
         return from_objects(type_, taken.values(), validity)
     return Flat(type_, taken.values(), validity)

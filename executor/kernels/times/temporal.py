@@ -2,10 +2,15 @@
 
 Calendar arithmetic runs on numpy's datetime64 (proleptic Gregorian, as in PostgreSQL). Shifting by months clips to the
 month's end: January 31 plus a month is February 28 or 29.
+
+A function of days or months is computed once for each value in the range of a batch if that is short (`per_value`): the
+timestamps of a batch lie on far fewer days than it has rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -23,6 +28,26 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, the years that Python's dates have."""
 _MONDAY = 4
 """1970-01-05, days after the epoch."""
+
+
+_RANGE_SHARE = 4
+"""The range of the values must be at most this share of their number, a quarter, for a table of results."""
+
+
+def per_value(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a function of integers that computes each integer in their range once, if the range is short."""
+
+    @wraps(function)
+    def computed(values: Array) -> Array:
+        if len(values) < _RANGE_SHARE:
+            return function(values)
+        low, high = int(values.min()), int(values.max())
+        if (high - low + 1) * _RANGE_SHARE > len(values):
+            return function(values)
+        result: Array = function(np.arange(low, high + 1)).take(values - low)
+        return result
+
+    return computed
 
 
 def days_of(vector: Vector) -> Array:
@@ -49,7 +74,7 @@ def part(name: str, type_: DataType, arg: Vector) -> Vector:
         micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),)) % DAY
         divisor, size = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}[name]
         return Flat(type_, micros // divisor % size, arg.validity, 0, 59)
-    values = _date_part(name, days_of(arg))
+    values = per_value(partial(_date_part, name))(days_of(arg))
     return Flat(type_, values.astype(np.int64, copy=False), arg.validity)
 
 
@@ -75,6 +100,7 @@ def iso_thursdays(days: Array) -> Array:
     return np.asarray(days - (days - _MONDAY) % 7 + 3)
 
 
+@per_value
 def months_of(days: Array) -> Array:
     """Return months since 1970-01, int64."""
     return np.asarray(_dates(days).astype("datetime64[M]").astype(np.int64))
@@ -87,17 +113,15 @@ def truncate(type_: DataType, unit: str, arg: Vector) -> Vector:
         micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),))
         return Flat(type_, micros - micros % size, arg.validity)
     days = days_of(arg)
-    dates = _dates(days)
     if unit == "week":
         days = days - (days - _MONDAY) % 7
-    elif unit == "quarter":
-        months = dates.astype("datetime64[M]").astype(np.int64)
-        days = first_days(months - months % 3)
-    elif unit in ("month", "year"):
-        days = dates.astype(f"datetime64[{unit[0].upper()}]").astype("datetime64[D]").astype(np.int64)
+    elif (step := {"month": 1, "quarter": 3, "year": 12}.get(unit)) is not None:
+        months = months_of(days)
+        days = first_days(months - months % step)
     return from_days(type_, days, 0, arg.validity)
 
 
+@per_value
 def first_days(months: Array) -> Array:
     """Return the first day of months counted since 1970-01."""
     return np.asarray(months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64))
@@ -129,7 +153,14 @@ def shift(type_: DataType, moment: Vector, span: Vector, sign: int) -> Vector:
 
 def add_months(days: Array, months: Any) -> Array:
     """Shift days since the epoch by `months` months; clipped to the month's end."""
-    month = _dates(days).astype("datetime64[M]").astype(np.int64)
+    steps = np.asarray(months)
+    if steps.ndim and len(steps) and bool((steps == steps[0]).all()):
+        return per_value(partial(_add_months, months=int(steps[0])))(days)
+    return _add_months(days, months)
+
+
+def _add_months(days: Array, months: Any) -> Array:
+    month = months_of(days)
     within = days - first_days(month)
     target = month + months
     first = first_days(target)
