@@ -13,7 +13,7 @@ from ...model.types import DataType, Kind
 from ...model.vectors.vector import Const, Vector
 from ...sql.functions.dates import PARTS
 from ..kernels import boolean, cast, compare, conditional, frame_limits
-from ..kernels.numbers import arithmetic, mathematics, number_templates
+from ..kernels.numbers import arithmetic, mathematics, number_templates, number_writing
 from ..kernels.texts import regex, text_characters, text_digests, text_per_value, text_pieces, text_vectorized
 from ..kernels.times import calendar, date_templates, date_writing, temporal
 
@@ -70,6 +70,7 @@ _MODULES: Final[tuple[Any, ...]] = (
     frame_limits,
     mathematics,
     number_templates,
+    number_writing,
     regex,
     text_characters,
     text_digests,

@@ -116,17 +116,30 @@ def written(number: Any, template: str) -> str:
     negative = rounded < 0
     text = format(abs(rounded), "f")
     digits, _, decimals = text.partition(".")
-    if len(digits.lstrip("0")) > form.digits:
+    digits = digits.lstrip("0")
+    if len(digits) > form.digits:
         digits = "#" * form.digits
         decimals = "#" * form.scale
-    body, blanks = _whole(form, digits.lstrip("0"), bool(decimals))
+    ordinal = "" if not form.ordinal or negative or form.point else _ordinal(int(rounded), form.ordinal)
+    return laid_out(form, negative, digits, decimals, ordinal)
+
+
+def laid_out(form: Template, negative: bool, digits: str, decimals: str, ordinal: str) -> str:
+    """Put the digits of a number into the slots of a template.
+
+    Parameters
+    ----------
+    digits : those before the point, without leading zeros; at most as many as there are slots
+    decimals : as many as there are slots behind the point
+    ordinal : the ending of an ordinal number, or ""
+    """
+    body, blanks = _whole(form, digits, bool(decimals))
     tail = _fraction(form, decimals)
     if "SG" in form.whole + form.fraction:
         mark = "-" if negative else "+"
         return form.before + " " * blanks + (body + tail).replace("SG", mark)
     if form.fill and body == "" and form.point and tail.strip("0") == "." and form.digits:
         body = "0"
-    ordinal = "" if not form.ordinal or negative or form.point else _ordinal(int(rounded), form.ordinal)
     return form.before + _signed(form, negative, body + tail + ordinal, blanks)
 
 
@@ -224,4 +237,4 @@ def read(text: str, template: str) -> decimal.Decimal:
     return -value if negative else value
 
 
-KERNELS = {"to_char_number": as_kernel(written), "to_number": as_kernel(read)}
+KERNELS = {"to_number": as_kernel(read)}
