@@ -38,7 +38,15 @@ def _cleaned(texts: pa.Array) -> tuple[Array, Array]:
 
 def translate(type_: DataType, value: Vector, old: Vector, new: Vector) -> Vector:
     """Replace each character of `old` with that of `new` at the same position, or drop it if `new` is shorter."""
-    return over_entries(_translated, type_, value, (), (old, new))
+    return over_entries(_translated, type_, value, (), (old, new), translated)
+
+
+def translated(text: str, old: str, new: str) -> str:
+    """`translate` of one text."""
+    table: dict[int, str | None] = {}
+    for index, character in enumerate(old):
+        table.setdefault(ord(character), new[index] if index < len(new) else None)
+    return text.translate(table)
 
 
 def _translated(type_: DataType, value: Vector, old: str, new: str) -> Vector:

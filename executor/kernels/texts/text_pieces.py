@@ -31,7 +31,8 @@ _COUNTED = 1 << 16
 def _padded(at_left: bool) -> Callable[..., Vector]:
     def kernel(type_: DataType, value: Vector, length: Vector, fill: Vector | None = None) -> Vector:
         options = (fill if fill is not None else Const(type_, " ", len(value)),)
-        return over_entries(lambda *args: _pad(at_left, *args), type_, value, (length,), options)
+        single = lpad if at_left else rpad
+        return over_entries(lambda *args: _pad(at_left, *args), type_, value, (length,), options, single)
 
     return kernel
 
@@ -42,16 +43,17 @@ def over_entries(
     value: Vector,
     numbers: tuple[Vector, ...],
     options: tuple[Vector, ...] = (),
+    single: Callable[..., str] | None = None,
 ) -> Vector:
     """Apply `kernel(type, value, *numbers, *option values)`: over a dictionary's entries that rows use, if all other
-    arguments are constants, else over the rows."""
+    arguments are constants, else over the rows; `single` as for `per_combination`."""
     if isinstance(value, Dict) and len(value.dictionary) and all(isinstance(a, Const) for a in (*numbers, *options)):
         entries, rows = entries_in_use(value)
         if len(entries) < len(value):
             few = tuple(number.slice(0, len(entries)) for number in numbers)
             text = Text(value.type, entries)
             return per_combination(kernel, type_, (text, *few), options).take(rows)
-    return per_combination(kernel, type_, (value, *numbers), options)
+    return per_combination(kernel, type_, (value, *numbers), options, single)
 
 
 def _pad(at_left: bool, type_: DataType, value: Vector, length: Vector, fill: str) -> Vector:
@@ -78,6 +80,22 @@ def _pad(at_left: bool, type_: DataType, value: Vector, length: Vector, fill: st
     return Text(type_, masked(texts, validity))
 
 
+def lpad(text: str, length: int, fill: str = " ") -> str:
+    """Fill one text on the left to `length` characters, or truncate it on the right."""
+    return _filling(length - len(text), fill) + text if len(text) < length else text[: max(0, length)]
+
+
+def rpad(text: str, length: int, fill: str = " ") -> str:
+    """Fill one text on the right to `length` characters, or truncate it there."""
+    return text + _filling(length - len(text), fill) if len(text) < length else text[: max(0, length)]
+
+
+def _filling(missing: int, fill: str) -> str:
+    if missing > _LONGEST:
+        raise DataError(f"a text cannot be filled up by {missing} characters")
+    return (fill * (missing // len(fill) + 1))[:missing] if fill else ""
+
+
 def _pads(missing: Array, fill: str) -> pa.Array:
     """Return the first `missing` characters of repetitions of `fill`, for each row."""
     refuse_size(int(missing.sum()) * len(fill.encode()) // len(fill))
@@ -98,7 +116,13 @@ def split_part(type_: DataType, value: Vector, separator: Vector, n: Vector) -> 
     zero = np.broadcast_to(integers(n), len(value)) == 0
     if bool((zero if validity is None else zero & validity).any()):
         raise DataError("the part number of split_part must not be 0; parts count from 1, or backwards from -1")
-    return over_entries(_part, type_, value, (n,), (separator,))
+    return over_entries(_part, type_, value, (n,), (separator,), _part_of_one)
+
+
+def _part_of_one(text: str, n: int, separator: str) -> str:
+    pieces = text.split(separator) if separator else [text]
+    index = n - 1 if n > 0 else len(pieces) + n
+    return pieces[index] if 0 <= index < len(pieces) else ""
 
 
 def _part(type_: DataType, value: Vector, n: Vector, separator: str) -> Vector:

@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from examples import examples
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
 from nyala.executor.expressions.kernel_table import KERNELS
+from nyala.executor.kernels import distinct
 from nyala.executor.kernels.texts import text_per_value
 from nyala.executor.kernels.texts.regex_matches import characters_before
+from nyala.executor.kernels.texts.text_characters import translated
+from nyala.executor.kernels.texts.text_pieces import lpad, rpad
 from nyala.model.types import BIGINT, INT, STRING, DataType
 from nyala.model.vectors.vector import Const, Dict, Flat, Text, Vector
 
@@ -23,26 +26,6 @@ LETTERS = st.text("abAZ1_ßǆ語😀. ", max_size=12)
 
 
 # ---- one text at a time ------------------------------------------------------------------------------------------
-
-
-def lpad(text: str, length: int, fill: str = " ") -> str:
-    """Fill on the left to `length` characters, or truncate on the right."""
-    return (_filling(length - len(text), fill) + text)[: max(0, length)] if len(text) < length else _cut(text, length)
-
-
-def rpad(text: str, length: int, fill: str = " ") -> str:
-    """Fill on the right to `length` characters, or truncate there."""
-    return text + _filling(length - len(text), fill) if len(text) < length else _cut(text, length)
-
-
-def _cut(text: str, length: int) -> str:
-    return text[: max(0, length)]
-
-
-def _filling(missing: int, fill: str) -> str:
-    if missing > (1 << 28):
-        raise DataError(f"a text cannot be filled up by {missing} characters")
-    return (fill * (missing // len(fill) + 1))[:missing] if fill else ""
 
 
 def initcap(text: str) -> str:
@@ -65,14 +48,6 @@ def split_part(text: str, separator: str, n: int) -> str:
     pieces = text.split(separator) if separator else [text]
     index = n - 1 if n > 0 else len(pieces) + n
     return pieces[index] if 0 <= index < len(pieces) else ""
-
-
-def translate(text: str, old: str, new: str) -> str:
-    """Replace each character of `old` with that of `new` at the same position, or drop it if `new` is shorter."""
-    table: dict[int, str | None] = {}
-    for index, char in enumerate(old):
-        table.setdefault(ord(char), new[index] if index < len(new) else None)
-    return text.translate(table)
 
 
 def code_point(text: str) -> int:
@@ -111,8 +86,8 @@ CASES: list[tuple[str, Callable[..., Any], tuple[st.SearchStrategy[Any], ...]]] 
     ("split_part", split_part, (st.text("a", max_size=9), st.sampled_from(["aa", "aaa", "a"]), SMALL)),
     ("overlay", overlay, (LETTERS, LETTERS, ANY)),
     ("overlay", overlay, (LETTERS, LETTERS, ANY, ANY)),
-    ("translate", translate, (LETTERS, st.text("abA語ß", max_size=4), st.text("xya語", max_size=4))),
-    ("translate", translate, (LETTERS, st.text("abA", max_size=4), st.text("xya", max_size=4))),
+    ("translate", translated, (LETTERS, st.text("abA語ß", max_size=4), st.text("xya語", max_size=4))),
+    ("translate", translated, (LETTERS, st.text("abA", max_size=4), st.text("xya", max_size=4))),
     ("initcap", initcap, (LETTERS,)),
     ("initcap", initcap, (st.text("abAZ1_ .", max_size=9),)),
     ("encode", text_per_value.encode, (LETTERS, st.sampled_from(["hex", "HEX", "base64"]))),
@@ -146,8 +121,15 @@ def _vector(type_: DataType, values: Sequence[Any], form: str) -> Vector:
     return Flat(BIGINT, numbers, None if validity.all() else validity)
 
 
+@pytest.fixture(params=[64, 0], ids=["few rows of a combination", "many"])
+def rows_of_a_combination(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute rows whose options differ one by one, as if combinations had few rows, or by combination."""
+    monkeypatch.setattr(distinct, "_ROWS_OF_A_COMBINATION", request.param)
+
+
+@pytest.mark.usefixtures("rows_of_a_combination")
 @pytest.mark.parametrize(("name", "function", "arguments"), CASES)
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_columns_are_computed_as_single_texts_are(
     name: str, function: Callable[..., Any], arguments: tuple[st.SearchStrategy[Any], ...], data: st.DataObject
