@@ -62,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever waits for Spark's session is slow: `make check` has the tests of tests/spark that do without."""
+    """Mark tests that need Spark's session as slow: `make check` runs the other tests of tests/spark."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)

@@ -7,7 +7,7 @@ With `served`, each store ":memory:" is behind a server in this process, reached
 test that names a directory or gives options of the embedded store gets an embedded one, as does one that has a second
 store open on the cluster. What cannot pass elsewhere says so, on a module, a class or a test:
 
-    @pytest.mark.embedded_only("asks for tablets in this process")
+    @pytest.mark.embedded_only("needs tablets in this process")
     @pytest.mark.embedded_only("moves the servers' clocks", "cluster")  # runs with --store=served
 
 Such a declared gap is skipped. `--store-gaps` runs nothing but gaps, and lists those that pass on a store, to be
@@ -195,7 +195,7 @@ class OtherStores:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Any]:
         report = yield
-        report.user_properties.append(("stores", self._opened))  # also workers tell it
+        report.user_properties.append(("stores", self._opened))  # also from workers
         self._opened = 0
         return report
 

@@ -128,7 +128,7 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
 
 
 def in_memory(threads: int, **options: Any) -> SharedStore:
-    """A new store in memory, which nobody shares until it is asked for."""
+    """Open a new store in memory, with one user until others share it."""
     return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
 
 
