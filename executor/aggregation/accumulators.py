@@ -367,7 +367,7 @@ def _sorted(dictionaries: Sequence[pa.Array]) -> tuple[pa.Array, Array]:
     return dictionary.take(pa.array(order)), ranks
 
 
-_sorted_dictionaries = DictionaryCache(_sorted)
+_sorted_dictionaries = DictionaryCache(_sorted, lambda result: result[0].nbytes + result[1].nbytes)
 
 
 class AnyValue(OneBatch):

@@ -4,14 +4,13 @@
     dictionary 1   b c          table 1   1 2           merged   a b c d
 
 Merging takes some 200 ns per entry, and the dictionaries of a table's rowsets are the same objects in every statement,
-so the last results are kept. They are released with the dictionaries.
+so the last results are kept, `MOST_BYTES` of them. They are released with the dictionaries.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
@@ -23,46 +22,55 @@ from .arrow_values import Array
 
 T = TypeVar("T")
 
-MOST_KEPT = 16
-"""Number of results that are kept,"""
-MOST_ENTRIES = 1 << 20
-"""and of entries of each."""
+MOST_BYTES = 32 << 20
+"""Bytes of the results that a cache keeps; a larger one is computed each time."""
 
 
 class DictionaryCache(Generic[T]):
-    """Results computed from dictionaries, by the identity of these. Thread-safe; a result is dropped when one of its
-    dictionaries is released.
+    """Results computed from dictionaries, by the identity of these, the least recently used forgotten first.
+    Thread-safe; a result is released with the first of its dictionaries.
 
     Parameters
     ----------
     compute : callable
         Makes the result for some dictionaries.
+    size_of : callable
+        Bytes of a result.
     """
 
-    def __init__(self, compute: Callable[[Sequence[pa.Array]], T]):
+    def __init__(self, compute: Callable[[Sequence[pa.Array]], T], size_of: Callable[[T], int]):
         self._compute = compute
+        self._size_of = size_of
         self._lock = threading.Lock()
-        """Guards the field below. Released dictionaries are noticed at the next access: a callback could run in a
-        thread that holds the lock."""
-        self._kept: OrderedDict[tuple[int, ...], tuple[list[weakref.ref[pa.Array]], T]] = OrderedDict()
+        """Guards changes of the field below, but for those that the release of a dictionary makes: these may happen in
+        a thread that holds the lock, so each is a single call of the interpreter."""
+        self._kept: dict[tuple[int, ...], tuple[list[weakref.ref[pa.Array]], T, int]] = {}
 
     def get(self, dictionaries: Sequence[pa.Array]) -> T:
         """Return the result for these dictionaries, in this order."""
-        if sum(map(len, dictionaries)) > MOST_ENTRIES:
-            return self._compute(dictionaries)
         key = tuple(map(id, dictionaries))
         with self._lock:
-            for dead in [k for k, (references, _) in self._kept.items() if any(r() is None for r in references)]:
-                del self._kept[dead]
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key][1]
+            kept = self._kept.pop(key, None)
+            if kept is not None:
+                self._kept[key] = kept  # as the last
+                return kept[1]
         result = self._compute(dictionaries)
-        with self._lock:
-            self._kept[key] = [weakref.ref(dictionary) for dictionary in dictionaries], result
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+        size = self._size_of(result)
+        if size <= MOST_BYTES:
+            references = [weakref.ref(dictionary, lambda _: self._kept.pop(key, None)) for dictionary in dictionaries]
+            with self._lock:
+                self._kept[key] = references, result, size
+                self._shrink()
         return result
+
+    def _shrink(self) -> None:
+        entries = list(self._kept.items())
+        total = sum(size for _, (_, _, size) in entries)
+        for key, (_, _, size) in entries:
+            if total <= MOST_BYTES:
+                return
+            self._kept.pop(key, None)
+            total -= size
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -84,7 +92,11 @@ def _table(places: pa.Array) -> Array:
     return places.to_numpy(zero_copy_only=False).astype(np.uint32) if len(places) else np.zeros(1, np.uint32)
 
 
-_whole = DictionaryCache(merge)
+def _merged_bytes(merged: Merged) -> int:
+    return int(merged[0].nbytes + sum(table.nbytes for table in merged[1]))
+
+
+_whole = DictionaryCache(merge, _merged_bytes)
 _WORTH_MERGING = 2
 """Factor: whole dictionaries are merged, and the result is kept, if at least half of their entries occur."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -56,18 +56,40 @@ def test_equal_dictionaries_keep_their_codes() -> None:
     assert isinstance(joined, Dict) and joined.dictionary is first.dictionary
 
 
-def test_results_are_kept_as_long_as_their_dictionaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    cache: DictionaryCache[int] = DictionaryCache(lambda dictionaries: calls.append(1) or len(calls))  # type: ignore[func-returns-value]
+def test_results_are_kept_as_long_as_their_dictionaries() -> None:
+    calls: list[int] = []
+
+    def compute(dictionaries: Sequence[pa.Array]) -> int:
+        calls.append(len(dictionaries))
+        return len(calls)
+
+    cache: DictionaryCache[int] = DictionaryCache(compute, lambda _: 1)
     first, second = pa.array(["a"]), pa.array(["b"])
     assert cache.get([first, second]) == cache.get([first, second]) == 1
     assert cache.get([second, first]) == 2
+    assert cache.get([second]) == 3
+    assert len(cache) == 3
     del first
-    gc.collect()
-    assert cache.get([second]) == 3 and len(cache) == 1
-    monkeypatch.setattr(merged_dictionaries, "MOST_KEPT", 2)
-    for _ in range(5):
-        cache.get([pa.array(["c"])])
-    assert len(cache) <= 2
-    monkeypatch.setattr(merged_dictionaries, "MOST_ENTRIES", 0)
-    assert cache.get([second]) != cache.get([second])
+    assert len(cache) == 1
+    assert cache.get([second]) == 3
+
+
+def test_results_of_many_bytes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_dictionaries, "MOST_BYTES", 100)
+    computed: list[pa.Array] = []
+
+    def compute(dictionaries: Sequence[pa.Array]) -> int:
+        computed.extend(dictionaries)
+        return len(dictionaries[0])
+
+    cache: DictionaryCache[int] = DictionaryCache(compute, lambda size: size)
+    small, other, large = (pa.array(["x"] * count) for count in (40, 60, 101))
+    for array in (small, other, small, other, large, large):
+        cache.get([array])
+    assert [len(array) for array in computed] == [40, 60, 101, 101]
+    third = pa.array(["x"] * 50)
+    cache.get([small])  # so that the other is the least recently used
+    cache.get([third])
+    assert len(cache) == 2
+    cache.get([small])
+    assert [len(array) for array in computed] == [40, 60, 101, 101, 50]
