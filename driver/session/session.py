@@ -55,8 +55,8 @@ from ...model.waiting_time import WaitingTime, as_statement, within
 from ...planner import Plan, PlannerOptions, plan_query
 from ...planner.algebra.depth import is_deep
 from ...sql import ParsedStatement, bind, bound, parse
-from ...sql.binding.binder import bind_given
-from ...sql.placeholders import match_parameters
+from ...sql.binding.binder import Binding, bind_given
+from ...sql.placeholders import Given, match_parameters
 from ...sql.syntax.complexity import too_complex
 from . import engines
 from .bind_values import Normalized
@@ -289,16 +289,23 @@ class Session:
         self._refuse_change(statement)
         if not isinstance(statement, KEPT):
             return self.start(statement, cancel=cancel)
-        plan = partial(plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel))
-        prepared: Prepared | None = None
-        # What is nested too deeply to be kept is bound each time: putting values into a plan recurses, too.
-        with contextlib.suppress(RecursionError):
-            if not is_deep(statement.query):
-                prepared = prepare(parsed, given, binding, self.store, now, plan, self.plans.short_ways)
+        prepared = self._prepared(parsed, given, binding, now, cancel)
         self.plans.add(text, version, prepared)
         raise_if(cancel)
         found = None if prepared is None else self._run_prepared(text, prepared, parameters, cancel)
         return self.start(statement, cancel=cancel) if found is None else found
+
+    def _prepared(
+        self, parsed: ParsedStatement, given: Given, binding: Binding, now: Timestamp, cancel: Halt
+    ) -> Prepared | None:
+        """Prepare a statement for other values; None where it cannot be kept. `binding` is the same statement with the
+        values of `given`."""
+        plan = partial(plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel))
+        # What is nested too deeply to be kept is bound each time: putting values into a plan recurses, too.
+        with contextlib.suppress(RecursionError):
+            if isinstance(binding.statement, KEPT) and not is_deep(binding.statement.query):
+                return prepare(parsed, given, binding, self.store, now, plan, self.plans.short_ways)
+        return None
 
     def _run_shape(self, text: str, shape: Shape, cancel: Halt) -> Execution | None:
         """Run a text as its shape with values; None where it must be run as it is written."""
@@ -324,23 +331,14 @@ class Session:
         """
         raise_if(cancel)
         version, now = self.store.catalog_version, self.store.now()
-        parsed = self.parse(text)
-        if len(parsed) > 1:
-            self.plans.add(shape.text, version, None)
-            return None
-        binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), LocalFiles(), now)
-        statement = binding.statement
-        self._refuse_change(statement)
         prepared: Prepared | None = None
-        if isinstance(statement, KEPT):
-            plan = partial(
-                plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel)
-            )
-            with contextlib.suppress(RecursionError, SqlSyntaxError, InterfaceError):
-                if not is_deep(statement.query):
-                    (shaped,) = parse(shape.text)
-                    given = match_parameters(shaped, shape.values)
-                    prepared = prepare(shaped, given, binding, self.store, now, plan, self.plans.short_ways)
+        parsed = self.parse(text)
+        if len(parsed) == 1:
+            binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), LocalFiles(), now)
+            self._refuse_change(binding.statement)
+            with contextlib.suppress(SqlSyntaxError, InterfaceError):
+                (shaped,) = parse(shape.text)
+                prepared = self._prepared(shaped, match_parameters(shaped, shape.values), binding, now, cancel)
         if prepared is not None and prepared.scans > 1:
             prepared = None
         self.plans.add(shape.text, version, prepared)
