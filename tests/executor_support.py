@@ -187,7 +187,8 @@ class MemoryStore:
         order = np.arange(start, stop)
         if token.spec.ordered:
             keys = pa.table({c.name: v.to_arrow() for c, v in zip(schema.key, columns, strict=False)})
-            order = pc.sort_indices(keys, [(name, "ascending") for name in keys.schema.names]).to_numpy()
+            direction = "descending" if token.spec.descending else "ascending"
+            order = pc.sort_indices(keys, [(name, direction) for name in keys.schema.names]).to_numpy()
         left = len(order) if token.spec.limit is None else token.spec.limit
         for first in range(0, len(order), self._batch_rows):
             if not left:

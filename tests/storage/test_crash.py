@@ -154,6 +154,7 @@ def work(directory, journal, first, seed):
         if rng.random() < 0.1:
             db.flush()
 
+pyarrow.array([0])  # imports pandas, if it is installed: once, not in each writer
 for line in sys.stdin:
     directory, journal, first, seed = line.split()
     child = os.fork()

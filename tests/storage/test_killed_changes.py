@@ -30,6 +30,7 @@ KEYS = 300
 SERVER = '''
 """Forks one writer per line of input ("directory journal seed tablets")."""
 import os, random, sys
+import pyarrow
 import numpy as np
 import pyarrow as pa
 from nyala.storage.database import Database
@@ -79,6 +80,7 @@ def work(directory, journal, seed, partitions):
         elif chance < 0.09:
             db.compact_table(table)
 
+pyarrow.array([0])  # imports pandas, if it is installed: once, not in each writer
 for line in sys.stdin:
     directory, journal, seed, tablets = line.split()
     child = os.fork()
