@@ -222,6 +222,31 @@ class HashSlots:
         return result
 
 
+class SameSlots:
+    """The codes themselves."""
+
+    bytes = 0
+
+    def find(self, codes: Array) -> Array:
+        return codes
+
+
+def numbered_slots(codes: Array, size: int) -> tuple[Slots, Array, int]:
+    """Return slots for codes that may repeat, the slot of each (ndarray of integers) and an exclusive upper bound of
+    these. The codes, below `size`, are not negative; no rows are sorted."""
+    if size <= max(_ALWAYS_DIRECT, _MOST_DIRECT * len(codes)):
+        return SameSlots(), codes, size
+    if not len(codes):
+        return NoSlots(), codes, 0
+    if size <= max(_ALWAYS_RANKED, _MOST_RANKED * len(codes)):
+        ranked = RankedSlots(codes, size)
+        return ranked, ranked.find(codes), ranked.count
+    table, rows, slots = HashSlots.learn(codes)
+    if rows is None or slots is None:
+        return table, np.arange(len(codes)), len(codes)
+    return table, slots, len(rows)
+
+
 class JoinIndex:
     """Finds the build rows of probe codes.
 

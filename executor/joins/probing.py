@@ -14,7 +14,7 @@ from .join_keys import KeyCoder
 from .join_shape import JoinShape
 from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
 from .range_index import FEWEST, RangeIndex
-from .unequal_rows import two_per_key
+from .unequal_rows import UnequalRows
 
 _SPARING = 4
 """Entries of a direct table per row if memory is short."""
@@ -49,8 +49,9 @@ class Probing:
         self.matches = Matches(shape.kind, shape.output, shape.probe, shape.build, build, shape.condition)
         self._keys = Compiler(shape.probe).compile_all(shape.probe_keys)
         self._coder, codes = KeyCoder.learn(keys)
-        if shape.residual is not None and shape.kind in ("semi", "anti"):
-            codes = two_per_key(shape, build, codes, self._coder.size)
+        self._unequal = UnequalRows.make(shape, build, codes, self._coder.size)
+        if self._unequal is not None:
+            codes = codes[:0]  # no pairs are needed
         if sparing:
             self._index = JoinIndex(codes, self._coder.size, most=_SPARING * build.length)
         else:
@@ -61,6 +62,7 @@ class Probing:
         self._null_build_rows = rows_with_null(keys, build.length)
         self._simple_not_in = shape.is_simple_not_in
         self._is_plain = shape.residual is None and shape.kind != "null_anti"
+        self._is_half = self._unequal is not None or (self._is_plain and shape.kind in ("semi", "anti"))
         self._probe_columns = shape.probe
 
     def probe_all(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -74,7 +76,7 @@ class Probing:
     @property
     def index_bytes(self) -> int:
         """Bytes of the index."""
-        return self._index.bytes + (0 if self._range is None else self._range.bytes)
+        return self._index.bytes + sum(part.bytes for part in (self._range, self._unequal) if part is not None)
 
     def rest(self) -> Batch:
         """Return the output after all probe rows; for the kinds of `MARKS_BUILD`."""
@@ -85,7 +87,7 @@ class Probing:
         codes = self._coder.encode(keys)
         if self._simple_not_in:
             return iter((self._not_in(batch, keys[0], codes),))
-        if self._is_plain and self.kind in ("semi", "anti"):
+        if self._is_half:
             return self._half(batch, codes)
         if self._is_plain and self._index.is_unique:
             return self._unique(batch, codes)
@@ -93,11 +95,14 @@ class Probing:
         return self.matches.emit(batch, parts, exact)
 
     def _half(self, batch: Batch, codes: Array) -> Iterator[Batch]:
-        """Semi and anti joins by key alone."""
-        mask = self._index.has(codes)
+        """Semi and anti joins without pairs."""
+        mask = self._has(batch, codes)
         if self.kind == "anti":
             mask = ~mask
         yield self.matches.project(batch if mask.all() else batch.select(mask))
+
+    def _has(self, batch: Batch, codes: Array) -> Array:
+        return self._index.has(codes) if self._unequal is None else self._unequal.has(batch, codes)
 
     def _unique(self, batch: Batch, codes: Array) -> Iterator[Batch]:
         """Join with at most one partner per probe row, so rows never multiply."""
@@ -122,8 +127,8 @@ class Probing:
         """`Matches.emit_matches` for a part of the build rows."""
         keys = [evaluate(batch) for evaluate in self._keys]
         codes = self._coder.encode(keys)
-        if self._is_plain and self.kind in ("semi", "anti"):
-            hit |= self._index.has(codes)
+        if self._is_half:
+            hit |= self._has(batch, codes)
             return
         parts, exact = self._candidates(batch, keys, codes)
         yield from self.matches.emit_matches(batch, parts, hit, exact)

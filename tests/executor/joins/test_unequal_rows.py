@@ -1,4 +1,4 @@
-"""Semi-joins and anti-joins on equal keys and a value that differs check two build rows per key."""
+"""Semi-joins and anti-joins on equal keys and a value that differs are decided without pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import decimal
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from examples import examples
@@ -14,7 +13,8 @@ from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.executor import ExecutionContext, execute
-from nyala.executor.joins import probing, unequal_rows
+from nyala.executor.joins import join_index, probing
+from nyala.executor.joins.join_index import JoinIndex
 from nyala.model.types import BOOLEAN
 from nyala.planner.algebra.physical import HashJoin, TableScan
 from nyala.sql.expressions import Call, Column
@@ -44,7 +44,10 @@ def side(store: MemoryStore, name: str, rows: list[tuple[Any, Any]], type_: pa.D
 @given(data=st.data())
 def test_same_rows_as_with_all_of_them(kind: str, data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(list(VALUES)))
-    rows = st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), st.sampled_from(VALUES[type_])), max_size=40)
+    factor = data.draw(st.sampled_from([1, 100, 10**6]))
+    rows = st.lists(
+        st.tuples(st.sampled_from([0, factor, 2 * factor, None]), st.sampled_from(VALUES[type_])), max_size=40
+    )
     store = MemoryStore(batch_rows=9)
     probe, build = (side(store, name, data.draw(rows), type_) for name in "pb")
     args = (probe.columns[2], build.columns[2])
@@ -58,27 +61,25 @@ def test_same_rows_as_with_all_of_them(kind: str, data: st.DataObject) -> None:
         residual=Call(BOOLEAN, True, "ne", args[:: data.draw(st.sampled_from([1, -1]))]),
     )
 
+    limit = data.draw(st.sampled_from([None, 1500]))
+
     def run() -> Counter[int]:
-        batches = execute(node, ExecutionContext(store, threads=1))  # type: ignore[arg-type]
+        context = ExecutionContext(store, threads=1, memory_limit=limit)  # type: ignore[arg-type]
+        batches = execute(node, context)
         return Counter(number for batch in batches for number in batch.column(0).to_arrow().to_pylist())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unequal_rows, "_FEWEST", 0)
+        if factor > 1:
+            # Slots by rank, and by hash.
+            patch.setattr(join_index, "_ALWAYS_DIRECT", 0)
+            patch.setattr(join_index, "_ALWAYS_RANKED", 0)
         found = run()
-        patch.setattr(probing, "two_per_key", lambda shape, build, codes, size: codes)
+        patch.setattr(probing.UnequalRows, "make", lambda *args: None)
         assert found == run()
 
 
-def test_two_rows_of_each_key_are_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[int] = []
-    reduce = unequal_rows.two_per_key
-
-    def counted(*args: Any) -> Any:
-        codes = reduce(*args)
-        kept.append(int(np.count_nonzero(codes >= 0)))
-        return codes
-
-    monkeypatch.setattr(probing, "two_per_key", counted)
+def test_no_pair_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JoinIndex, "pairs", None)
     store = MemoryStore(batch_rows=500)
     probe, build = (side(store, name, [(i % 10, i % 7) for i in range(1000)], pa.int64()) for name in "pb")
     node = HashJoin(
@@ -92,4 +93,3 @@ def test_two_rows_of_each_key_are_indexed(monkeypatch: pytest.MonkeyPatch) -> No
     )
     batches = list(execute(node, ExecutionContext(store, threads=1)))  # type: ignore[arg-type]
     assert sum(batch.length for batch in batches) == 1000
-    assert kept == [20]
