@@ -15,7 +15,7 @@ The steps:
    tablet is merged separately, in parallel. Keys that ascend along a tablet need no sorting.
 5. Grouping sets: every state can be merged again, so only sets that no other set contains are computed from rows, all
    in one pass. Each of the others is computed from the smallest result of a set that contains it.
-6. `result_of` computes SQL's values from the merged states.
+6. `result_of` computes SQL's values from the merged states; averages when they are read (`late_averages`).
 """
 
 from __future__ import annotations

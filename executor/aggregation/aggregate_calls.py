@@ -39,6 +39,7 @@ from .accumulators_sketch import DistinctSketch
 from .accumulators_statistics import FUNCTIONS as STATISTICS
 from .accumulators_statistics import Statistics, statistic
 from .group_codes import Segments
+from .late_averages import late_averages
 from .percentiles import has_literal_fraction, percentile
 
 
@@ -206,7 +207,7 @@ _FROM_ROWS: dict[str, Callable[[Aggregate, Any], Vector]] = {
 """Functions computed from `Collected` rows."""
 
 
-def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
+def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector | LazyColumn:
     validity = None if counts.all() else counts > 0
     if call.type.is_float:
         with np.errstate(all="ignore"):
@@ -216,6 +217,12 @@ def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
         refuse_overflow(np.isinf(found) & np.isfinite(values), call.type)
         return Flat(call.type, found, validity)
     if call.function == "avg":
+        if len(total.parts) == 1 and _has_room(call, total):
+            return late_averages(
+                lambda sums, counts: _average(call, Total((sums,)), counts, None if counts.all() else counts > 0),
+                total.parts[0],
+                counts,
+            )
         try:
             return _average(call, total, counts, validity)
         except NumericOutOfRange as error:
@@ -225,6 +232,14 @@ def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
     if len(total.parts) == 1:
         return result(call.type, total.parts[0], validity, (-total.most, total.most), groups)
     return from_limbs(call.type, total.limbs(), validity)
+
+
+def _has_room(call: Aggregate, total: Total) -> bool:
+    """True if an average of any of the sums is a value of the result's type."""
+    if not call.type.is_decimal:
+        return False
+    shift = scale_of(call.type) - scale_of(call.args[0].type)
+    return shift >= 0 and total.most * 10**shift < 10 ** (call.type.precision or 0)
 
 
 def _average(call: Aggregate, total: Total, counts: Array, validity: Array | None) -> Vector:
