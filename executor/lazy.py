@@ -33,13 +33,15 @@ from ..model.vectors.vector import (
 from ..sql.expressions import Column
 
 _WHOLE_SHARE = 8
-"""Once this share of a column's rows, an eighth, was requested piecemeal, the whole column is read and kept."""
+"""Once piecemeal reads cost this share of a read of the whole column, an eighth, the whole column is read and kept."""
 _ENCODED_SHARE = 4
 """Multiple of its rows that were requested of a column of texts, before it is encoded: the labels of a dimension, but
 no column of which each row is requested once."""
 _READ_ROWS = 128
-"""Rows that each piecemeal read of a batch counts for in addition to its own: the many small batches that selective
-scans leave are thus read whole at once. If the rows of one such join feed the next, piecemeal reads would multiply."""
+"""Rows that each read of a batch counts for in addition to its own: the many small batches that selective scans leave
+are thus read whole at once. If the rows of one such join feed the next, piecemeal reads would multiply."""
+_FEW_ROWS = 1024
+"""Number of requested rows up to which the batches that hold them are counted; more of them are assumed in all."""
 
 
 def empty_vector(type_: DataType) -> Vector:
@@ -124,8 +126,12 @@ class _Joined:
     def _wants_whole(self, rows: Array | None) -> bool:
         if rows is None or all(batch.is_loaded(self._index) for batch in self._batches):
             return True
-        self._served += len(rows) + _READ_ROWS * len(self._batches)
-        return self._served * _WHOLE_SHARE >= int(self._offsets[-1])
+        reads = count = len(self._batches)
+        if len(rows) <= _FEW_ROWS:
+            # The first rows of all, by some order, need not lie in every batch.
+            reads = len(np.unique(np.searchsorted(self._offsets, rows, side="right")))
+        self._served += len(rows) + _READ_ROWS * reads
+        return self._served * _WHOLE_SHARE >= int(self._offsets[-1]) + _READ_ROWS * count
 
     def _read_whole(self) -> Vector:
         if self._whole is None:

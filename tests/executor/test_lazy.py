@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala.executor.lazy import joined
-from nyala.model.types import BINARY, STRING, DataType
-from nyala.model.vectors.vector import Batch, Dict, Text
+from nyala.model.types import BIGINT, BINARY, STRING, DataType
+from nyala.model.vectors.vector import Array, Batch, Dict, Flat, LazyColumn, Text, Vector
 from nyala.sql.expressions import Column
 
 
@@ -34,3 +34,26 @@ def test_texts_that_are_requested_once_stay_plain() -> None:
     both = joined([Column(STRING, True, 1, "t")], [Batch([Text(STRING, array)], 100)])
     for start in range(0, 100, 10):
         assert isinstance(both.select(np.arange(start, start + 10)).column(0), Text)
+
+
+@pytest.mark.parametrize(("per_batch", "batches"), [(800, 8), (50, 100)])
+def test_few_rows_are_read_from_the_batches_that_hold_them(per_batch: int, batches: int) -> None:
+    calls: list[int] = []
+
+    def batch(number: int) -> Batch:
+        vector = Flat(BIGINT, np.arange(number * per_batch, (number + 1) * per_batch))
+
+        def load(rows: Array | None) -> Vector:
+            calls.append(number)
+            return vector if rows is None else vector.take(rows)
+
+        return Batch([LazyColumn(load)], per_batch)
+
+    wanted = np.array([3, 1, per_batch, 5 * per_batch - 1, 1])
+    both = joined([Column(BIGINT, True, 1, "n")], [batch(number) for number in range(batches)])
+    assert both.select(wanted).column(0).to_arrow().to_pylist() == wanted.tolist()
+    assert calls == [0, 1, 4]
+    for _ in range(9):  # read repeatedly, they are read whole
+        assert both.select(wanted).column(0).to_arrow().to_pylist() == wanted.tolist()
+    assert set(calls) == set(range(batches))
+    assert len(calls) < 30 + batches
