@@ -74,6 +74,7 @@ from ..algebra.trees import (
 from ..context import Context
 from ..decorrelation.branch_subqueries import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
 from ..decorrelation.correlated_windows import as_window
+from ..decorrelation.early_filters import filter_early, is_dependent
 from ..decorrelation.existence import only_rows
 from ..decorrelation.inject_domain import Domain, inject, is_volatile_plan, may_be_true, over_no_rows
 from ..decorrelation.pull_predicates import CannotPull, pull, pull_through_groups
@@ -105,8 +106,10 @@ class _Unnester:
         """Return the plan without subquery expressions; innermost subqueries first."""
         if isinstance(node, Shared):
             return self._shared_use(node)
+        if isinstance(node, Filter) or (isinstance(node, Join) and is_dependent(node)):
+            node = filter_early(node)
         node = node.map_children(self.plan)
-        if isinstance(node, Join) and self._is_dependent(node):
+        if isinstance(node, Join) and is_dependent(node):
             return self._dependent(node)
         if not any(has_subquery(expr) for expr in node_expressions(node)):
             return node
@@ -149,9 +152,6 @@ class _Unnester:
         return replace(node, source=flat) if free_columns(flat) else node
 
     # ---- dependent joins: LATERAL ------------------------------------------------------------------------------
-
-    def _is_dependent(self, node: Join) -> bool:
-        return bool(free_columns(node.right) & column_ids(node.left))
 
     def _dependent(self, node: Join) -> Node:
         """Flatten a join whose right side reads columns of its left."""
@@ -244,7 +244,7 @@ class _Unnester:
         joined = Join(
             node.kind, left, Project(right, passing(_with_read(node.right, right, plain))), all_of(plain) or TRUE
         )
-        if self._is_dependent(joined):
+        if is_dependent(joined):
             return Project(self._dependent(joined), passing(node.columns))
         return Project(joined, passing(node.columns))
 

@@ -50,6 +50,23 @@ QUERIES = {
     "a long series": "SELECT count(*), sum(n), min(n), max(n) FROM generate_series(1, 400000, 3) AS s(n)",
     "series in a subquery": "SELECT k, (SELECT sum(n) FROM generate_series(1, t.a) AS s(n)) FROM t",
     "an alias over a join": "SELECT j.k, j.b FROM (t JOIN u USING (k, a)) AS j",
+    "some outer rows": f"SELECT t.k, s.k, s.b FROM t, LATERAL {FIRST_THREE} AS s WHERE t.k < 3 AND s.b > 2",
+    "some outer rows or nothing": (
+        f"SELECT t.k, s.k FROM t LEFT JOIN LATERAL {FIRST_THREE} AS s ON t.k < 3 WHERE t.k > 1"
+    ),
+    "some outer rows of ON": f"SELECT t.k, s.k FROM t JOIN LATERAL {FIRST_THREE} AS s ON t.k < 3 AND s.b > t.k",
+    "some rows of one after the other": (
+        "SELECT t.k, x.m, y.n FROM t, LATERAL (SELECT max(u.k) AS m FROM u WHERE u.a = t.a) AS x, "
+        "LATERAL (SELECT count(*) AS n FROM u WHERE u.k < x.m) AS y WHERE t.k > 1 AND x.m > 3 AND y.n > 2"
+    ),
+    "some outer rows by a subquery": (
+        f"SELECT t.k, s.k FROM t, LATERAL {FIRST_THREE} AS s "
+        "WHERE t.k <= (SELECT min(k) FROM u WHERE u.a = t.a) AND t.k < 4"
+    ),
+    "outer rows by a view": (
+        "SELECT * FROM (SELECT t.k + 1 AS n, s.m FROM t, LATERAL (SELECT max(b) AS m FROM u WHERE u.a <> t.a) AS s) "
+        "AS v WHERE n < 4 AND (m > 1 OR m IS NULL)"
+    ),
     "natural and parenthesised": "SELECT * FROM (t NATURAL JOIN (SELECT k, b FROM u) AS x) JOIN t AS y USING (k)",
 }
 
@@ -58,6 +75,14 @@ QUERIES = {
 def test_lateral_beside_duckdb(databases: tuple[Any, Any], name: str) -> None:
     ours, theirs = (Counter(tuple(r) for r in d.execute(QUERIES[name]).fetchall()) for d in databases)
     assert ours == theirs
+
+
+def test_only_the_wanted_outer_rows_enter_a_lateral_subquery(databases: tuple[Any, Any]) -> None:
+    nearest = "(SELECT u.k FROM u WHERE u.a <= t.a ORDER BY u.b DESC LIMIT 1)"
+    text = f"SELECT t.k, s.k FROM t JOIN LATERAL {nearest} AS s ON true WHERE t.k < 2"
+    plan = "\n".join(row[0] for row in databases[0].execute("EXPLAIN " + text).fetchall())
+    shared = plan[plan.index("Shared") :]
+    assert "k < 2" in shared and "Filter k < 2" not in plan[: plan.index("Shared")], plan
 
 
 def test_series_of_moments() -> None:
