@@ -3,9 +3,12 @@
     anchor ──► working table ──► step ──► new rows ──► working table ──► ...
                     └──────────────────────────────► result
 
-A round reads only the rows that the previous round produced (semi-naive evaluation). With UNION a row is new if no
-round has produced it. The rows seen so far are kept, with their 64-bit hashes sorted, so that a round compares in full
-only rows whose hash is present. Rounds run on demand, so a LIMIT above ends a recursion that would never end by itself.
+A round reads only the rows that the previous round produced (semi-naive evaluation). A step that keeps nothing of the
+rows that it reads, such as filters and expressions over the working table, is opened once, and only run in each round.
+
+With UNION a row is new if no round has produced it. The rows seen so far are kept, with their 64-bit hashes sorted, so
+that a round compares in full only rows whose hash is present. Rounds run on demand, so a LIMIT above ends a recursion
+that would never end by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from ..hashing import row_hashes
 from ..lazy import joined
 from ..run.context import ExecutionContext
 from ..run.memory import Account
-from ..run.stream import Morsel, Stream, sliced, stream_of
+from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
 from ..spilling.spill_file import Extent
@@ -36,12 +39,14 @@ Open = Callable[[PhysicalNode], Stream]
 def open_recursive(node: physical.Recursive, context: ExecutionContext, open_node: Open) -> Stream:
     """Open a recursive query: the anchor's rows, then those of each round."""
     per_round = _keys_of_one_round(node)
+    opens_once = _streams(node.step)
     account = context.account("a recursive query")
 
     def run() -> Iterator[Batch]:
         seen = None if node.all else _Seen(node, context, account)
         held = 0
-        rows = _collected(node.anchor, context, open_node)
+        rows = _collected(open_node(node.anchor), context)
+        step: Stream | None = None
         while True:
             if seen is not None and rows.length:
                 rows = seen.add(rows)
@@ -58,21 +63,33 @@ def open_recursive(node: physical.Recursive, context: ExecutionContext, open_nod
             context.working[node.key] = rows
             for key in per_round:
                 context.shared.pop(key, None)
-            rows = _collected(node.step, context, open_node)
+            step = step or open_node(node.step)
+            is_kept = opens_once and rows.length <= BATCH_ROWS
+            rows = _collected(step, context)
+            step = step if is_kept else None
 
     return Stream(node.columns, (Morsel(run),), serial=True)
 
 
 def open_working_table(node: physical.WorkingTable, context: ExecutionContext) -> Stream:
-    """Open the working table: the rows of the last round."""
-    rows = context.working[node.key].project(list(node.places))
-    return stream_of(node.columns, sliced(rows))
+    """Open the working table: the rows of the round in which a morsel is run. Rows for several morsels are those of the
+    round in which it was opened."""
+    places = list(node.places)
+    if context.working[node.key].length > BATCH_ROWS:
+        return stream_of(node.columns, sliced(context.working[node.key].project(places)))
+    return Stream(node.columns, (Morsel(lambda: sliced(context.working[node.key].project(places))),))
 
 
-def _collected(node: PhysicalNode, context: ExecutionContext, open_node: Open) -> Batch:
-    """Collect and read all rows of a plan: a chain of lazy columns through all rounds would keep all of their
+def _streams(step: PhysicalNode) -> bool:
+    """True if the operators of a step keep nothing of the rows that they read, so that its stream can be run again."""
+    if isinstance(step, physical.Filter | physical.Project | physical.UnionAll):
+        return all(_streams(child) for child in step.children())
+    return isinstance(step, physical.WorkingTable)
+
+
+def _collected(stream: Stream, context: ExecutionContext) -> Batch:
+    """Collect and read all rows of a stream: a chain of lazy columns through all rounds would keep all of their
     batches."""
-    stream = open_node(node)
     rows = joined(stream.columns, context.collect_batches(stream))
     return Batch(rows.columns(), rows.length)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -52,6 +53,19 @@ QUERIES = {
     "rows that are NULL": (
         "WITH RECURSIVE r(n, m) AS (SELECT 4, 4 UNION SELECT e.b, NULL FROM e JOIN r ON e.a = n) SELECT * FROM r"
     ),
+    "rounds of many rows, then few": (
+        "WITH RECURSIVE r(n, d) AS (SELECT n, 0 FROM generate_series(1, 150000) AS g(n) UNION ALL "
+        "SELECT n, d + 1 FROM r WHERE n > 40000 * (d + 1)) SELECT d, count(*), sum(n) FROM r GROUP BY d"
+    ),
+    "few rows, then many, then few": (
+        "WITH RECURSIVE r(n, d) AS (SELECT 1, 0 UNION ALL "
+        "SELECT r.n * 40 + x.i, d + 1 FROM r, (SELECT a.i * 8 + b.i AS i FROM e AS a, e AS b) AS x "
+        "WHERE d < 3 AND x.i < 54) SELECT d, count(*), sum(n) FROM r GROUP BY d"
+    ),
+    "a union of columns in the step": (
+        "WITH RECURSIVE r(n, d) AS (SELECT 3, 0 UNION ALL SELECT n + i, d + 1 FROM (SELECT n, d, 1 AS i FROM r) AS s "
+        "WHERE d < 40 AND n % 7 <> 0) SELECT n, d FROM r"
+    ),
     "no first row": "WITH RECURSIVE r(n) AS (SELECT 1 WHERE 1 = 2 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r",
     "not recursive after all": "WITH RECURSIVE r AS (SELECT a FROM e) SELECT count(*) FROM r",
 }
@@ -84,6 +98,15 @@ def test_a_limit_ends_what_would_never_end() -> None:
     connection = nyala.connect(":memory:")
     text = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r LIMIT 5"
     assert connection.execute(text).fetchall() == [(1,), (2,), (3,), (4,), (5,)]
+
+
+def test_a_step_without_state_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, execute = [], sys.modules["nyala.executor.execute"]
+    original = execute.open_working_table
+    monkeypatch.setattr(execute, "open_working_table", lambda *given: (opened.append(1), original(*given))[1])
+    text = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 50) SELECT count(*), sum(n) FROM r"
+    assert nyala.connect(":memory:").execute(text).fetchall() == [(50, 1275)]
+    assert len(opened) == 1
 
 
 def test_each_row_of_the_outer_query_has_a_recursion_of_its_own(databases: tuple[Any, Any]) -> None:
