@@ -22,7 +22,8 @@ class Actual:
     it and its inputs, summed over threads, so it may exceed the elapsed time. `counters` are a table scan's. `filtered`
     names the runtime filters that a scan was given ("bitmap on x"), `fragment` the operators applied to its rows at
     their servers. `bounded_by` names the bound of a sort above ("running bound on x") once a scan has used it;
-    `bound_rows` are the rows that a sort dropped by its bound, and all that it compared.
+    `bound_rows` are the rows that a sort dropped by its bound, or by the least key of their group, and all that it
+    compared.
     """
 
     rows: int = 0

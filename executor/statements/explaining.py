@@ -16,6 +16,7 @@ from ...errors import NotSupportedError
 from ...model.store import Op
 from ...model.types import STRING
 from ...planner import Actual, explain, explain_json
+from ...planner.algebra.physical import TopRows
 from ...planner.explaining.expression_text import to_sql
 from ...sql import bound
 from ...sql.expressions import Literal
@@ -150,7 +151,8 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
         if filters := [*actual.filtered, *([actual.bounded_by] if actual.bounded_by else [])]:
             notes.append(f"runtime filters: {', '.join(filters)}")
         if actual.bound_rows is not None and actual.bound_rows[1]:
-            notes.append("running bound: {:,} of {:,} rows dropped".format(*actual.bound_rows))
+            by = "first keys of groups" if isinstance(node, TopRows) and node.groups else "running bound"
+            notes.append("{}: {:,} of {:,} rows dropped".format(by, *actual.bound_rows))
         if actual.fragment:
             notes.append(f"executed by the tablet servers: {actual.fragment}")
         result[node.number] = Actual(
