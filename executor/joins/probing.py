@@ -9,10 +9,12 @@ import numpy as np
 from ...model.vectors.vector import Array, Batch, Vector
 from ..expressions.evaluate import Compiler
 from ..run.memory import Account
+from . import probe_runs
 from .join_index import JoinIndex
 from .join_keys import KeyCoder
 from .join_shape import JoinShape
 from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
+from .probe_runs import ProbeRuns
 from .range_index import FEWEST, RangeIndex
 from .unequal_rows import UnequalRows
 
@@ -56,7 +58,10 @@ class Probing:
             self._index = JoinIndex(codes, self._coder.size, most=_SPARING * build.length)
         else:
             self._index = JoinIndex(codes, self._coder.size)
+        self._runs: ProbeRuns | None = None
         self._range: RangeIndex | None = None
+        if shape.residual is not None and not sparing and self._index.rows_per_key >= probe_runs.FEWEST:
+            self._runs = ProbeRuns.make(shape, build, self._index.slots(codes))
         if shape.residual is not None and not sparing and self._index.rows_per_key >= FEWEST:
             self._range = RangeIndex.make(shape, build, self._index.slots(codes))
         self._null_build_rows = rows_with_null(keys, build.length)
@@ -76,7 +81,8 @@ class Probing:
     @property
     def index_bytes(self) -> int:
         """Bytes of the index."""
-        return self._index.bytes + sum(part.bytes for part in (self._range, self._unequal) if part is not None)
+        parts = (self._runs, self._range, self._unequal)
+        return self._index.bytes + sum(part.bytes for part in parts if part is not None)
 
     def rest(self) -> Batch:
         """Return the output after all probe rows; for the kinds of `MARKS_BUILD`."""
@@ -139,10 +145,12 @@ class Probing:
 
     def _candidates(self, batch: Batch, keys: list[Vector], codes: Array) -> tuple[Iterator[Part], bool]:
         """Return the candidates, and True if all of them are matches."""
-        if self._range is not None:
-            parts = self._range.pairs(batch, self._index.slots(codes))
+        searched = [ranges for ranges in (self._runs, self._range) if ranges is not None]
+        slots = self._index.slots(codes) if searched else codes
+        for ranges in searched:
+            parts = ranges.pairs(batch, slots)
             if parts is not None:
-                return parts, self._range.is_exact
+                return parts, ranges.is_exact
         return self._equal(batch, keys, codes), False
 
     def _equal(self, batch: Batch, keys: list[Vector], codes: Array) -> Iterator[Part]:

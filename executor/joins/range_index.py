@@ -85,8 +85,8 @@ class RangeIndex:
             vectors = [compiler.compile(bound.build)(build) for bound in bounds]
         except DataError:
             return None  # of a row that the rest of the condition may exclude
-        rows = np.flatnonzero((slots >= 0) & _present(vectors, build.length))
-        index = cls(shape, bounds, slots.take(rows), [_values(vector).take(rows) for vector in vectors])
+        rows = np.flatnonzero((slots >= 0) & present_rows(vectors, build.length))
+        index = cls(shape, bounds, slots.take(rows), [physical_values(vector).take(rows) for vector in vectors])
         index._rows = rows.take(index._rows)
         return index
 
@@ -99,13 +99,13 @@ class RangeIndex:
             vectors = [evaluate(probe) for evaluate in self._probes]
         except DataError:
             return None
-        rows = np.flatnonzero((slots >= 0) & _present(vectors, probe.length))
+        rows = np.flatnonzero((slots >= 0) & present_rows(vectors, probe.length))
         base = slots.take(rows) * self._factor
         starts = np.searchsorted(self._codes, base)
         ends = np.searchsorted(self._codes, base + (self._factor - 1))
         for bound, vector, known, limits in zip(self._bounds, vectors, self._sorted, self._limits, strict=True):
             after = bound.is_upper != bound.is_strict
-            ranks = np.searchsorted(known, _values(vector).take(rows), side="right" if after else "left")
+            ranks = np.searchsorted(known, physical_values(vector).take(rows), side="right" if after else "left")
             places = np.searchsorted(limits, base + ranks)
             if bound.is_upper:
                 np.minimum(ends, places, out=ends)
@@ -118,7 +118,8 @@ class RangeIndex:
         return run_pairs(rows.take(chosen), starts.take(chosen), counts.take(chosen), self._rows)
 
 
-def _present(vectors: Sequence[Vector], length: int) -> Array:
+def present_rows(vectors: Sequence[Vector], length: int) -> Array:
+    """Mask of the rows for which no vector is NULL."""
     present = np.ones(length, np.bool_)
     for vector in vectors:
         if vector.validity is not None:
@@ -126,7 +127,7 @@ def _present(vectors: Sequence[Vector], length: int) -> Array:
     return present
 
 
-def _values(vector: Vector) -> Array:
+def physical_values(vector: Vector) -> Array:
     """Comparable values: int64, or float64 in which NaN is the greatest."""
     if vector.type.is_float:
         values: Array = np.broadcast_to(vector.values(), (len(vector),)).astype(np.float64)

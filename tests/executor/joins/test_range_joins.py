@@ -17,7 +17,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation
 from nyala.executor import ExecutionContext, execute
-from nyala.executor.joins import blocks, build_collector, probing, range_index
+from nyala.executor.joins import blocks, build_collector, probe_runs, probing, range_index
+from nyala.executor.joins.probe_runs import ProbeRuns
 from nyala.executor.joins.range_index import RangeIndex
 from nyala.model.types import BIGINT, BOOLEAN
 from nyala.planner.algebra.physical import HashJoin, NestedLoopJoin, PhysicalNode, TableScan
@@ -31,8 +32,9 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 SPECIAL = [-0.0, 0.0, float("nan"), float("inf"), float("-inf")]
 
 
-def side(store: MemoryStore, name: str, seed: int, rows: int, type_: pa.DataType) -> TableScan:
-    """A table of a row number, a key, and two values of which the second is often the larger."""
+def side(store: MemoryStore, name: str, seed: int, rows: int, type_: pa.DataType, ordered: bool = False) -> TableScan:
+    """A table of a row number, a key, and two values of which the second is often the larger; perhaps in order of the
+    key and the first value."""
     rng = np.random.default_rng(seed)
     low = rng.integers(-20, 20, rows)
     data = {f"{name}0": pa.array(range(rows), pa.int64()), f"{name}k": pa.array(rng.integers(0, 3, rows))}
@@ -48,7 +50,10 @@ def side(store: MemoryStore, name: str, seed: int, rows: int, type_: pa.DataType
             data[name + column] = (plain.cast(pa.decimal128(30, 0)) if pa.types.is_decimal(type_) else plain).cast(
                 type_
             )
-    made = store.add(name, pa.table(data), plain=bool(rng.integers(0, 2)))
+    table = pa.table(data)
+    if ordered:
+        table = table.sort_by([(f"{name}k", "ascending"), (f"{name}x", "ascending")])
+    made = store.add(name, table, plain=bool(rng.integers(0, 2)))
     offset = 100 if name == "b" else 0
     columns = tuple(Column(c.type, True, offset + i, c.name) for i, c in enumerate(made.schema.columns))
     return TableScan(columns=columns, table=made, alias=name, names=tuple(data), fetched=columns)
@@ -91,8 +96,10 @@ def test_same_rows_as_without_a_search(kind: str, keys: int, data: st.DataObject
     store = MemoryStore(batch_rows=data.draw(st.sampled_from([7, 100])))
     type_ = data.draw(st.sampled_from(TYPES))
     counts = data.draw(st.sampled_from([(0, 9), (40, 40), (30, 1), (9, 90)]))
+    ordered = data.draw(st.booleans())
     probe, build = (
-        side(store, name, data.draw(st.integers(0, 2**32)), count, type_) for name, count in zip("pb", counts)
+        side(store, name, data.draw(st.integers(0, 2**32)), count, type_, ordered and name == "p")
+        for name, count in zip("pb", counts)
     )
     parts = data.draw(conditions(probe, build))
     columns = probe.columns if kind in ("semi", "anti", "null_anti") else (*probe.columns, *build.columns)
@@ -116,8 +123,12 @@ def test_same_rows_as_without_a_search(kind: str, keys: int, data: st.DataObject
         patch.setattr(blocks, "SMALLEST", 600)
         patch.setattr(range_index, "FEWEST", 1)
         patch.setattr(probing, "FEWEST", 1)
+        patch.setattr(probe_runs, "FEWEST", 1)
+        patch.setattr(probe_runs, "_SHORTEST", 0)
+        patch.setattr(probe_runs, "PAIRS_AT_ONCE", data.draw(st.sampled_from([3, 1000])))
         found = run(node, store, limit)
         patch.setattr(RangeIndex, "make", classmethod(lambda *_: None))
+        patch.setattr(ProbeRuns, "make", classmethod(lambda *_: None))
         assert found == run(node, store, None)
 
 
@@ -153,6 +164,47 @@ def test_only_rows_in_range_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert len(run(node, store, None)) == 2000
     assert sum(produced) == 2000
+
+
+ORDERED = (
+    "SELECT a.k, a.t, b.id FROM a JOIN b ON a.k = b.k AND a.t BETWEEN b.lo - 3 AND b.hi",
+    "SELECT a.k, a.t, b.id FROM a LEFT JOIN b ON a.k = b.k AND a.t > b.lo AND a.t < b.hi AND a.v <> b.id",
+    "SELECT count(*), count(DISTINCT b.id) FROM a RIGHT JOIN b ON a.k = b.k AND a.t >= b.lo AND a.t <= b.hi",
+    "SELECT a.k, a.t FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.k = b.k AND b.lo <= a.t AND b.hi > a.t)",
+    "SELECT count(*) FROM a JOIN b ON a.k = b.k AND a.t + 2 > b.lo AND a.t <= b.hi",
+    "SELECT count(*) FROM a JOIN b ON a.k = b.k AND a.v BETWEEN b.lo AND b.hi",
+)
+
+
+@pytest.mark.parametrize("statement", ORDERED)
+def test_ordered_probe_rows_are_searched(statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced: list[bool] = []
+    pairs = ProbeRuns.pairs
+
+    def counted(self: ProbeRuns, *args: Any) -> Any:
+        found = pairs(self, *args)
+        produced.append(found is not None)
+        return found
+
+    monkeypatch.setattr(ProbeRuns, "pairs", counted)
+    rng = np.random.default_rng(8)
+    low = rng.integers(0, 3000, 60)
+    numbers = np.arange(6000)
+    tables = {
+        "a": {"k": numbers // 500, "t": numbers % 500 * 6, "v": rng.integers(0, 3000, 6000)},
+        "b": {"id": np.arange(60), "k": rng.integers(0, 14, 60), "lo": low, "hi": low + rng.integers(0, 90, 60)},
+    }
+    with nyala.connect(":memory:") as connection, duckdb.connect() as other:
+        for name, columns in tables.items():
+            data = pa.table(columns)
+            kinds = ", ".join(f"{column} BIGINT" for column in columns)
+            connection.execute(f"CREATE TABLE {name} ({kinds}, PRIMARY KEY ({'k, t' if name == 'a' else 'id'}))")
+            connection.load(name, data)
+            other.register("data", data)
+            other.execute(f"CREATE TABLE {name} AS SELECT * FROM data")
+        ours, theirs = (Counter(map(tuple, engine.execute(statement).fetchall())) for engine in (connection, other))
+    assert ours == theirs
+    assert any(produced) == ("a.v BETWEEN" not in statement)
 
 
 def test_bounds_are_recognised_either_way_round() -> None:
