@@ -58,6 +58,8 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
         del build, keys
         side.collector.write_all()
         return side.spilled.open(filters, open_node)
+    if context.collect:
+        context.actuals.of(node).searched = probing.searched
     # They would not reach a scan that was prefetched.
     if drops_unmatched and node.runtime_filters and node.probe.number not in context.prefetched:
         kept = KeptKeys(node, account)

@@ -9,6 +9,7 @@ of one per probe row, or of a check of every pair; the bounds are computed once,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -42,6 +43,8 @@ class ProbeRuns:
         True if every candidate is a match.
     bytes : int
         Bytes of memory.
+    searched : list of int
+        Number of probe rows that were searched, and of all.
     """
 
     def __init__(self, shape: JoinShape, bounds: Sequence[RangeBound], slots: Array, rows: Array, values: list[Array]):
@@ -53,6 +56,9 @@ class ProbeRuns:
         self._slots = slots.take(order)
         self._rows = rows.take(order)
         self._values = [array.take(order) for array in values]
+        self.searched = [0, 0]
+        self._lock = threading.Lock()
+        """Guards the counts."""
         self.bytes = (2 + len(bounds)) * 8 * len(rows)
 
     @classmethod
@@ -79,8 +85,13 @@ class ProbeRuns:
 
         `slots` are the probe rows' numbers, as those of the build rows.
         """
-        if not probe.length:
-            return None
+        found = self._pairs(probe, slots) if probe.length else None
+        with self._lock:
+            self.searched[0] += 0 if found is None else probe.length
+            self.searched[1] += probe.length
+        return found
+
+    def _pairs(self, probe: Batch, slots: Array) -> Iterator[Part] | None:
         begins = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
         low, high = (np.searchsorted(self._slots, slots.take(begins), side=side) for side in ("left", "right"))
         counts = high - low

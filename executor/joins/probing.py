@@ -84,6 +84,11 @@ class Probing:
         parts = (self._runs, self._range, self._unequal)
         return self._index.bytes + sum(part.bytes for part in parts if part is not None)
 
+    @property
+    def searched(self) -> list[int] | None:
+        """Numbers of the probe rows that were searched in their order, and of all, as they grow; None: no search."""
+        return None if self._runs is None else self._runs.searched
+
     def rest(self) -> Batch:
         """Return the output after all probe rows; for the kinds of `MARKS_BUILD`."""
         return self.matches.rest(self._probe_columns)

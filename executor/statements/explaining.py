@@ -153,6 +153,8 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
         if actual.bound_rows is not None and actual.bound_rows[1]:
             by = "first keys of groups" if isinstance(node, TopRows) and node.groups else "running bound"
             notes.append("{}: {:,} of {:,} rows dropped".format(by, *actual.bound_rows))
+        if actual.searched is not None and actual.searched[0]:
+            notes.append("{:,} of {:,} probe rows searched in their order".format(*actual.searched))
         if actual.fragment:
             notes.append(f"executed by the tablet servers: {actual.fragment}")
         result[node.number] = Actual(
