@@ -2,7 +2,7 @@
 
 Group and order become one integer per row (`sorting.sort_keys.ordered_codes`). Sorting these integers once separates
 the groups and orders their rows; a row's position within its group is then a subtraction. If only one row of a group is
-wanted, those behind the least first key of their group are dropped beforehand, which takes no sort. Rows that cannot be
+needed, those behind the least first key of their group are dropped beforehand, which takes no sort. Rows that cannot be
 among the first of their group are dropped from each batch before it is kept. Rows that do not fit in memory are sorted
 on disk by group and order.
 """
