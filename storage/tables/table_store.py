@@ -405,7 +405,7 @@ def _route(layout: TableLayout, rows: IncomingRows, errors: list[RowError]) -> l
     if not len(rows):
         return []
     places = layout.partitioner.route(rows.rows)
-    if len(numbers) == 1 and places[0] >= 0:
+    if places[0] >= 0 and (places == places[0]).all():
         return [TabletWrite(layout.tablets[int(places[0])], layout.table, rows, numbers)]
     for row in np.flatnonzero(places < 0).tolist():
         errors.append(RowError(int(numbers[row]), layout.no_partition(rows.rows, row)))
