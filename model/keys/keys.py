@@ -206,6 +206,16 @@ class Keys:
             self._ascending = self._is_ascending(strictly=True)
         return self._ascending
 
+    def descents(self) -> Array:
+        """The rows whose key is not above that of the row before: ndarray of intp, ascending. Runs of ascending keys
+        lie between them."""
+        below, equal = np.zeros(max(len(self) - 1, 0), np.bool_), np.ones(max(len(self) - 1, 0), np.bool_)
+        for type_, column in zip(self.types, self.columns):
+            for less, same in neighbours(type_, column):
+                below |= equal & less
+                equal &= same
+        return np.flatnonzero(~below) + 1
+
     def duplicates(self) -> Array:
         """Rows whose key occurred in an earlier row, ascending: ndarray of intp."""
         if self.is_strictly_ascending():

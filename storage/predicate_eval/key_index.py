@@ -36,6 +36,9 @@ FEW_KEYS = 8
 """Up to here keys are looked up one by one: a look-up costs about 10 µs, a vectorised one some 200 µs at least."""
 
 
+_SAMPLE = 64
+"""Number of keys that tell whether a row group has most of many keys that it is likely to have."""
+
 _FEW_EQUALS = 8
 _NATIVE = frozenset("bBhHiIlLqQ")
 """Formats of which a memoryview gives items: aligned, in the machine's byte order."""
@@ -200,19 +203,25 @@ class KeyIndex:
             if start == stop:
                 continue
             mine = keys.slice(start, stop)
-            if not likely:
+            run = self._run_of(mine) if likely else -1
+            if run >= 0:
+                offsets[start:stop] = np.arange(run, run + stop - start)
+                continue
+            if not likely or not self._holds_most(group, mine):
                 passed = probe_chunk(self._bloom.chunk(group), keys.hashes()[start:stop])
                 if not passed.all():
                     asked = np.flatnonzero(passed)
                     if len(asked):
                         offsets[start + asked] = self._find_in_group(group, mine.take(asked))
                     continue
-            run = self._run_of(mine)
-            if run >= 0:
-                offsets[start:stop] = np.arange(run, run + stop - start)
-            else:
-                offsets[start:stop] = self._find_in_group(group, mine)
+            offsets[start:stop] = self._find_in_group(group, mine)
         return offsets
+
+    def _holds_most(self, group: int, keys: Keys) -> bool:
+        """False if the Bloom filter knows by a sample that most of the keys are not here: a MemRowSet's rows are
+        between those of a rowset."""
+        sample = keys.take(np.arange(0, len(keys), -(-len(keys) // _SAMPLE)))
+        return bool(probe_chunk(self._bloom.chunk(group), sample.hashes()).mean() > 0.5)
 
     def _run_of(self, keys: Keys) -> int:
         """The offset of the first of ascending keys if they are those of consecutive rows, as after a scan of all rows,

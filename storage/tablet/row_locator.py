@@ -117,6 +117,19 @@ class Locations:
         """Keys that exist: ndarray of bool, shape (n_keys,)."""
         return self.home >= 0
 
+    def are_distinct(self) -> bool:
+        """True if all keys exist and none of them is given twice: no two have one row. Needs no order of the keys."""
+        found = 0
+        for number, home in enumerate(self.homes):
+            rows = self.row[self.home == number]
+            if not (rows[1:] > rows[:-1]).all():
+                is_taken = np.zeros(home.row_count, np.bool_)
+                is_taken[rows] = True
+                if np.count_nonzero(is_taken) < len(rows):
+                    return False
+            found += len(rows)
+        return found == len(self.home)
+
 
 class RowLocator:
     """Finds the rows of some keys in a tablet that others write to.
@@ -150,19 +163,30 @@ class RowLocator:
 
     def search(self, state: TabletState) -> None:
         """Look for the keys in the rowsets of a pinned state."""
-        candidates = list(state.tree.candidates(self._keys))
-        # Where rowsets overlap, a key is in one of several.
-        likely = self._likely and sum(len(among) for _, among in candidates) <= len(self._keys)
-        for stored, among in candidates:
-            if stored.metadata.id not in self._searched:
-                is_all = len(among) == len(self._keys) and self._keys.is_strictly_ascending()
-                numbers = stored.rowset.find(self._keys if is_all else self._keys.take(among), likely)
-                hits = numbers >= 0
-                if hits.all():
-                    self._found.append((stored.metadata.id, among, numbers))
-                elif hits.any():
-                    self._found.append((stored.metadata.id, among[hits], numbers[hits]))
+        for rows, keys in _runs(self._keys):
+            self._search_for(state, rows, keys)
         self._searched.update(stored.metadata.id for stored in state.rowsets)
+
+    def _search_for(self, state: TabletState, rows: Array | int, keys: Keys) -> None:
+        """`search` for some of the keys: those at `rows`, or those from there on."""
+        candidates = list(state.tree.candidates(keys))
+        # Where rowsets overlap, a key is in one of several.
+        likely = self._likely and sum(len(among) for _, among in candidates) <= len(keys)
+        for stored, among in candidates:
+            if stored.metadata.id in self._searched:
+                continue
+            if keys.is_strictly_ascending():
+                first, last = int(among[0]), int(among[-1])
+                asked = keys if len(among) == len(keys) else keys.slice(first, last + 1)
+            else:
+                asked = keys.take(among)
+            numbers = stored.rowset.find(asked, likely)
+            places = among + rows if isinstance(rows, int) else rows[among]
+            hits = numbers >= 0
+            if hits.all():
+                self._found.append((stored.metadata.id, places, numbers))
+            elif hits.any():
+                self._found.append((stored.metadata.id, places[hits], numbers[hits]))
 
     def locate(self, state: TabletState) -> Locations:
         """Locates the keys in the newest state. Needs the tablet's `write_lock`."""
@@ -171,19 +195,8 @@ class RowLocator:
         count = len(self._keys)
         home, row, ghost = (np.full(count, -1, np.int64) for _ in range(3))
         homes: list[RowHome] = [state.memrowset]
-        numbers = state.memrowset.find(self.index) if state.memrowset.row_count else None
-        if numbers is not None:
-            here = np.flatnonzero(numbers >= 0)
-            is_dead = state.memrowset.deleted.contains(numbers[here])
-            ghost[here[is_dead]] = numbers[here[is_dead]]
-            home[here[~is_dead]] = 0
-            row[here[~is_dead]] = numbers[here[~is_dead]]
         if state.flushing is not None:
             homes.append(state.flushing)
-            numbers = state.flushing.find_live(self.index)
-            if numbers is not None:
-                here = np.flatnonzero(numbers >= 0)
-                home[here], row[here] = 1, numbers[here]
         stored_by_id = {stored.metadata.id: stored for stored in state.rowsets} if self._found else {}
         for rowset_id, among, numbers in self._found:
             stored = stored_by_id.get(rowset_id)
@@ -191,6 +204,60 @@ class RowLocator:
                 if stored.deleted.count:
                     alive = ~stored.deleted.contains(numbers)
                     among, numbers = among[alive], numbers[alive]
-                home[among], row[among] = len(homes), numbers
-                homes.append(stored)
+                if stored not in homes:
+                    homes.append(stored)
+                home[among], row[among] = homes.index(stored), numbers
+        if state.memrowset.row_count or state.flushing is not None:
+            self._locate_in_memory(state, home, row, ghost)
         return Locations(homes, home, row, ghost)
+
+    def _locate_in_memory(self, state: TabletState, home: Array, row: Array, ghost: Array) -> None:
+        """Fill in what the MemRowSets know of the keys."""
+        asked, index = None, self._index
+        if self._likely and (home >= 0).any():
+            # A key that lives in a rowset lives nowhere else, and only insertions need ghosts.
+            asked = np.flatnonzero(home < 0)
+            if not len(asked):
+                return
+            index = index_keys(self._keys.take(asked))
+        elif index is None:
+            index = self.index
+        numbers = state.memrowset.find(index) if state.memrowset.row_count else None
+        if numbers is not None:
+            hits = np.flatnonzero(numbers >= 0)
+            here, numbers = hits if asked is None else asked[hits], numbers[hits]
+            is_dead = state.memrowset.deleted.contains(numbers)
+            ghost[here[is_dead]] = numbers[is_dead]
+            home[here[~is_dead]] = 0
+            row[here[~is_dead]] = numbers[~is_dead]
+        if state.flushing is not None:
+            numbers = state.flushing.find_live(index)
+            if numbers is not None:
+                hits = np.flatnonzero(numbers >= 0)
+                here = hits if asked is None else asked[hits]
+                home[here], row[here] = 1, numbers[hits]
+
+
+_RUN_ROWS = 8192
+"""Number of ascending keys from which on they are searched as a run."""
+
+
+def _runs(keys: Keys) -> list[tuple[Array | int, Keys]]:
+    """The keys in parts, each with its rows in the batch, or the first of consecutive ones. A scan gives the rows of
+    one rowset behind those of another: each is a long run of ascending keys, which need not be sorted. The rest is one
+    part."""
+    if len(keys) < _RUN_ROWS or keys.is_strictly_ascending():
+        return [(0, keys)]
+    bounds = np.concatenate([[0], keys.descents(), [len(keys)]])
+    long = np.flatnonzero(np.diff(bounds) >= _RUN_ROWS)
+    if not len(long):
+        return [(0, keys)]
+    parts: list[tuple[Array | int, Keys]] = []
+    is_rest = np.ones(len(keys), np.bool_)
+    for start, stop in zip(bounds[long].tolist(), bounds[long + 1].tolist()):
+        is_rest[start:stop] = False
+        parts.append((start, keys.slice(start, stop)))
+    rest = np.flatnonzero(is_rest)
+    if len(rest):
+        parts.append((rest, keys.take(rest)))
+    return parts

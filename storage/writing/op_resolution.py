@@ -84,6 +84,8 @@ class OpBatch:
         Per non-key column.
     incomplete : ndarray of bool, shape (n_rows,), or None
         Rows that cannot be inserted: a NOT NULL column without a default has no value. None where there is none.
+    is_distinct : bool
+        It is known that no key occurs twice; otherwise that is found by their order.
     """
 
     keys: Keys
@@ -91,6 +93,7 @@ class OpBatch:
     given: Sequence[Given]
     immutable: Sequence[bool]
     incomplete: Array | None
+    is_distinct: bool = False
 
 
 def resolve_ops(batch: OpBatch, present: Array) -> Resolution:
@@ -102,7 +105,7 @@ def resolve_ops(batch: OpBatch, present: Array) -> Resolution:
     present : ndarray of bool, shape (n_rows,)
         Which rows' keys were there before the batch.
     """
-    repeated = batch.keys.duplicates()
+    repeated = _NO_ROWS if batch.is_distinct else batch.keys.duplicates()
     if not len(repeated) and (changed := _changed_rows(batch, present)) is not None:
         return changed
     if len(repeated) or (_FAMILY[batch.ops] != _INSERT).any():

@@ -84,7 +84,8 @@ class TabletWrite:
         self._numbers = numbers
         self._context = context
         self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
-        self._locator = RowLocator(self._keys, likely=bool(_NEEDS_ROW[batch.ops].all()))
+        self._is_likely = bool(_NEEDS_ROW[batch.ops].all())
+        self._locator = RowLocator(self._keys, likely=self._is_likely)
         self._locations: Locations | None = None
         self._changes: NetChanges | None = None
         self._bodies: list[bytes] = []
@@ -130,6 +131,7 @@ class TabletWrite:
             given=batch.given[values],
             immutable=[column.immutable for column in schema.columns[values]],
             incomplete=incomplete_rows(self._table, batch.given, len(batch)),
+            is_distinct=self._is_likely and self._locations.are_distinct(),
         )
         resolution = resolve_ops(ops, present)
         self.applied = resolution.applied

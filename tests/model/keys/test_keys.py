@@ -91,6 +91,7 @@ def test_order_is_a_stable_sort_of_the_encoded_keys(
     order = sorted(range(len(rows)), key=encoded.__getitem__)
     assert keys.order().tolist() == order
     assert keys.duplicates().tolist() == [i for i, e in enumerate(encoded) if e in encoded[:i]]
+    assert keys.descents().tolist() == [i for i in range(1, len(encoded)) if encoded[i] <= encoded[i - 1]]
     assert keys.is_strictly_ascending() == all(a < b for a, b in itertools.pairwise(encoded))
     ordered = keys.take(keys.order())
     assert ordered.order().tolist() == list(range(len(rows)))
