@@ -84,12 +84,11 @@ def _steps(tablet: Tablet, mark: int, check: Callable[[], None]) -> Iterator[int
 
 def _to_merge(rowsets: Sequence[StoredRowSet], rowset_bytes: int, mark: int) -> Iterator[list[StoredRowSet]]:
     """Rowsets that should be merged: those that overlap, neighbours that fill one rowset together, and those with rows
-    that cannot be read any more."""
+    that cannot be read any more. Rowsets that overlap are merged together with neighbours, so that rows are written
+    once."""
     group: list[StoredRowSet] = []
     for overlapping in _overlapping(rowsets):
-        if len(overlapping) > 1:
-            yield overlapping
-        if not _fit_into_one([*group, *overlapping], rowset_bytes):
+        if group and not _fit_into_one([*group, *overlapping], rowset_bytes):
             if len(group) > 1:
                 yield group
             group = []

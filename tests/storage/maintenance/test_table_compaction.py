@@ -126,6 +126,26 @@ def test_large_rowsets_are_merged_piece_by_piece(monkeypatch):
         db.check()
 
 
+def test_rowsets_that_overlap_are_merged_together_with_their_neighbours(monkeypatch):
+    merged, perform = [], rowset_compaction.perform
+    monkeypatch.setattr(rowset_compaction, "perform", lambda *given: (merged.append(len(given[1])), perform(*given))[1])
+    with Database("db", fs=CrashableFileSystem(), background=False) as db:
+        table = db.create_table(definition())
+        load(db, table, range(0, 4_000, 2))
+        load(db, table, range(1, 3_000, 2))
+        load(db, table, range(5_000, 6_000))
+        load(db, table, range(8_000, 8_100, 3))
+        load(db, table, range(7_000, 9_000, 3))
+        before = db.now()
+        insert(db, table, range(3_000, 7_500, 5), "new", Op.UPDATE_IGNORE)
+        old, new = read(db, table, snapshot=before), read(db, table)
+        db.compact_table(table)
+        assert merged == [5]
+        assert read(db, table, snapshot=before) == old
+        assert read(db, table) == new
+        db.check()
+
+
 # ---- beside writers ----------------------------------------------------------------------------------------------
 
 
