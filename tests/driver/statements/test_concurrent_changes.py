@@ -15,6 +15,7 @@ from nyala.executor.run.context import ExecutionContext
 from nyala.executor.statements import cataloging, changing, single_rows
 from nyala.storage.single_rows import row_write
 from nyala.storage.writing import changed_since
+from nyala.storage.writing.tablet_write import TabletWrite
 
 THREADS = 6
 
@@ -154,6 +155,8 @@ def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch
     def by_batch(*given: object) -> None:
         raise row_write._BatchPathNeeded
 
+    check = TabletWrite._changed_errors
+    monkeypatch.setattr(TabletWrite, "_changed_errors", lambda write, since: check(write, -1))  # rows are looked at
     monkeypatch.setattr("nyala.storage.writing.tablet_write.changed_rows", always)
     monkeypatch.setattr(row_write.RowWriter, "_start", by_batch)
     for text in ("UPDATE t SET n = 1 WHERE k < 4", "UPDATE t SET n = n + 1 WHERE k = 4"):

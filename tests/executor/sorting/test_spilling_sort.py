@@ -166,7 +166,8 @@ def test_a_large_limit_spills_too(order: str, limit: int, offset: int) -> None:
     text = f"SELECT id, t, w FROM r ORDER BY {order}, id LIMIT {limit} OFFSET {offset}"
     wanted, _ = rows(store, text)
     found, size = rows(store, text, memory_limit=64_000)
-    assert found == wanted and (size or limit + offset < 1500)
+    assert found == wanted
+    assert size or limit + offset < 2000  # the running bound drops other rows
 
 
 def test_a_spilled_sort_is_duckdbs() -> None:
