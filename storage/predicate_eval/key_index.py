@@ -37,7 +37,7 @@ FEW_KEYS = 8
 
 
 _SAMPLE = 64
-"""Number of keys that tell whether a row group has most of many keys that it is likely to have."""
+"""Number of keys of a sample, which shows whether a row group has most of the keys that it is likely to have."""
 
 _FEW_EQUALS = 8
 _NATIVE = frozenset("bBhHiIlLqQ")

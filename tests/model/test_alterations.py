@@ -111,7 +111,7 @@ def test_range_partitions_stay_in_order() -> None:
     ("step", "error", "words"),
     [
         (RenameTable("other"), DuplicateTable, "other exists already"),
-        (RenameTable(""), InvalidTableDefinition, "needs a name"),
+        (RenameTable(""), InvalidTableDefinition, "cannot be renamed to an empty name"),
         (DropColumn("vv"), UnknownColumn, "column vv does not exist; the table has a, b, v, w"),
         (DropColumn("a"), InvalidTableDefinition, "part of the primary key"),
         (RenameColumn("x", "y"), UnknownColumn, "the table has a, b, v, w"),

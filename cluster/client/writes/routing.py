@@ -165,7 +165,9 @@ def message_batch(rows: IncomingRows, start: int, stop: int, all_or_none: bool) 
 
 
 def message_batches(rows: IncomingRows, all_or_none: bool) -> list[WriteBatch]:
-    """Yields rows as batches that fit into a message each, in their order."""
+    """Returns rows as batches that fit into a message each, in their order; none if there are no rows."""
+    if not len(rows):
+        return []
     return [message_batch(rows, start, stop, all_or_none) for start, stop in cut(_given(rows), 0, len(rows))]
 
 

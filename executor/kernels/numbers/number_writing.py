@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....model.types import DataType
-from ....model.vectors.vector import Array, Const, Text, Vector, Wide
+from ....model.vectors.vector import Array, Const, Flat, Text, Vector, Wide
 from ..byte_rows import digits, refuse_size, texts_of_matrix
 from ..distinct import per_combination, per_distinct
 from .bounded_integers import integers, measured_bounds, scale_of
@@ -40,6 +40,9 @@ def to_char(type_: DataType, number: Vector, template: Vector) -> Vector:
 
 def _to_char(type_: DataType, number: Vector, template: str) -> Vector:
     form = parsed(template)
+    if number.type.is_float and not isinstance(number, Const):
+        # Equal values are written once, so -0.0 must look as 0.0 does.
+        number = Flat(number.type, number.values() + number.type.dtype.type(0), number.validity)
     if not _has_layouts(form, template):
         return per_distinct(written, type_, (number, Const(type_, template, len(number))))
     scaled, settled = _of_floats(number, form) if number.type.is_float else _of_exact(number, form)

@@ -69,7 +69,9 @@ def test_floats_are_rounded_as_they_are_shown(values: list[float | None], templa
     with np.errstate(over="ignore"):
         numbers = np.array([0.0 if value is None else value for value in values]).astype(type_.dtype)
     validity = np.array([value is not None for value in values])
-    expected = [written(float(n), template) if there else None for n, there in zip(numbers, validity, strict=True)]
+    expected = [
+        written(float(n) + 0.0, template) if there else None for n, there in zip(numbers, validity, strict=True)
+    ]
     vector = Flat(type_, numbers, None if validity.all() else validity)
     found = KERNELS["to_char_number"](STRING, vector, Const(STRING, template, len(values))).to_arrow()
     assert found.to_pylist() == expected

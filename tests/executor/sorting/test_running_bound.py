@@ -243,6 +243,7 @@ def test_explain_analyze_shows_rows_and_pages_that_the_bound_excluded(stores: An
     assert "running bound: " in text and "rows dropped" in text
 
 
+@pytest.mark.embedded_only("servers begin to scan small tables before there is a bound")
 def test_a_descending_sort_by_an_ascending_column_skips_the_row_groups_before() -> None:
     """The last tablet is read first, and what it gives excludes all pages of the others."""
     rows = 40_000
