@@ -20,11 +20,12 @@ from ..run.stream import Stream, stream_of
 from ..spilling.encoded import types_of
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
+from . import range_index
 from .blocks import BlockJoin, Room, block_stream
 from .build_collector import BuildCollector, Once, RowWriter, Writer, all_probed
 from .join_shape import JoinShape, kept_shape
 from .pairs import MARKS_BUILD, Matches, Part, all_pairs
-from .range_index import RangeIndex
+from .range_index import BuildBounds, RangeIndex
 from .runtime_filters import RuntimeFilters
 
 _SAME_KIND = frozenset(("inner", "cross"))
@@ -64,7 +65,9 @@ class _Loop:
         self._rows = np.arange(right.length)
         self._context = context
         self._account = account
-        self._range = RangeIndex.make(shape, right, np.zeros(right.length, np.int64))
+        self._range: RangeIndex | None = None
+        if right.length >= range_index.FEWEST:
+            self._range = RangeIndex.make(shape, BuildBounds.of(shape, right, np.zeros(right.length, np.int64)))
         if self._range is not None and not account.grow(self._range.bytes):
             self._range = None
 

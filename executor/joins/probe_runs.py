@@ -10,20 +10,19 @@ of one per probe row, or of a check of every pair; the bounds are computed once,
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 
 from ...errors import DataError
 from ...model.vectors.vector import Array, Batch
-from ...planner.physical.range_bounds import RangeBound, range_bounds
 from ...sql.expressions import Expr, conjuncts
 from ..expressions.evaluate import Compiler, Evaluation
 from .join_index import PAIRS_AT_ONCE
 from .join_shape import JoinShape
 from .pairs import Part
-from .range_index import physical_values, present_rows
+from .range_index import BuildBounds, physical_values, present_rows
 
 FEWEST = 2
 """Build rows per key from which a batch is inspected."""
@@ -47,38 +46,26 @@ class ProbeRuns:
         Number of probe rows that were searched, and of all.
     """
 
-    def __init__(self, shape: JoinShape, bounds: Sequence[RangeBound], slots: Array, rows: Array, values: list[Array]):
+    def __init__(self, shape: JoinShape, build: BuildBounds):
         compiler = Compiler(shape.probe)
-        self._bounds = bounds
-        self._probes: dict[Expr, Evaluation] = {bound.probe: compiler.compile(bound.probe) for bound in bounds}
-        self.is_exact = len(bounds) == len(conjuncts(shape.residual))
-        order = np.argsort(slots, kind="stable")
-        self._slots = slots.take(order)
-        self._rows = rows.take(order)
-        self._values = [array.take(order) for array in values]
+        self._bounds = build.bounds
+        self._probes: dict[Expr, Evaluation] = {bound.probe: compiler.compile(bound.probe) for bound in build.bounds}
+        self.is_exact = len(build.bounds) == len(conjuncts(shape.residual))
+        order = np.argsort(build.slots, kind="stable")
+        self._slots = build.slots.take(order)
+        self._rows = build.rows.take(order)
+        self._values = [array.take(order) for array in build.values]
         self.searched = [0, 0]
         self._lock = threading.Lock()
         """Guards the counts."""
-        self.bytes = (2 + len(bounds)) * 8 * len(rows)
+        self.bytes = (2 + len(build.bounds)) * 8 * len(build.rows)
 
     @classmethod
-    def make(cls, shape: JoinShape, build: Batch, slots: Array) -> ProbeRuns | None:
-        """Return the build rows by key, or None if the condition has no bounds. `slots`: as of `RangeIndex.make`."""
-        if shape.kind == "null_anti":
+    def make(cls, shape: JoinShape, build: BuildBounds | None) -> ProbeRuns | None:
+        """Return the build rows by key, or None if the condition has no bounds, or a value is NaN."""
+        if build is None or any(array.dtype.kind == "f" and np.isnan(array).any() for array in build.values):
             return None
-        bounds = range_bounds(shape.residual, shape.probe, shape.build)
-        if not bounds:
-            return None
-        compiler = Compiler(shape.build)
-        try:
-            vectors = [compiler.compile(bound.build)(build) for bound in bounds]
-        except DataError:
-            return None  # of a row that the rest of the condition may exclude
-        rows = np.flatnonzero((slots >= 0) & present_rows(vectors, build.length))
-        values = [physical_values(vector).take(rows) for vector in vectors]
-        if any(array.dtype.kind == "f" and np.isnan(array).any() for array in values):
-            return None
-        return cls(shape, bounds, slots.take(rows), rows, values)
+        return cls(shape, build)
 
     def pairs(self, probe: Batch, slots: Array) -> Iterator[Part] | None:
         """Yield the candidates, as `JoinIndex.pairs`; None if the probe rows are in no order that helps.

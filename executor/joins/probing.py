@@ -15,7 +15,7 @@ from .join_keys import KeyCoder
 from .join_shape import JoinShape
 from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
 from .probe_runs import ProbeRuns
-from .range_index import FEWEST, RangeIndex
+from .range_index import FEWEST, BuildBounds, RangeIndex, present_rows
 from .unequal_rows import UnequalRows
 
 _SPARING = 4
@@ -61,9 +61,10 @@ class Probing:
         self._runs: ProbeRuns | None = None
         self._range: RangeIndex | None = None
         if shape.residual is not None and not sparing and self._index.rows_per_key >= probe_runs.FEWEST:
-            self._runs = ProbeRuns.make(shape, build, self._index.slots(codes))
-        if shape.residual is not None and not sparing and self._index.rows_per_key >= FEWEST:
-            self._range = RangeIndex.make(shape, build, self._index.slots(codes))
+            bounds = BuildBounds.of(shape, build, self._index.slots(codes))
+            self._runs = ProbeRuns.make(shape, bounds)
+            if self._index.rows_per_key >= FEWEST:
+                self._range = RangeIndex.make(shape, bounds)
         self._null_build_rows = rows_with_null(keys, build.length)
         self._simple_not_in = shape.is_simple_not_in
         self._is_plain = shape.residual is None and shape.kind != "null_anti"
@@ -181,8 +182,4 @@ class Probing:
 
 def rows_with_null(keys: Sequence[Vector], length: int) -> Array:
     """Return the rows in which some key is NULL."""
-    present = np.ones(length, np.bool_)
-    for key in keys:
-        if key.validity is not None:
-            present &= key.validity
-    return np.flatnonzero(~present)
+    return np.flatnonzero(~present_rows(keys, length))

@@ -13,6 +13,7 @@ are the matches, and the condition need not be checked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,13 +22,58 @@ from ...model.vectors.vector import Array, Batch, Vector
 from ...planner.physical.range_bounds import RangeBound, range_bounds
 from ...sql.expressions import conjuncts
 from ..expressions.evaluate import Compiler
-from ..kernels.numbers.bounded_integers import integers
+from ..kernels.numbers.bounded_integers import integers, joined_validity
 from .join_index import run_pairs
 from .join_shape import JoinShape
 from .pairs import Part
 
 FEWEST = 16
 """Build rows per key from which a search (0.3 us per bound and probe row) costs less than checking all pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildBounds:
+    """The build side's values that a join's condition bounds.
+
+    Attributes
+    ----------
+    bounds : tuple of RangeBound
+    rows : ndarray of intp
+        The build rows that have a key and all values, ascending.
+    slots : ndarray of int64
+        The number of the key of each of these.
+    values : list of ndarray
+        Their values, for each bound.
+    """
+
+    bounds: tuple[RangeBound, ...]
+    rows: Array
+    slots: Array
+    values: list[Array]
+
+    @classmethod
+    def of(cls, shape: JoinShape, build: Batch, slots: Array) -> BuildBounds | None:
+        """Return the values, or None if the condition has no bounds.
+
+        Parameters
+        ----------
+        build : Batch
+            The build rows.
+        slots : ndarray of int64, shape (build.length,)
+            A number for each key, -1 for rows without one.
+        """
+        if shape.kind == "null_anti":
+            return None
+        bounds = range_bounds(shape.residual, shape.probe, shape.build)
+        if not bounds:
+            return None
+        compiler = Compiler(shape.build)
+        try:
+            vectors = [compiler.compile(bound.build)(build) for bound in bounds]
+        except DataError:
+            return None  # of a row that the rest of the condition may exclude
+        rows = np.flatnonzero((slots >= 0) & present_rows(vectors, build.length))
+        return cls(bounds, rows, slots.take(rows), [physical_values(vector).take(rows) for vector in vectors])
 
 
 class RangeIndex:
@@ -41,7 +87,8 @@ class RangeIndex:
         Bytes of memory.
     """
 
-    def __init__(self, shape: JoinShape, bounds: Sequence[RangeBound], slots: Array, values: Sequence[Array]):
+    def __init__(self, shape: JoinShape, build: BuildBounds):
+        bounds, slots, values = build.bounds, build.slots, build.values
         self._bounds = bounds
         self._probes = [Compiler(shape.probe).compile(bound.probe) for bound in bounds]
         self._one_is_enough = shape.kind in ("semi", "anti")
@@ -50,12 +97,13 @@ class RangeIndex:
         ranks = [np.searchsorted(s, array) for s, array in zip(self._sorted, values, strict=True)]
         first = next((i for i, bound in enumerate(bounds) if bound.is_upper), 0)
         codes = [slots * self._factor + rank for rank in ranks]
-        self._rows = np.argsort(codes[first], kind="stable")
-        self._codes = codes[first].take(self._rows)
+        order = np.argsort(codes[first], kind="stable")
+        self._rows = build.rows.take(order)
+        self._codes = codes[first].take(order)
         self._limits = []
         self.is_exact = len(bounds) == len(conjuncts(shape.residual))
         for bound, code in zip(bounds, codes, strict=True):
-            code = code.take(self._rows)
+            code = code.take(order)
             if bound.is_upper:
                 limits = np.minimum.accumulate(code[::-1])[::-1]
             else:
@@ -65,30 +113,9 @@ class RangeIndex:
         self.bytes = (2 + 2 * len(bounds)) * 8 * len(slots)
 
     @classmethod
-    def make(cls, shape: JoinShape, build: Batch, slots: Array) -> RangeIndex | None:
-        """Return the index, or None if the condition has no bounds or there are few rows per key.
-
-        Parameters
-        ----------
-        build : Batch
-            The build rows.
-        slots : ndarray of int64, shape (build.length,)
-            A number for each key, -1 for rows without one.
-        """
-        if shape.kind == "null_anti" or build.length < FEWEST:
-            return None
-        bounds = range_bounds(shape.residual, shape.probe, shape.build)
-        if not bounds:
-            return None
-        compiler = Compiler(shape.build)
-        try:
-            vectors = [compiler.compile(bound.build)(build) for bound in bounds]
-        except DataError:
-            return None  # of a row that the rest of the condition may exclude
-        rows = np.flatnonzero((slots >= 0) & present_rows(vectors, build.length))
-        index = cls(shape, bounds, slots.take(rows), [physical_values(vector).take(rows) for vector in vectors])
-        index._rows = rows.take(index._rows)
-        return index
+    def make(cls, shape: JoinShape, build: BuildBounds | None) -> RangeIndex | None:
+        """Return the index, or None if the condition has no bounds."""
+        return None if build is None else cls(shape, build)
 
     def pairs(self, probe: Batch, slots: Array) -> Iterator[Part] | None:
         """Yield the candidates, as `JoinIndex.pairs`; None if a bound has no value for some probe row.
@@ -120,11 +147,8 @@ class RangeIndex:
 
 def present_rows(vectors: Sequence[Vector], length: int) -> Array:
     """Mask of the rows for which no vector is NULL."""
-    present = np.ones(length, np.bool_)
-    for vector in vectors:
-        if vector.validity is not None:
-            present &= vector.validity
-    return present
+    present = joined_validity(*vectors)
+    return np.ones(length, np.bool_) if present is None else present
 
 
 def physical_values(vector: Vector) -> Array:
