@@ -152,6 +152,21 @@ open_buffer(PyObject *object, Py_buffer *view, int flags, Py_ssize_t size, Py_ss
     return 0;
 }
 
+/* The buffer of codes: their number, or -1 with an error set. */
+static Py_ssize_t
+open_codes(PyObject *object, Py_buffer *codes)
+{
+    if (open_buffer(object, codes, 0, 8, 0, "codes") < 0)
+        return -1;
+    Py_ssize_t n = codes->len / 8;
+    if (n >= (Py_ssize_t)UINT32_MAX) {
+        PyBuffer_Release(codes);
+        PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
+        return -1;
+    }
+    return n;
+}
+
 static PyObject *
 group_rows(PyObject *self, PyObject *args)
 {
@@ -159,13 +174,9 @@ group_rows(PyObject *self, PyObject *args)
     Py_buffer codes, order, starts;
     if (!PyArg_ParseTuple(args, "OOO", &objects[0], &objects[1], &objects[2]))
         return NULL;
-    if (open_buffer(objects[0], &codes, 0, 8, 0, "codes") < 0)
+    Py_ssize_t n = open_codes(objects[0], &codes);
+    if (n < 0)
         return NULL;
-    Py_ssize_t n = codes.len / 8;
-    if (n >= (Py_ssize_t)UINT32_MAX) {
-        PyBuffer_Release(&codes);
-        return PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
-    }
     if (open_buffer(objects[1], &order, PyBUF_WRITABLE, 8, n, "order") < 0) {
         PyBuffer_Release(&codes);
         return NULL;
@@ -192,13 +203,9 @@ number_rows(PyObject *self, PyObject *args)
     Py_buffer codes, numbers;
     if (!PyArg_ParseTuple(args, "OO", &objects[0], &objects[1]))
         return NULL;
-    if (open_buffer(objects[0], &codes, 0, 8, 0, "codes") < 0)
+    Py_ssize_t n = open_codes(objects[0], &codes);
+    if (n < 0)
         return NULL;
-    Py_ssize_t n = codes.len / 8;
-    if (n >= (Py_ssize_t)UINT32_MAX) {
-        PyBuffer_Release(&codes);
-        return PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
-    }
     if (open_buffer(objects[1], &numbers, PyBUF_WRITABLE, 4, n, "numbers") < 0) {
         PyBuffer_Release(&codes);
         return NULL;
