@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-from prompt_toolkit.utils import get_cwidth
 
 from ..model.types import DataType, Interval, Kind
 
@@ -115,7 +114,8 @@ class TableFormat:
 
     def _header(self, cells: Sequence[Sequence[str]]) -> None:
         self._widths = [
-            max([_width(name), *map(_width, column)]) for name, column in zip(self._names, cells, strict=True)
+            max([display_width(name), *map(display_width, column)])
+            for name, column in zip(self._names, cells, strict=True)
         ]
         names = [
             _pad(name, width, right=t.is_numeric) for name, width, t in zip(self._names, self._widths, self._types)
@@ -213,7 +213,7 @@ class VerticalFormat:
 
     def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None:
         names = [_printable(name) for name in names]
-        width = max(map(_width, names), default=0)
+        width = max(map(display_width, names), default=0)
         self._names, self._types = [_pad(name, width, right=False) for name in names], list(types)
 
     def rows(self, batch: pa.RecordBatch) -> None:
@@ -252,7 +252,12 @@ NAMES: Final = (*FORMATS, "parquet")
 def table_width(columns: Sequence[tuple[str, DataType]], batch: pa.RecordBatch) -> int:
     """Width of a table with these rows, in columns of a screen."""
     widths = [
-        max([_width(_printable(name)), *(_width(_printable(cell or NULL_TEXT)) for cell in texts(array, type_))])
+        max(
+            [
+                display_width(_printable(name)),
+                *(display_width(_printable(cell or NULL_TEXT)) for cell in texts(array, type_)),
+            ]
+        )
         for (name, type_), array in zip(columns, batch.columns)
     ]
     return sum(widths) + 3 * (len(widths) - 1)
@@ -262,10 +267,15 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else text.translate(_CONTROL)
 
 
-def _width(text: str) -> int:
-    return len(text) if text.isascii() else get_cwidth(text)
+def display_width(text: str) -> int:
+    """The number of columns that a text without control characters takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from prompt_toolkit.utils import get_cwidth  # its package takes 70 ms to import
+
+    return get_cwidth(text)
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
-    blank = " " * (width - _width(text))
+    blank = " " * (width - display_width(text))
     return blank + text if right else text + blank

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Final, TextIO
 
-from prompt_toolkit.utils import get_cwidth
+from .formats import display_width
 
 _LESS: Final = "RSX"
 """Options of `less` unless the user has set $LESS: long lines scroll sideways, and the page stays on the screen at its
@@ -148,7 +148,7 @@ def ignoring_interrupts() -> Iterator[None]:
 
 def _too_wide(line: str, width: int) -> bool:
     # A character takes two columns at most.
-    return len(line) - 1 > width or (not line.isascii() and get_cwidth(line.rstrip("\n")) > width)
+    return len(line) - 1 > width or (not line.isascii() and display_width(line.rstrip("\n")) > width)
 
 
 def cut(text: str, width: int) -> str:
@@ -159,7 +159,7 @@ def cut(text: str, width: int) -> str:
     """
     used = 0
     for place, char in enumerate(text):
-        used += get_cwidth(char)
+        used += display_width(char)
         if used > width - 1:
             return text[:place] + "…"
     return text

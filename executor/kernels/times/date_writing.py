@@ -198,15 +198,14 @@ def _chosen(fields: _Moments, name: str) -> Array | None:
 
 
 def _names(words: tuple[str, ...], field: str) -> Callable[[DataType, Vector], Vector]:
-    entries = pa.array(words)
-
     def kernel(type_: DataType, moments: Vector) -> Vector:
         validity = moments.validity
         micros = micros_of(moments)
         if validity is not None:
             micros = np.where(validity, micros, 0)
         codes = (_Moments(micros).number(field) - 1).astype(np.uint8)
-        return Dict(type_, codes, entries, validity, ordered=False)
+        # Not before a call: PyArrow imports pandas, where it is installed, for the first array of a process.
+        return Dict(type_, codes, pa.array(words), validity, ordered=False)
 
     return kernel
 
