@@ -15,6 +15,7 @@ from nyala.bench import postgres
 from nyala.bench.postgres import PostgresServer, connect, is_installed
 from nyala.errors import OperationalError
 
+pytestmark = pytest.mark.slow
 needs_server = pytest.mark.skipif(not is_installed(), reason="no PostgreSQL server")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from examples import few
 from nyala.bench.maintenance import WORKLOADS, show, simulate
 from nyala.storage.maintenance.compaction_policy import CompactionPolicy
 from rich.console import Console
@@ -19,7 +20,7 @@ BOUNDS = {
 }
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", few(WORKLOADS, 2), ids=lambda workload: workload.name)
 def test_costs_stay_within_bounds(workload):
     *busy, rested = simulate(workload, seconds=3600, rest=600, samples=4)
     height, rest_height, written, files, space = BOUNDS[workload.name]
@@ -37,6 +38,7 @@ def test_tiny_flushes_become_few_rowsets():
     assert rested.rowsets <= 15  # of about 90 flushes
 
 
+@pytest.mark.slow
 def test_a_higher_price_writes_less():
     [mixed] = [workload for workload in WORKLOADS if workload.name == "mixed"]
     cheap, dear = (simulate(mixed, CompactionPolicy(price=p), 1800, 0, 1)[-1] for p in (1.0, 6.0))

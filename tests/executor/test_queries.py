@@ -13,6 +13,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples, few
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,7 +105,7 @@ AGGREGATES = (
 
 @pytest.mark.parametrize("aggregates", AGGREGATES)
 @given(tables())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_aggregates_without_groups(aggregates: str, data: pa.Table) -> None:
     compare(data, f"SELECT {aggregates} FROM r")
     compare(data, f"SELECT {aggregates} FROM r WHERE g > 1000000")
@@ -128,9 +129,9 @@ GROUPS = (
 )
 
 
-@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("groups", few(GROUPS))
 @given(tables())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_grouping(groups: str, data: pa.Table) -> None:
     shown = (
         groups if "f" not in groups.split(", ") else "f + 0.0"
@@ -141,7 +142,7 @@ def test_grouping(groups: str, data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_averages_are_exact(data: pa.Table) -> None:
     """Compared with exact fractions, since DuckDB's averages are floats."""
     store = MemoryStore(batch_rows=16)
@@ -191,7 +192,7 @@ ORDERS = (
 
 @pytest.mark.parametrize("order", ORDERS)
 @given(tables(), st.integers(0, 12), st.integers(0, 12))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_order(order: str, data: pa.Table, limit: int, offset: int) -> None:
     text = f"SELECT id, t, g, w FROM r ORDER BY {order}"
     compare(data, text, ordered=True)
@@ -200,7 +201,7 @@ def test_order(order: str, data: pa.Table, limit: int, offset: int) -> None:
 
 
 @given(tables(), st.integers(0, 50), st.integers(0, 50))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_limit_without_order_counts(data: pa.Table, limit: int, offset: int) -> None:
     store = MemoryStore(batch_rows=16)
     store.add("r", data, ["id"], "id")
@@ -211,7 +212,7 @@ def test_limit_without_order_counts(data: pa.Table, limit: int, offset: int) -> 
 
 @pytest.mark.parametrize("operation", ["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"])
 @given(tables())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_set_operations(operation: str, data: pa.Table) -> None:
     compare(data, f"SELECT t, g FROM r WHERE id < 60 {operation} SELECT t, g FROM r WHERE id % 2 = 0")
     compare(data, f"SELECT w FROM r {operation} SELECT w FROM r WHERE g > 0")
@@ -237,7 +238,7 @@ QUERIES = (
 
 @pytest.mark.parametrize("text", QUERIES)
 @given(tables())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_queries(text: str, data: pa.Table) -> None:
     compare(data, text)
 

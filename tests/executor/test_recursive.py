@@ -10,6 +10,7 @@ from typing import Any
 import nyala
 import pytest
 from engines_support import same_tables
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,7 +78,7 @@ def test_recursion_beside_duckdb(databases: tuple[Any, Any], name: str) -> None:
     assert ours == theirs
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30))
 def test_the_transitive_closure_of_a_graph(edges: list[tuple[int, int]]) -> None:
     connection = nyala.connect(":memory:")

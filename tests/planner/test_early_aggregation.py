@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from engines_support import same_tables
+from examples import cases
 
 RULE = importlib.import_module("nyala.planner.rules.aggregate_early")
 
@@ -110,7 +111,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 @pytest.mark.embedded_only("compares the planner's random plans, which are above the Store protocol")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(cases(12)))
 def test_random_aggregations(databases: tuple[Any, Any], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = databases
     queries = Queries(seed)

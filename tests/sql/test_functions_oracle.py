@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
@@ -25,7 +26,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 SMALL = st.integers(-(2**31), 2**31 - 1)
 
 
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=examples(8), deadline=None)
 """Each example is a statement of some twenty expressions in two databases."""
 
 

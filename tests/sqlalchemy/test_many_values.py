@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 import sqlalchemy as sa
 from work_support import growth
 
@@ -15,6 +16,7 @@ def _table(engine: sa.Engine) -> sa.Table:
     return table
 
 
+@pytest.mark.slow
 def test_in_of_thousands(engine: sa.Engine) -> None:
     table = _table(engine)
     with engine.connect() as connection:
@@ -28,6 +30,7 @@ def test_in_of_thousands(engine: sa.Engine) -> None:
         assert growth(lambda n: count(list(range(n))), 400) < 2.6
 
 
+@pytest.mark.slow
 def test_rows_in_one_insert(engine: sa.Engine) -> None:
     frame = pd.DataFrame(
         {"a": range(2_000), "b": [i * 0.5 for i in range(2_000)], "c": [f"s{i}" for i in range(2_000)]}

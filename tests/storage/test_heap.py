@@ -25,6 +25,7 @@ PAGES = 10 * (8 << 17) // 4096
 """Of what is there at a time."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
 def test_intermediate_results_lie_where_those_before_them_lay() -> None:
     def faults(what: str) -> int:

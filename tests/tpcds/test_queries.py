@@ -4,6 +4,8 @@ import pytest
 from nyala.bench.suites.answers import difference, take_apart
 from nyala.bench.suites.tpcds_queries import NAMES, text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_query(connection, peer, name):

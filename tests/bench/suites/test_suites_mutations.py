@@ -28,6 +28,7 @@ def test_rows_are_those_of_the_table_each_time():
     assert sorted(loaded) == list(range(0, 1000, 2)) != loaded
 
 
+@pytest.mark.slow
 def test_all_engines_end_with_the_same_rows(tmp_path):
     found = Mutations().run(Setting(["nyala", "duckdb", "sqlite"], runs=1, rows=2_000, work=tmp_path))
     assert set(found.versions) == {"nyala", "duckdb", "duckdb-merge", "sqlite"}

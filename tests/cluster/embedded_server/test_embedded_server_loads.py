@@ -132,6 +132,7 @@ def test_loads_of_clients_that_are_gone_are_given_up(served_store, monkeypatch):
         client.bulk_loader(table)
 
 
+@pytest.mark.slow
 def test_an_owner_that_is_killed_takes_a_load_with_it(tmp_path):
     with ServeProcess(tmp_path / "store") as server, nyala.connect(server.url, deadline=1.0) as connection:
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import few
 from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.wire.messages import methods, plain
 from nyala.cluster.wire.rows.write_rows import write_to_request
@@ -104,7 +105,7 @@ def copied_files(servers: Servers, number: int) -> None:
         servers.call(number, methods.ReadFile(session=session.session, path=path, offset=0, length=min(size, 1 << 20)))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", few(list(WAYS)))
 def test_every_path_that_meets_damage_fails_the_replica_and_names_the_file(three: Servers, way: str) -> None:
     leader = damaged_leader(three)
     with pytest.raises(ReplicaUnavailable, match=r"has failed: CorruptionError: .*\.col: "):

@@ -8,6 +8,7 @@ from typing import Any
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import AlreadyPresent, CardinalityViolation, NotNullViolation
@@ -46,7 +47,7 @@ STATEMENTS = st.one_of(
 RETURNING = st.sampled_from(["*", "k, n", "n * 2 AS twice, upper(s), t.k", "k + m"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(63), deadline=None)
 @given(st.lists(st.tuples(STATEMENTS, RETURNING), min_size=1, max_size=8))
 def test_the_same_as_in_sqlite(script: list[tuple[str, str]]) -> None:
     model = sqlite3.connect(":memory:")

@@ -11,6 +11,7 @@ import nyala
 import pandas as pd
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.tables.conditions import col
@@ -334,7 +335,7 @@ def test_as_of_takes_what_system_time_takes(connection, table):
             past.table("t").delete((1, ""))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(63), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-5, 5), st.text("ab", max_size=3)), unique=True, max_size=40),
     st.integers(0, 3),

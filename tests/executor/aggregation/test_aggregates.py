@@ -12,6 +12,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from aggregate_support import compare, query, stores, tables
+from examples import examples, few
 from hypothesis import given, settings
 from nyala.errors import DataError
 
@@ -37,7 +38,7 @@ SHARED = (
 
 @pytest.mark.parametrize("aggregates", SHARED)
 @given(tables())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_functions(aggregates: str, data: pa.Table) -> None:
     compare(data, f"SELECT {aggregates} FROM r")
     compare(data, f"SELECT b, {aggregates} FROM r GROUP BY b")
@@ -45,7 +46,7 @@ def test_functions(aggregates: str, data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_correlation_and_lines(data: pa.Table) -> None:
     """Compared with their definitions; they are NULL if a variance they divide by is 0."""
     rows = [(x, y) for x, y in zip(data["x"].to_pylist(), data["y"].to_pylist()) if x is not None and y is not None]
@@ -77,7 +78,7 @@ def test_variances_are_stable() -> None:
 
 
 @given(tables())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_mode_is_the_first_of_the_most_frequent(data: pa.Table) -> None:
     groups: dict[Any, list[str]] = defaultdict(list)
     for key, value in zip(data["a"].to_pylist(), data["b"].to_pylist()):
@@ -96,7 +97,7 @@ def test_mode_is_the_first_of_the_most_frequent(data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_joined_distinct_texts_are_in_order(data: pa.Table) -> None:
     found = sorted({t for t in data["t"].to_pylist() if t is not None})
     for store, threads in stores(data):
@@ -104,7 +105,7 @@ def test_joined_distinct_texts_are_in_order(data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_separators_may_differ_by_row(data: pa.Table) -> None:
     text = ""
     for number, (t, b) in enumerate(
@@ -115,7 +116,7 @@ def test_separators_may_differ_by_row(data: pa.Table) -> None:
         assert query(store, "SELECT string_agg(t, b ORDER BY id) FROM r", threads) == [(text or None,)]
 
 
-@pytest.mark.parametrize("values", ["n", "n::STRING", "n::DOUBLE / 7", "n::DECIMAL(30,2)", "n % 200"])
+@pytest.mark.parametrize("values", few(["n", "n::STRING", "n::DOUBLE / 7", "n::DECIMAL(30,2)", "n % 200"], 2))
 def test_approximate_counts_are_close_and_add_up(values: str) -> None:
     rng = np.random.default_rng(7)
     data = pa.table(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import cases
 from nyala.executor.aggregation.accumulators import Extreme, ordered_dictionary
 from nyala.executor.aggregation.group_codes import Segments
 from nyala.model.types import BINARY, STRING, DataType, Kind
@@ -38,7 +39,7 @@ def _vector(type_: DataType, values: list[Any], form: str) -> Vector:
     return Dict(type_, codes, pa.array(entries, type_.arrow), None if mask.all() else mask, ordered=form == "ordered")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(cases(40)))
 def test_extremes_are_those_of_python(seed: int) -> None:
     rng = random.Random(seed)
     type_ = rng.choice([STRING, BINARY, WIDE])

@@ -50,7 +50,7 @@ def test_any_combination(data: pa.Table, by: str, aggregates: str) -> None:
 
 
 @given(tables(), st.sampled_from(AGGREGATES))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(63), deadline=None)
 def test_keys_and_grouping(data: pa.Table, aggregates: str) -> None:
     for by in ("ROLLUP (a, b)", "CUBE (a, b, c)", "a, GROUPING SETS ((b), (c), (b, c), ())", "ROLLUP ((a, b), c)"):
         bits = "a, b, c" if "c" in by else "a, b"
@@ -59,7 +59,7 @@ def test_keys_and_grouping(data: pa.Table, aggregates: str) -> None:
 
 @pytest.mark.slow
 @given(tables())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(63), deadline=None)
 def test_having_reads_groups_that_sets_lack(data: pa.Table) -> None:
     """A condition on a group may be pushed down only if every set has the group."""
     for condition in ("a = 1", "a IS NULL", "b = 'x' AND a > 0", "grouping(b) = 1", "coalesce(b, 'none') = 'none'"):
@@ -69,7 +69,7 @@ def test_having_reads_groups_that_sets_lack(data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_as_a_derived_table(data: pa.Table) -> None:
     """Proofs about the groups' keys, equalities and NULLs do not hold above sets."""
     rolled = "(SELECT a, b, count(*) AS k FROM r GROUP BY ROLLUP (a, b))"
@@ -84,14 +84,14 @@ def test_as_a_derived_table(data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_sets_within_correlated_subqueries(data: pa.Table) -> None:
     inner = "SELECT count(*) FROM r i WHERE i.a = r.a GROUP BY GROUPING SETS ((i.b), (i.a, i.c))"
     compare(data, f"SELECT id FROM r WHERE 2 IN ({inner})")
 
 
 @given(tables())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_group_by_all(data: pa.Table) -> None:
     compare(data, "SELECT a, b, count(*) FROM r GROUP BY ALL")
     compare(data, "SELECT a + 1, sum(n) + 1, b FROM r GROUP BY ALL")
@@ -101,7 +101,7 @@ def test_group_by_all(data: pa.Table) -> None:
 
 
 @given(tables())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_order_and_windows_over_sets(data: pa.Table) -> None:
     text = """SELECT a, b, grouping(a, b), sum(n), rank() OVER (PARTITION BY grouping(a, b) ORDER BY count(*), a, b)
               FROM r GROUP BY CUBE (a, b) ORDER BY grouping(a, b), a, b"""

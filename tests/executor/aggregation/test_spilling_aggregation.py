@@ -17,6 +17,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from aggregate_support import Row
+from examples import examples, few
 from executor_support import MemoryStore, open_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,7 +142,7 @@ def through_arrow(vectors: list[Vector], rows: int) -> list[Vector]:
 
 @pytest.mark.parametrize("call", ALL_CALLS, ids=str)
 @given(st.integers(0, 1000), st.sampled_from([1, 7, 60]), st.sampled_from([0.0, 0.3, 1.0]))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_states_come_back_from_vectors(call: Aggregate, seed: int, count: int, holes: float) -> None:
     data = table(2 * count, seed, holes)
     rng = np.random.default_rng(seed)
@@ -203,14 +204,14 @@ DATA = table(1500)
 STORES = [store_of(DATA), store_of(DATA, is_apart=True)]
 
 
-@pytest.mark.parametrize("calls", CALLS)
+@pytest.mark.parametrize("calls", few(CALLS, 3))
 @pytest.mark.parametrize("keys", ["k", "id"])
 def test_every_function_spills(calls: str, keys: str) -> None:
     for store, threads in zip(STORES, (1, 2), strict=True):
         check(store, f"SELECT {keys}, {calls} FROM r GROUP BY {keys}", 60_000, threads)
 
 
-@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("keys", few(KEYS))
 def test_keys_of_all_types(keys: str) -> None:
     text = f"SELECT {keys}, count(*), sum(n), count(DISTINCT k) FROM r GROUP BY {keys}"
     for store, threads in zip(STORES, (2, 1), strict=True):
@@ -287,7 +288,7 @@ def test_shared_rows_are_read_by_each_use() -> None:
 
 
 @given(st.integers(0, 1000), st.sampled_from(KEYS), st.sampled_from(CALLS[:3]), st.sampled_from([60_000, 150_000]))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_random_tables(seed: int, keys: str, calls: str, limit: int) -> None:
     store = store_of(table(800, seed, 0.4), is_apart=seed % 2 == 0)
     text = f"SELECT {keys}, {calls} FROM r GROUP BY {keys}"

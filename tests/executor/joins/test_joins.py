@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,7 +123,7 @@ def numbered(rows: list[Row]) -> list[Row]:
 @pytest.mark.parametrize("residual", [False, True], ids=["keys", "residual"])
 @pytest.mark.parametrize("kind", HASH_KINDS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(63), deadline=None)
 def test_hash_join(kind: str, residual: bool, data: st.DataObject) -> None:
     keys = data.draw(st.integers(1, 2))
     number = st.one_of(st.none(), st.integers(0, 5), st.just(10**12) if data.draw(st.booleans()) else st.integers(0, 2))
@@ -157,7 +158,7 @@ def test_hash_join(kind: str, residual: bool, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", LOOP_KINDS)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_nested_loop(kind: str, data: st.DataObject) -> None:
     cells = st.one_of(st.none(), st.integers(0, 4))
     rows = st.lists(st.tuples(cells, cells), max_size=data.draw(st.sampled_from([1, 12])))
@@ -268,7 +269,7 @@ BLOOM_VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("type_", BLOOM_VALUES, ids=str)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_bloom_filters_drop_no_partner_of_any_type(type_: pa.DataType, data: st.DataObject) -> None:
     rows = st.lists(st.tuples(st.one_of(st.none(), BLOOM_VALUES[type_])), min_size=1, max_size=20)
     probe_rows, build_rows = data.draw(rows), data.draw(rows)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation, OperationalError, ProgrammingError
@@ -99,7 +100,7 @@ def queries(shape: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(63), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     shape=st.sampled_from(sorted(SHAPES)),
     seed=st.integers(0, 2**32),

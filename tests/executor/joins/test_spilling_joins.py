@@ -14,6 +14,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples, few
 from executor_support import MemoryStore, open_files
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -105,7 +106,7 @@ def condition(probe: TableScan, build: TableScan, keys: int, residual: bool) -> 
 @pytest.mark.parametrize("residual", [False, True], ids=["keys", "residual"])
 @pytest.mark.parametrize("kind", HASH_KINDS)
 @given(data=st.data())
-@settings(max_examples=6, deadline=None, phases=PHASES)
+@settings(max_examples=examples(6), deadline=None, phases=PHASES)
 def test_hash_join(kind: str, residual: bool, data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(KEY_TYPES), min_size=1, max_size=2))
     store = MemoryStore(batch_rows=data.draw(st.sampled_from([7, 60])))
@@ -134,7 +135,7 @@ def test_hash_join(kind: str, residual: bool, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", LOOP_KINDS)
 @given(data=st.data())
-@settings(max_examples=6, deadline=None, phases=PHASES)
+@settings(max_examples=examples(6), deadline=None, phases=PHASES)
 def test_nested_loop(kind: str, data: st.DataObject) -> None:
     store = MemoryStore(batch_rows=data.draw(st.sampled_from([7, 60])))
     counts = data.draw(st.sampled_from([(0, 60), (60, 90), (90, 40), (5, 2)]))
@@ -211,7 +212,7 @@ def both() -> Iterator[tuple[nyala.Connection, duckdb.DuckDBPyConnection]]:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", few(STATEMENTS, 9))
 def test_statements(both: Any, statement: str, threads: int) -> None:
     ours, oracle = both
     ours.execute(f"SET threads = {threads}")

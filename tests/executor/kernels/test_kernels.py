@@ -53,7 +53,7 @@ from nyala.model.vectors.vector import (
 from nyala.sql import functions
 from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
 
-QUICK = settings(max_examples=25, deadline=None)
+QUICK = settings(max_examples=examples(63), deadline=None)
 D15_2, D15_4, D30_5, D38_4 = DECIMAL(15, 2), DECIMAL(15, 4), DECIMAL(30, 5), DECIMAL(38, 4)
 
 

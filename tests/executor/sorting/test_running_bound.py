@@ -13,6 +13,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from examples import cases
 from nyala.executor.kernels.order_words import first_rows, ordered_words, sort_by_words, sort_texts
 from nyala.executor.sorting import running_bound, sort_keys
 from nyala.executor.sorting.running_bound import RunningBound
@@ -85,7 +86,7 @@ class _Reversed:
         return hash(self.value)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(cases(60)))
 def test_the_first_rows_of_all_types_and_orders_are_those_of_a_sort(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_bound, "FEW_ROWS", 1)
     rng = random.Random(seed)

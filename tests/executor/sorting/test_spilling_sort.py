@@ -16,6 +16,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from examples import examples, few
 from executor_support import MemoryStore, open_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -151,7 +152,7 @@ def orders(draw: st.DrawFn) -> str:
 
 
 @given(orders(), st.integers(0, 5), st.sampled_from([64_000, 150_000]), st.booleans(), st.sampled_from([1, 2]))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_sort_that_spills_is_a_sort(order: str, seed: int, limit: int, plain: bool, threads: int) -> None:
     store = store_of(table_of(1500, seed), plain=plain)
     text = f"SELECT * FROM r ORDER BY {order}"
@@ -160,7 +161,7 @@ def test_a_sort_that_spills_is_a_sort(order: str, seed: int, limit: int, plain: 
 
 
 @given(st.sampled_from(["n", "t DESC", "w, m", "d, f"]), st.integers(0, 3000), st.integers(0, 3000))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_a_large_limit_spills_too(order: str, limit: int, offset: int) -> None:
     store = store_of(table_of(4000, 3))
     text = f"SELECT id, t, w FROM r ORDER BY {order}, id LIMIT {limit} OFFSET {offset}"
@@ -207,7 +208,7 @@ def refusable(store: MemoryStore, text: str, limit: int, **options: Any) -> list
 
 
 @given(st.lists(calls(), min_size=1, max_size=2), st.integers(0, 3), st.sampled_from([1, 2]), st.booleans())
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 def test_windows_that_spill_say_the_same(found: list[str], seed: int, threads: int, hashed: bool) -> None:
     store = store_of(table_of(1500, seed), 100, hashed="g" if hashed else None)
     text = f"SELECT id, t, {', '.join(found)} FROM r"
@@ -226,7 +227,7 @@ CALLS += [f"{call} OVER (PARTITION BY t ORDER BY n, id)" for call in NUMBERS]
 CALLS += [f"{call} OVER (PARTITION BY n ORDER BY id)" for call in ("row_number()", "ntile(3)", "lag(t)", "cume_dist()")]
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", few(CALLS, 8))
 def test_each_window_spills(call: str) -> None:
     data = table_of(2500, 4)
     if "PARTITION" not in call:  # what the call reads must fit
@@ -237,7 +238,7 @@ def test_each_window_spills(call: str) -> None:
     assert Counter(rounded(spilled(store, text, 250_000 if "PARTITION" in call else 800_000))) == wanted
 
 
-@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("text", few(QUERIES, 6))
 def test_queries_with_windows_spill(text: str) -> None:
     store = store_of(table_of(400, 5), 50)
     wanted = Counter(rounded(rows(store, text)[0]))

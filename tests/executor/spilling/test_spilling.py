@@ -128,6 +128,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         SpillFile(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
     script = (
         "import sys, time, pyarrow as pa; from nyala.executor.spilling.spill_file import SpillFile;"

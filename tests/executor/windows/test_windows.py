@@ -80,14 +80,14 @@ def test_large_frames(call: str) -> None:
 
 @pytest.mark.parametrize("text", QUERIES)
 @given(tables())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_queries_with_windows_are_duckdbs(text: str, data: pa.Table) -> None:
     compare(data, text)
 
 
 @pytest.mark.parametrize("text", QUERIES)
 @given(tables())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_no_rule_changes_an_answer(text: str, data: pa.Table) -> None:
     store = MemoryStore(batch_rows=16)
     store.add("r", data, ["id"])
@@ -107,7 +107,7 @@ SQLITE = (
 
 @pytest.mark.parametrize("call", SQLITE)
 @given(tables())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_windows_are_sqlites(call: str, data: pa.Table) -> None:
     rows = list(zip(*(data[name].to_pylist() for name in ("id", "g", "n")), strict=True))
     with sqlite3.connect(":memory:") as other:

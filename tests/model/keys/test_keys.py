@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotNullViolation
@@ -175,7 +176,7 @@ def test_hashes_never_change() -> None:
 PINNED = ["f11730521ded27bf", "bbb100877aebd604"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(cases(4)))
 @pytest.mark.parametrize("spread", [4, 2**20, 2**62])
 def test_order_of_many_rows_with_many_ties(seed: int, spread: int) -> None:
     """Enough rows that key bits and row numbers do not fit one word, so that several passes are needed."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import cases
 from nyala.model.types import STRING
 from nyala.model.vectors import merged_dictionaries
 from nyala.model.vectors.merged_dictionaries import DictionaryCache
@@ -19,7 +20,7 @@ def _dict(entries: list[str], codes: list[int], present: list[bool] | None = Non
     return Dict(STRING, np.array(codes, np.uint16), pa.array(entries, pa.string()), validity, ordered=False)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(cases(30)))
 def test_the_rows_are_those_of_the_parts(seed: int) -> None:
     rng = random.Random(seed)
     parts = []

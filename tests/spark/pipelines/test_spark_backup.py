@@ -42,7 +42,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(restores, "run_tasks", in_this_process)
 
 
-@pytest.fixture(params=["directory", "cluster"])
+@pytest.fixture(params=["directory", pytest.param("cluster", marks=pytest.mark.slow)])
 def target(request, tmp_path):
     """A store that other processes reach, and a connection to it."""
     if request.param == "directory":

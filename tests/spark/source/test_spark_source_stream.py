@@ -10,6 +10,7 @@ import random
 
 import nyala
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import HistoryGone, InterfaceError, StaleScanToken, UnknownTable
@@ -88,7 +89,7 @@ class Query:
         return [row for part in parts for batch in self._made().read(part) for row in batch.to_pylist()]
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OPS, st.lists(OPS, min_size=1, max_size=4), st.sampled_from(["earliest", "latest", "0"]))
 def test_each_change_comes_once_and_in_order(cluster, connection, before, rounds, start):
     handle = _table(connection)
@@ -168,7 +169,7 @@ def test_a_query_that_was_stopped_goes_on_where_it_was(spark, cluster, connectio
     assert len(seen) - len(batches[0]) == handle.changes(first).to_arrow().num_rows
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OPS, OPS, st.integers(1, 5), st.sampled_from(["earliest", "0"]))
 def test_batches_with_a_limit_have_the_same_changes(cluster, connection, before, after, most, start):
     """Batches are limited to `most` rows, split between rows or writes; so is the initial snapshot."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from examples import cases
 from nyala.errors import DiskError
 from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
@@ -74,7 +75,7 @@ class Workload:
         db.check()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(cases(12)))
 def test_background_work_changes_no_state(seed):
     with Database("db", fs=CrashableFileSystem(), background=False) as db:
         work = Workload(db, seed, HASHED if seed % 3 == 0 else ONE_TABLET)
@@ -150,7 +151,7 @@ def test_rowsets_that_overlap_are_merged_together_with_their_neighbours(monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(cases(3)))
 def test_writers_and_readers_go_on_meanwhile(seed):
     with Database("db", fs=CrashableFileSystem(), background=False, memrowset_bytes=20_000) as db:
         work = Workload(db, seed, keys=60)

@@ -121,7 +121,7 @@ def rows_by_key(db: Database, table: Table, spec: ScanSpec) -> list[tuple[Any, .
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [PartitionSchema(), PartitionSchema((HashRule(("b",), 2),))])
 @pytest.mark.parametrize("kind", list(KEYS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data())
 def test_short_scans_give_what_scans_by_batches_give(
     kind: str, partitions: PartitionSchema, data: st.DataObject

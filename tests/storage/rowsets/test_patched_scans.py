@@ -284,6 +284,7 @@ def test_work_that_does_not_happen(changed: Any) -> None:
     assert counters.pages_read == 0
 
 
+@pytest.mark.slow
 def test_a_scan_of_many_deleted_rows_builds_no_union_of_changed_rows(
     changed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +296,7 @@ def test_a_scan_of_many_deleted_rows_builds_no_union_of_changed_rows(
     assert sum(batch.length for batch in found) == ROWS - len(deleted)
 
 
+@pytest.mark.slow
 def test_base_values_are_not_read_where_every_row_has_a_patch(changed: Any) -> None:
     rowset, _, _ = changed
     rows = np.arange(ROW_GROUP_ROWS + 1)

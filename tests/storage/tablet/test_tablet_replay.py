@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import cases
 from nyala.errors import CorruptionError, DiskError
 from nyala.model.schema import ColumnSchema, Schema
 from nyala.model.store import Op, WriteBatch
@@ -102,7 +103,7 @@ class Workload:
         self.db.check()
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(cases(24)))
 def test_what_was_acknowledged_is_there_after_every_crash(seed):
     run = Workload(CrashableFileSystem(), random.Random(seed))
     for _ in range(12):
@@ -115,7 +116,7 @@ def test_what_was_acknowledged_is_there_after_every_crash(seed):
     run.db.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(cases(4)))
 def test_a_crash_at_any_sync_leaves_the_state_before_or_after_a_write(seed):
     rng = random.Random(seed)
     found: list[tuple[CrashableFileSystem, int]] = []
