@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTITION_ROWS ((int64_t)1 << 17) /* a table of 1 MB at most, and the codes of a row group */
+#define PARTITION_ROWS ((int64_t)1 << 13) /* its tables stay in the second-level cache */
 #define MOST_PARTITIONS 4096
+#define PREFETCHED 8 /* rows ahead */
 
 static inline uint64_t
 mixed(uint64_t code)
 {
-    /* The finaliser of MurmurHash3: arithmetic progressions must not pile up. */
+    /* The finaliser of MurmurHash3, a bijection: arithmetic progressions must not pile up. */
     code ^= code >> 33;
     code *= 0xff51afd7ed558ccdULL;
     code ^= code >> 33;
@@ -26,10 +27,67 @@ mixed(uint64_t code)
     return code ^ (code >> 33);
 }
 
-/* Number equal codes alike, by first occurrence. `first` receives one row of each group. Returns the number of groups,
- * or -1 without memory. n is below 2**32. */
+/* Rows of keys: `count` columns of codes, or texts. `same` compares two rows with equal hashes; NULL: equal hashes mean
+ * equal rows. */
+typedef struct Keys Keys;
+struct Keys {
+    int (*same)(const Keys *keys, uint32_t one, uint32_t other);
+    int count;
+    const uint64_t **columns;
+    const int32_t *offsets;
+    const char *data;
+};
+
+static int
+same_codes(const Keys *keys, uint32_t one, uint32_t other)
+{
+    for (int i = 0; i < keys->count; i++)
+        if (keys->columns[i][one] != keys->columns[i][other])
+            return 0;
+    return 1;
+}
+
+static int
+same_texts(const Keys *keys, uint32_t one, uint32_t other)
+{
+    int32_t begin = keys->offsets[one], length = keys->offsets[one + 1] - begin, second = keys->offsets[other];
+    return length == keys->offsets[other + 1] - second &&
+           memcmp(keys->data + begin, keys->data + second, (size_t)length) == 0;
+}
+
+static void
+hash_codes(const Keys *keys, int64_t n, uint64_t *hashes)
+{
+    const uint64_t *codes = keys->columns[0];
+    for (int64_t row = 0; row < n; row++)
+        hashes[row] = mixed(codes[row]);
+    for (int i = 1; i < keys->count; i++) {
+        codes = keys->columns[i];
+        for (int64_t row = 0; row < n; row++)
+            hashes[row] = mixed(hashes[row] * 0x9e3779b97f4a7c15ULL + codes[row]);
+    }
+}
+
+static inline uint64_t
+hash_text(const char *text, size_t length)
+{
+    uint64_t hash = (uint64_t)length * 0x9e3779b97f4a7c15ULL, word;
+    for (; length >= 8; text += 8, length -= 8) {
+        memcpy(&word, text, 8);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    memcpy(&word, text, length);
+    return mixed(hash ^ word);
+}
+
+/* Number rows with equal keys alike, by first occurrence. `hashes` and `rows` are of the n rows; `rows` NULL: their
+ * numbers are 0 to n - 1. `firsts` receives one row of each group, `found` its hash. Returns the number of groups, or -1
+ * without memory. n is below 2**32. */
 static int64_t
-number(const uint64_t *codes, int64_t n, uint32_t *numbers, uint32_t *first)
+number(const Keys *keys, const uint64_t *hashes, const uint32_t *rows, int64_t n, uint32_t *numbers, uint32_t *firsts,
+       uint64_t *found)
 {
     uint64_t size = 64;
     while (size < (uint64_t)n * 2)
@@ -39,18 +97,22 @@ number(const uint64_t *codes, int64_t n, uint32_t *numbers, uint32_t *first)
         return -1;
     uint64_t mask = size - 1;
     int64_t groups = 0;
-    for (int64_t row = 0; row < n; row++) {
-        uint64_t code = codes[row], place = mixed(code) & mask;
+    for (int64_t i = 0; i < n; i++) {
+        if (i + PREFETCHED < n)
+            __builtin_prefetch(&table[hashes[i + PREFETCHED] & mask]);
+        uint64_t hash = hashes[i], place = hash & mask;
+        uint32_t row = rows == NULL ? (uint32_t)i : rows[i];
         for (;; place = (place + 1) & mask) {
             uint32_t entry = table[place];
             if (entry == 0) {
-                first[groups] = (uint32_t)row;
-                numbers[row] = (uint32_t)groups;
+                firsts[groups] = row;
+                found[groups] = hash;
+                numbers[i] = (uint32_t)groups;
                 table[place] = (uint32_t)++groups;
                 break;
             }
-            if (codes[first[entry - 1]] == code) {
-                numbers[row] = entry - 1;
+            if (found[entry - 1] == hash && (keys->same == NULL || keys->same(keys, firsts[entry - 1], row))) {
+                numbers[i] = entry - 1;
                 break;
             }
         }
@@ -79,61 +141,91 @@ arrange(const uint32_t *numbers, const uint32_t *rows, int64_t n, int64_t groups
 }
 
 static int64_t
-group(const uint64_t *codes, int64_t n, int64_t *order, int64_t *starts)
+group(const Keys *keys, int64_t n, int64_t *order, int64_t *starts)
 {
     int bits = 0;
     while ((PARTITION_ROWS << bits) < n && (1 << bits) < MOST_PARTITIONS)
         bits++;
-    int64_t groups = -1, partitions = (int64_t)1 << bits;
-    uint32_t *numbers = malloc((size_t)n * sizeof(uint32_t));
-    uint32_t *first = malloc((size_t)n * sizeof(uint32_t));
-    int64_t *next = malloc((size_t)n * sizeof(int64_t));
-    uint64_t *sorted = NULL;
-    uint32_t *rows = NULL;
-    int64_t *ends = NULL;
-    if (numbers == NULL || first == NULL || next == NULL)
+    int64_t groups = -1, partitions = (int64_t)1 << bits, most = n;
+    uint64_t *hashes = malloc((size_t)n * sizeof(uint64_t)), *sorted = hashes, *found = NULL;
+    uint32_t *rows = NULL, *numbers = NULL, *firsts = NULL;
+    int64_t *next = NULL, *ends = calloc((size_t)partitions + 1, sizeof(int64_t));
+    if (hashes == NULL || ends == NULL)
         goto done;
-    if (bits == 0) {
-        groups = number(codes, n, numbers, first);
-        if (groups >= 0)
-            arrange(numbers, NULL, n, groups, 0, order, starts, next);
-        goto done;
+    hash_codes(keys, n, hashes);
+    if (bits == 0)
+        ends[0] = n;
+    else {
+        sorted = malloc((size_t)n * sizeof(uint64_t));
+        rows = malloc((size_t)n * sizeof(uint32_t));
+        if (sorted == NULL || rows == NULL)
+            goto done;
+        for (int64_t row = 0; row < n; row++)
+            ends[(hashes[row] >> (64 - bits)) + 1]++;
+        most = 0;
+        for (int64_t part = 0; part < partitions; part++) {
+            most = ends[part + 1] > most ? ends[part + 1] : most;
+            ends[part + 1] += ends[part];
+        }
+        for (int64_t row = 0; row < n; row++) {
+            int64_t place = ends[hashes[row] >> (64 - bits)]++;
+            sorted[place] = hashes[row];
+            rows[place] = (uint32_t)row;
+        }
+        /* Now ends[part] is where the partition ends. */
     }
-    sorted = malloc((size_t)n * sizeof(uint64_t));
-    rows = malloc((size_t)n * sizeof(uint32_t));
-    ends = calloc((size_t)partitions + 1, sizeof(int64_t));
-    if (sorted == NULL || rows == NULL || ends == NULL)
+    numbers = malloc((size_t)most * sizeof(uint32_t));
+    firsts = malloc((size_t)most * sizeof(uint32_t));
+    found = malloc((size_t)most * sizeof(uint64_t));
+    next = malloc((size_t)most * sizeof(int64_t));
+    if (numbers == NULL || firsts == NULL || found == NULL || next == NULL)
         goto done;
-    for (int64_t row = 0; row < n; row++)
-        ends[(mixed(codes[row]) >> (64 - bits)) + 1]++;
-    for (int64_t part = 0; part < partitions; part++)
-        ends[part + 1] += ends[part];
-    for (int64_t row = 0; row < n; row++) {
-        int64_t place = ends[mixed(codes[row]) >> (64 - bits)]++;
-        sorted[place] = codes[row];
-        rows[place] = (uint32_t)row;
-    }
-    /* Now ends[part] is where the partition ends. */
     groups = 0;
     for (int64_t part = 0, begin = 0; part < partitions; begin = ends[part++]) {
         int64_t count = ends[part] - begin;
         if (count == 0)
             continue;
-        int64_t found = number(sorted + begin, count, numbers, first);
-        if (found < 0) {
+        const uint32_t *own = rows == NULL ? NULL : rows + begin;
+        int64_t more = number(keys, sorted + begin, own, count, numbers, firsts, found);
+        if (more < 0) {
             groups = -1;
             break;
         }
-        arrange(numbers, rows + begin, count, found, begin, order, starts + groups, next);
-        groups += found;
+        arrange(numbers, own, count, more, begin, order, starts + groups, next);
+        groups += more;
     }
 done:
+    free(next);
+    free(found);
+    free(firsts);
+    free(numbers);
     free(ends);
     free(rows);
-    free(sorted);
-    free(next);
-    free(first);
-    free(numbers);
+    if (sorted != hashes)
+        free(sorted);
+    free(hashes);
+    return groups;
+}
+
+/* Number all rows by first occurrence, see `number`. */
+static int64_t
+number_all(const Keys *keys, int64_t n, uint32_t *numbers)
+{
+    int64_t groups = -1;
+    uint64_t *hashes = malloc((size_t)(n + 1) * sizeof(uint64_t)), *found = malloc((size_t)(n + 1) * sizeof(uint64_t));
+    uint32_t *firsts = malloc((size_t)(n + 1) * sizeof(uint32_t));
+    if (hashes != NULL && found != NULL && firsts != NULL) {
+        if (keys->offsets == NULL)
+            hash_codes(keys, n, hashes);
+        else
+            for (int64_t row = 0; row < n; row++)
+                hashes[row] = hash_text(keys->data + keys->offsets[row],
+                                        (size_t)(keys->offsets[row + 1] - keys->offsets[row]));
+        groups = number(keys, hashes, NULL, n, numbers, firsts, found);
+    }
+    free(firsts);
+    free(found);
+    free(hashes);
     return groups;
 }
 
@@ -152,84 +244,147 @@ open_buffer(PyObject *object, Py_buffer *view, int flags, Py_ssize_t size, Py_ss
     return 0;
 }
 
-/* The buffer of codes: their number, or -1 with an error set. */
+#define MOST_COLUMNS 64
+
+/* The buffers of a tuple of columns of codes: their rows, or -1 with an error set and none open. */
 static Py_ssize_t
-open_codes(PyObject *object, Py_buffer *codes)
+open_columns(PyObject *tuple, Py_buffer *views, const uint64_t **columns, int *count)
 {
-    if (open_buffer(object, codes, 0, 8, 0, "codes") < 0)
-        return -1;
-    Py_ssize_t n = codes->len / 8;
-    if (n >= (Py_ssize_t)UINT32_MAX) {
-        PyBuffer_Release(codes);
-        PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
+    Py_ssize_t n = -1, width = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : 0;
+    if (width < 1 || width > MOST_COLUMNS) {
+        PyErr_Format(PyExc_ValueError, "codes: a tuple of 1 to %d columns is needed", MOST_COLUMNS);
         return -1;
     }
-    return n;
+    for (*count = 0; *count < width; ++*count) {
+        Py_buffer *view = &views[*count];
+        if (open_buffer(PyTuple_GetItem(tuple, *count), view, 0, 8, n < 0 ? 0 : n, "codes") < 0)
+            goto failed;
+        columns[*count] = view->buf;
+        if (n < 0)
+            n = view->len / 8;
+    }
+    if (n < (Py_ssize_t)UINT32_MAX)
+        return n;
+    PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
+failed:
+    while (*count > 0)
+        PyBuffer_Release(&views[--*count]);
+    return -1;
+}
+
+static PyObject *
+number_or_error(int64_t groups)
+{
+    return groups < 0 ? PyErr_NoMemory() : PyLong_FromLongLong(groups);
 }
 
 static PyObject *
 group_rows(PyObject *self, PyObject *args)
 {
-    PyObject *objects[3];
-    Py_buffer codes, order, starts;
+    PyObject *objects[3], *result = NULL;
+    Py_buffer views[MOST_COLUMNS], order, starts;
+    const uint64_t *columns[MOST_COLUMNS];
+    Keys keys = {.columns = columns};
     if (!PyArg_ParseTuple(args, "OOO", &objects[0], &objects[1], &objects[2]))
         return NULL;
-    Py_ssize_t n = open_codes(objects[0], &codes);
+    Py_ssize_t n = open_columns(objects[0], views, columns, &keys.count);
     if (n < 0)
         return NULL;
-    if (open_buffer(objects[1], &order, PyBUF_WRITABLE, 8, n, "order") < 0) {
-        PyBuffer_Release(&codes);
-        return NULL;
-    }
-    if (open_buffer(objects[2], &starts, PyBUF_WRITABLE, 8, n, "starts") < 0) {
-        PyBuffer_Release(&order);
-        PyBuffer_Release(&codes);
-        return NULL;
-    }
+    keys.same = keys.count == 1 ? NULL : same_codes;
+    if (open_buffer(objects[1], &order, PyBUF_WRITABLE, 8, n, "order") < 0)
+        goto columns;
+    if (open_buffer(objects[2], &starts, PyBUF_WRITABLE, 8, n, "starts") < 0)
+        goto order;
     int64_t groups;
     Py_BEGIN_ALLOW_THREADS
-    groups = group(codes.buf, n, order.buf, starts.buf);
+    groups = group(&keys, n, order.buf, starts.buf);
     Py_END_ALLOW_THREADS
+    result = number_or_error(groups);
     PyBuffer_Release(&starts);
+order:
     PyBuffer_Release(&order);
-    PyBuffer_Release(&codes);
-    return groups < 0 ? PyErr_NoMemory() : PyLong_FromLongLong(groups);
+columns:
+    while (keys.count > 0)
+        PyBuffer_Release(&views[--keys.count]);
+    return result;
 }
 
 static PyObject *
 number_rows(PyObject *self, PyObject *args)
 {
-    PyObject *objects[2];
+    PyObject *object, *target, *result = NULL;
     Py_buffer codes, numbers;
-    if (!PyArg_ParseTuple(args, "OO", &objects[0], &objects[1]))
+    const uint64_t *column;
+    if (!PyArg_ParseTuple(args, "OO", &object, &target))
         return NULL;
-    Py_ssize_t n = open_codes(objects[0], &codes);
-    if (n < 0)
+    if (open_buffer(object, &codes, 0, 8, 0, "codes") < 0)
         return NULL;
-    if (open_buffer(objects[1], &numbers, PyBUF_WRITABLE, 4, n, "numbers") < 0) {
-        PyBuffer_Release(&codes);
-        return NULL;
+    column = codes.buf;
+    Keys keys = {.count = 1, .columns = &column};
+    Py_ssize_t n = codes.len / 8;
+    if (n >= (Py_ssize_t)UINT32_MAX)
+        PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
+    else if (open_buffer(target, &numbers, PyBUF_WRITABLE, 4, n, "numbers") == 0) {
+        int64_t groups;
+        Py_BEGIN_ALLOW_THREADS
+        groups = number_all(&keys, n, numbers.buf);
+        Py_END_ALLOW_THREADS
+        result = number_or_error(groups);
+        PyBuffer_Release(&numbers);
     }
-    int64_t groups = -1;
-    Py_BEGIN_ALLOW_THREADS
-    uint32_t *first = malloc((size_t)(n + 1) * sizeof(uint32_t));
-    if (first != NULL)
-        groups = number(codes.buf, n, numbers.buf, first);
-    free(first);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&numbers);
     PyBuffer_Release(&codes);
-    return groups < 0 ? PyErr_NoMemory() : PyLong_FromLongLong(groups);
+    return result;
+}
+
+static PyObject *
+number_texts(PyObject *self, PyObject *args)
+{
+    PyObject *objects[3], *result = NULL;
+    Py_buffer offsets, data, numbers;
+    if (!PyArg_ParseTuple(args, "OOO", &objects[0], &objects[1], &objects[2]))
+        return NULL;
+    if (open_buffer(objects[0], &offsets, 0, 4, 1, "offsets") < 0)
+        return NULL;
+    Py_ssize_t n = offsets.len / 4 - 1;
+    const int32_t *places = offsets.buf;
+    if (open_buffer(objects[1], &data, 0, 1, places[n], "data") < 0)
+        goto offsets;
+    int is_ascending = places[0] >= 0;
+    for (Py_ssize_t row = 0; row < n; row++)
+        is_ascending &= places[row] <= places[row + 1];
+    if (!is_ascending) {
+        PyErr_SetString(PyExc_ValueError, "offsets: they must ascend from 0 or more");
+        goto data;
+    }
+    if (open_buffer(objects[2], &numbers, PyBUF_WRITABLE, 4, n, "numbers") < 0)
+        goto data;
+    Keys keys = {.same = same_texts, .offsets = places, .data = data.buf};
+    int64_t groups;
+    Py_BEGIN_ALLOW_THREADS
+    groups = number_all(&keys, n, numbers.buf);
+    Py_END_ALLOW_THREADS
+    result = number_or_error(groups);
+    PyBuffer_Release(&numbers);
+data:
+    PyBuffer_Release(&data);
+offsets:
+    PyBuffer_Release(&offsets);
+    return result;
 }
 
 static PyMethodDef methods[] = {
     {"group_rows", group_rows, METH_VARARGS,
      "group_rows(codes, order, starts) -> int\n\n"
      "Write the rows, group by group, to order (int64) and the place where each group begins to starts (int64); both\n"
-     "have room for all rows. Return the number of groups of equal codes (uint64)."},
+     "have room for all rows. codes is a tuple of columns (uint64); rows of a group are equal in all of them. Return the\n"
+     "number of groups."},
     {"number_rows", number_rows, METH_VARARGS,
      "number_rows(codes, numbers) -> int\n\n"
      "Write the number of each row's group (uint32), by first occurrence. Return the number of groups."},
+    {"number_texts", number_texts, METH_VARARGS,
+     "number_texts(offsets, data, numbers) -> int\n\n"
+     "Number equal texts alike: text i is data[offsets[i]:offsets[i + 1]] (int32), its number is written to numbers\n"
+     "(uint32), by first occurrence. Return how many differ."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,12 +3,14 @@
     codes ── hash table ──► number of each row's group ── counting sort ──► order, starts
 
 Both give the same groups, each with its rows in the order of the input. The order of the groups differs, and means
-nothing. Processor time for 131,072 rows of 64 bits in 26,000 groups: 0.9 ms compiled, 4 ms in Arrow and NumPy, 9 ms by
-`argsort`; where most codes differ, and for a million rows, `argsort` is as fast as Arrow.
+nothing. Processor time for 131,072 rows of 64 bits in 26,000 groups: 1.2 ms compiled, 4 ms in Arrow and NumPy, 9 ms by
+`argsort`; where most codes differ, and for a million rows, `argsort` is as fast as Arrow. For as many texts of 50 bytes
+in 73,000 groups: 4 ms compiled, 14 ms in Arrow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -40,12 +42,26 @@ def number_rows(codes: Array) -> tuple[Array, int]:
     return encoded.indices.to_numpy().view(np.uint32), len(encoded.dictionary)
 
 
-def group_rows(codes: Array) -> tuple[Array, Array] | None:
-    """Return the rows (intp) group by group, and where each group of equal codes (uint64) begins; None without the
-    compiled kernel: sorting is as fast then."""
+def number_texts(array: pa.Array) -> tuple[Array, int]:
+    """Number equal texts of an Arrow string array alike: a number per row (uint32), and their count; arbitrary for
+    NULLs."""
+    rows = len(array)
+    if compiled is None or not rows or array.type not in (pa.string(), pa.binary()):
+        encoded = pc.dictionary_encode(array)
+        return encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint32), len(encoded.dictionary)
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)
+    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    numbers = np.empty(rows, np.uint32)
+    return numbers, compiled.number_texts(offsets[array.offset : array.offset + rows + 1], data, numbers)
+
+
+def group_rows(columns: Sequence[Array]) -> tuple[Array, Array] | None:
+    """Return the rows (intp) group by group, and where each group of rows with equal codes (uint64) in all columns
+    begins; None without the compiled kernel: sorting is as fast then."""
     if compiled is None:
         return None
-    codes = np.ascontiguousarray(codes, np.uint64)
-    order, starts = np.empty(len(codes), np.intp), np.empty(len(codes), np.intp)
+    codes = tuple(np.ascontiguousarray(column, np.uint64) for column in columns)
+    order, starts = np.empty(len(codes[0]), np.intp), np.empty(len(codes[0]), np.intp)
     count = compiled.group_rows(codes, order, starts)
     return order, starts[:count].copy()  # memory of the rest is returned

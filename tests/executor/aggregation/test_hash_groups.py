@@ -122,7 +122,7 @@ def test_partitions_of_many_rows_have_the_groups_of_unique(kernels: Any, distinc
     rng = np.random.default_rng(distinct)
     codes = (rng.integers(0, distinct, 400_000).astype(np.uint64) * np.uint64(2**43 + 1)) ^ np.uint64(7)
     order, starts = np.empty(len(codes), np.intp), np.empty(len(codes), np.intp)
-    count = kernels.group_rows(codes, order, starts)
+    count = kernels.group_rows((codes,), order, starts)
     values, sizes = np.unique(codes, return_counts=True)
     assert count == len(values)
     starts = starts[:count]
@@ -145,14 +145,85 @@ def test_numbers_are_the_same_compiled_or_not(kernels: Any, monkeypatch: pytest.
     assert found[0][1] == found[1][1] == 500
 
 
+_MASK = 2**64 - 1
+
+
+def _mixed(code: int) -> int:
+    """The hash of one column in the kernel."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        code = (code ^ code >> 33) * factor & _MASK
+    return code ^ code >> 33
+
+
+def test_rows_of_equal_hashes_are_compared(kernels: Any) -> None:
+    """The second columns are chosen so that all rows have one hash; every other row repeats the one before."""
+    first = list(range(300))
+    second = [-_mixed(code) * 0x9E3779B97F4A7C15 & _MASK for code in first]
+    columns = tuple(np.array(column, np.uint64).repeat(2) for column in (first, second))
+    order, starts = np.empty(600, np.intp), np.empty(600, np.intp)
+    assert kernels.group_rows(columns, order, starts) == 300
+    assert (starts[:300] == np.arange(0, 600, 2)).all()
+    assert (order == np.arange(600)).all()
+
+
+def test_texts_of_equal_hashes_are_compared(kernels: Any) -> None:
+    """Texts of two words: the second is what the hash of the first left, so that both cancel out."""
+
+    def text(number: int) -> bytes:
+        left = (16 * 0x9E3779B97F4A7C15 & _MASK ^ number) * 0xFF51AFD7ED558CCD & _MASK
+        return number.to_bytes(8, "little") + (left ^ left >> 32).to_bytes(8, "little")
+
+    texts = [text(number) for number in [*range(200), *range(199, -1, -1)]]
+    numbers = np.empty(400, np.uint32)
+    offsets = np.arange(0, 401 * 16, 16, dtype=np.int32)
+    assert kernels.number_texts(offsets, np.frombuffer(b"".join(texts), np.uint8), numbers) == 200
+    assert (numbers == [*range(200), *range(199, -1, -1)]).all()
+
+
+@pytest.mark.parametrize("distinct", [3, 3000])
+def test_several_columns_have_the_groups_of_python(kernels: Any, distinct: int) -> None:
+    rng = np.random.default_rng(distinct)
+    columns = tuple(rng.integers(0, distinct, 30_000).astype(np.uint64) << np.uint64(50) for _ in range(3))
+    order, starts = np.empty(30_000, np.intp), np.empty(30_000, np.intp)
+    count = kernels.group_rows(columns, order, starts)
+    rows: dict[tuple[int, ...], list[int]] = {}
+    for row, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        rows.setdefault(key, []).append(row)
+    assert count == len(rows)
+    found = [part.tolist() for part in np.split(order, starts[1:count])]
+    assert sorted(found) == sorted(rows.values())
+
+
+def test_numbers_of_texts_are_the_same_compiled_or_not(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = [*("x" * n for n in range(40)), "\u00e4", "a\0", "a", "aaaaaaab", "aaaaaaac", "baaaaaaa"]
+    texts = pa.array([pool[i] for i in np.random.default_rng(5).integers(0, len(pool), 5000)])
+    for array in (texts, texts.slice(17, 900), texts.slice(3, 0), pa.array([], pa.string()), pa.array([""])):
+        found = []
+        for compiled in (kernels, None):
+            monkeypatch.setattr(hash_groups, "compiled", compiled)
+            found.append(hash_groups.number_texts(array))
+        assert found[0][1] == found[1][1] == len(array.unique())
+        assert (found[0][0] == found[1][0]).all()
+
+
 def test_buffers_that_do_not_fit_are_refused(kernels: Any) -> None:
     codes, room = np.zeros(9, np.uint64), np.zeros(9, np.int64)
     with pytest.raises(ValueError, match="order: at least 9 items of 8 bytes are needed, got 8 of 8"):
-        kernels.group_rows(codes, room[:8], room)
+        kernels.group_rows((codes,), room[:8], room)
     with pytest.raises(ValueError, match="starts: at least 9"):
-        kernels.group_rows(codes, room.copy(), np.zeros(9, np.int32))
+        kernels.group_rows((codes,), room.copy(), np.zeros(9, np.int32))
     with pytest.raises(ValueError, match="numbers: at least 9 items of 4 bytes"):
         kernels.number_rows(codes, room)
     with pytest.raises((ValueError, BufferError)):
-        kernels.group_rows(codes[::2], room, room.copy())
-    assert kernels.group_rows(codes[:0], room[:0], room[:0]) == 0
+        kernels.group_rows((codes[::2],), room, room.copy())
+    for wrong in (codes, (), (codes,) * 65):
+        with pytest.raises(ValueError, match="codes: a tuple of 1 to 64 columns"):
+            kernels.group_rows(wrong, room, room.copy())
+    with pytest.raises(ValueError, match="codes: at least 9 items of 8 bytes are needed, got 8"):
+        kernels.group_rows((codes, codes[:8]), room, room.copy())
+    numbers = np.zeros(2, np.uint32)
+    with pytest.raises(ValueError, match="data: at least 5 items of 1 bytes"):
+        kernels.number_texts(np.array([0, 2, 5], np.int32), np.zeros(4, np.uint8), numbers)
+    with pytest.raises(ValueError, match="offsets: they must ascend"):
+        kernels.number_texts(np.array([0, 6, 5], np.int32), np.zeros(5, np.uint8), numbers)
+    assert kernels.group_rows((codes[:0],), room[:0], room[:0]) == 0
