@@ -47,6 +47,16 @@ class ChangeRange:
 
 
 @dataclass(frozen=True, slots=True)
+class EvenSplit:
+    """Divide a scan into at least `tokens` tokens of equal size, if it covers `least_rows` to `most_rows` rows before
+    predicates (None: no limit)."""
+
+    tokens: int
+    least_rows: int
+    most_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScanSpec:
     """Specification of a scan of a table.
 
@@ -73,6 +83,8 @@ class ScanSpec:
     fragment : bytes
         A plan fragment that the server applies to each token's batches, for stores that run fragments
         (`Store.runs_fragments`); its output may have other columns than the scan. The limit then applies to the scan.
+    split_evenly : EvenSplit, optional
+        Divide scans of some sizes further than `split_rows` says. Stores may ignore it.
     """
 
     columns: tuple[str, ...]
@@ -85,6 +97,7 @@ class ScanSpec:
     tablet: str | None = None
     fragment: bytes = b""
     descending: bool = False
+    split_evenly: EvenSplit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from itertools import islice
 from ...errors import HistoryGone
 from ...model.predicates import ColumnPredicate
 from ...model.schema import Table
-from ...model.store import ScanCounters, ScanSpec, ScanToken
+from ...model.store import EvenSplit, ScanCounters, ScanSpec, ScanToken
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import PhysicalNode, TableScan, ValuesScan
 from ...sql.expressions import Column
@@ -125,18 +125,12 @@ def _split_rows(context: ExecutionContext) -> int:
     return FEW_THREADS_SPLIT_ROWS if context.threads <= FEW_THREADS else SPLIT_ROWS
 
 
-def _even_split(node: TableScan, context: ExecutionContext, tokens: Sequence[ScanToken], is_filtered: bool) -> int:
-    """Return the number of rows per morsel that gives every thread `MORSELS_PER_THREAD`; 0 if the tokens are not to be
-    divided further."""
-    if context.threads <= 1 or context.store.runs_fragments:
-        return 0
-    rows = sum(token.rows for token in tokens)
-    wanted = context.threads * MORSELS_PER_THREAD
-    if rows < LARGE_ROWS or len(tokens) >= wanted:
-        return 0
-    if node.residual is None and (is_filtered or node.estimate < rows * MANY_ROWS):
-        return 0
-    return max(BATCH_ROWS, rows // wanted)
+def _even_split(node: TableScan, context: ExecutionContext, is_filtered: bool) -> EvenSplit | None:
+    """Return the division that gives every thread `MORSELS_PER_THREAD`; None if no scan of the node needs it."""
+    if context.threads <= 1 or context.store.runs_fragments or (node.residual is None and is_filtered):
+        return None
+    most = None if node.residual is not None else int(node.estimate / MANY_ROWS)
+    return EvenSplit(context.threads * MORSELS_PER_THREAD, LARGE_ROWS, most)
 
 
 def _tokens(
@@ -152,6 +146,7 @@ def _tokens(
         (*node.predicates, *at_runtime),
         context.snapshot if node.time is None else node.time.until,
         split_rows=None if node.ordered else _split_rows(context),
+        split_evenly=None if node.ordered else _even_split(node, context, bool(at_runtime)),
         ordered=node.ordered,
         descending=node.descending,
         limit=limit if node.residual is None else None,
@@ -159,10 +154,7 @@ def _tokens(
         fragment=fragment,
     )
     if node.time is None:
-        tokens = context.store.scan_tokens(node.table, spec)
-        if spec.split_rows is not None and (rows := _even_split(node, context, tokens, bool(at_runtime))):
-            tokens = context.store.scan_tokens(node.table, replace(spec, split_rows=rows))
-        return tokens
+        return context.store.scan_tokens(node.table, spec)
     try:
         return context.store.scan_tokens(node.time.table, spec)
     except HistoryGone as error:

@@ -82,6 +82,15 @@ def cut(view: TabletView, spec: ScanSpec) -> list[tuple[Piece, ...]]:
     return [*tokens, tuple(group)] if group else tokens
 
 
+def even_rows(spec: ScanSpec, tokens: Sequence[int]) -> int | None:
+    """Rows per token by `spec.split_evenly` of a scan whose tokens would have `tokens` rows; None if these stay as they
+    are."""
+    even, rows = spec.split_evenly, sum(tokens)
+    if even is None or spec.split_rows is None or len(tokens) >= even.tokens or rows < even.least_rows:
+        return None
+    return None if even.most_rows is not None and rows > even.most_rows else max(1, rows // even.tokens)
+
+
 def _pieces(source: int, rows: int, size: int | None) -> list[Piece]:
     if size is None or rows <= size:
         return [Piece(source, 0, rows)] if rows else []
@@ -220,4 +229,9 @@ def tablet_tokens(tablet: Tablet, spec: ScanSpec, timestamp: int) -> list[tuple[
             return []
         rows = sum(rowset.row_count for rowset in view.rowsets) + sum(m.row_count for m in view.memory)
         return [(view, interval, min(rows, spec.limit or 0))]
+    return cut_tokens(view, spec)
+
+
+def cut_tokens(view: TabletView, spec: ScanSpec) -> list[tuple[TabletView, Part, int]]:
+    """The tokens of `tablet_tokens` that `cut` makes of a view."""
     return [(view, pieces, sum(p.stop - p.start for p in pieces)) for pieces in cut(view, spec)]

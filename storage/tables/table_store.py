@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,14 @@ from ..loads.load_record import LoadRecord
 from ..log.commit_log import CommitLog
 from ..log.decision import Decision
 from ..maintenance.tablet_flush import flush_overfull
-from ..reading.tablet_scan import tablet_tokens
+from ..reading.tablet_scan import Part, cut_tokens, even_rows, tablet_tokens
 from ..single_rows.row_access import RowAccess
 from ..single_rows.row_read import Altered
 from ..statistics.analysis import Analysis, analyze
 from ..statistics.table_statistics import StatisticsCache
 from ..tablet.damaged_tablet import damaged_tablet
 from ..tablet.mvcc import start_together
-from ..tablet.tablet import StoreOptions, Tablet
+from ..tablet.tablet import StoreOptions, Tablet, TabletView
 from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
 from ..writing.joint_write import finish_together
 from ..writing.tablet_write import TabletWrite
@@ -424,7 +424,7 @@ def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken
         if spec.changes is None or name not in (CHANGE_COLUMN, CHANGED_AT_COLUMN):
             layout.table.schema.column(name)
     check_same_columns(table, layout.table, names)
-    tokens: list[ScanToken] = []
+    parts: list[tuple[str, str, list[tuple[TabletView, Part, int]]]] = []
     if spec.tablet is not None and all(tablet.id != spec.tablet for tablet in layout.tablets):
         raise TabletGone(f"table {layout.table.name} has no tablet {spec.tablet}: its range partition was dropped")
     for place in layout.partitioner.prune(spec.predicates):
@@ -432,9 +432,16 @@ def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken
         if spec.tablet not in (None, tablet.id):
             continue
         partition = layout.partitioner.partitions[place].place
-        for view, pieces, rows in tablet_tokens(tablet, spec, spec.snapshot):
-            tokens.append(ScanToken(table, tablet.id, spec, (view, pieces), rows, partition))
-    return tokens
+        parts.append((tablet.id, partition, tablet_tokens(tablet, spec, spec.snapshot)))
+    size = even_rows(spec, [rows for _, _, tokens in parts for _, _, rows in tokens])
+    if size is not None:
+        smaller = replace(spec, split_rows=size)
+        parts = [(tablet, place, cut_tokens(tokens[0][0], smaller)) for tablet, place, tokens in parts if tokens]
+    return [
+        ScanToken(table, tablet, spec, (view, pieces), rows, partition)
+        for tablet, partition, tokens in parts
+        for view, pieces, rows in tokens
+    ]
 
 
 def _finish(part: TabletWrite) -> DiskError | None:

@@ -30,7 +30,7 @@ from nyala.errors import (
 )
 from nyala.model.predicates import BitmapFilter, InList, Range
 from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
-from nyala.model.store import Op, ScanCounters, ScanSpec, Store, Timestamp, WriteBatch
+from nyala.model.store import EvenSplit, Op, ScanCounters, ScanSpec, Store, Timestamp, WriteBatch
 from nyala.model.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType, Kind
 from nyala.storage.database import Database
 from nyala.storage.writing import tablet_write
@@ -229,6 +229,17 @@ def test_tokens_tile_a_table_over_memory_and_disk(db, table):
         assert [row[0] for row in read_tokens(db, tokens)] == expected
         assert sum(token.rows for token in tokens) == len(expected)
         assert len(tokens) == 3 if split_rows in (None, 10**9) else len(tokens) > 3
+    few = len(db.scan_tokens(table, ScanSpec(("k",), split_rows=10**9)))
+    for even, is_divided in (
+        (EvenSplit(few + 1, 0), True),
+        (EvenSplit(few + 1, len(expected), len(expected)), True),
+        (EvenSplit(few, 0), False),
+        (EvenSplit(few + 1, len(expected) + 1), False),
+        (EvenSplit(few + 1, 0, len(expected) - 1), False),
+    ):
+        tokens = db.scan_tokens(table, ScanSpec(("k",), split_rows=10**9, split_evenly=even))
+        assert (len(tokens) > few) is is_divided, even
+        assert [row[0] for row in read_tokens(db, tokens)] == expected
 
 
 def test_predicates_hold_in_memory_and_on_disk(db, table):

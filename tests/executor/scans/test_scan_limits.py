@@ -27,6 +27,7 @@ from nyala.planner.algebra.physical import TableScan
 from nyala.planner.scans import scan_limits
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
+from nyala.storage.reading.tablet_scan import even_rows
 
 ORACLE = duckdb.connect(config={"threads": 1})
 ROWS = 60
@@ -207,11 +208,18 @@ class SplitStore:
 
     def __init__(self, rows: int):
         self._rows = rows
+        self.requests = 0
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
-        size = -(-(spec.split_rows or self._rows) // 131_072) * 131_072
-        starts = range(0, self._rows, size)
-        return [ScanToken(table, "t", spec, rows=min(size, self._rows - start)) for start in starts]
+        self.requests += 1
+        sizes = self._sizes(spec.split_rows or self._rows)
+        if (even := even_rows(spec, sizes)) is not None:
+            sizes = self._sizes(even)
+        return [ScanToken(table, "t", spec, rows=size) for size in sizes]
+
+    def _sizes(self, split_rows: int) -> list[int]:
+        size = -(-split_rows // 131_072) * 131_072
+        return [min(size, self._rows - start) for start in range(0, self._rows, size)]
 
 
 @pytest.mark.parametrize(
@@ -230,5 +238,7 @@ def test_scans_of_many_rows_have_several_morsels_for_each_thread(
 ) -> None:
     table = filled("g").table("r")
     scan = TableScan(columns=(), estimate=rows * share, table=table, alias="r", names=(), fetched=())
-    context = ExecutionContext(SplitStore(rows), threads=threads)  # type: ignore[arg-type]
+    store = SplitStore(rows)
+    context = ExecutionContext(store, threads=threads)  # type: ignore[arg-type]
     assert len(open_table_scan(scan, context, RuntimeFilters()).morsels) == morsels
+    assert store.requests == 1
