@@ -68,6 +68,10 @@ class Accumulator(ABC, Generic[S]):
     def size(self, state: S, groups: int) -> int:
         """Approximate size in bytes of the state of `groups` groups."""
 
+    def take(self, state: S, rows: Array, groups: int) -> S:
+        """Return the states of the groups `rows` (intp) of `groups` groups."""
+        return self.from_vectors([vector.take(rows) for vector in self.to_vectors(state, groups)], len(rows))
+
     @abstractmethod
     def to_vectors(self, state: S, groups: int) -> list[Vector]:
         """Encode the state of `groups` groups as vectors, one row per group; their number and types depend only on the
@@ -97,6 +101,9 @@ class OneBatch(Accumulator[Batch]):
 
     def size(self, state: Batch, groups: int) -> int:
         return batch_bytes(state)
+
+    def take(self, state: Batch, rows: Array, groups: int) -> Batch:
+        return state.select(rows)  # unread columns stay unread
 
     def to_vectors(self, state: Batch, groups: int) -> list[Vector]:
         return state.columns()

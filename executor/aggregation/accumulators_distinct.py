@@ -42,6 +42,10 @@ class Tuples:
 
     def take(self, rows: Array) -> Tuples:
         """Select some of the rows, which must be in their groups' order, for the same groups."""
+        return self.pick(rows)
+
+    def pick(self, rows: Array) -> Tuples:
+        """Select some of the rows in any order."""
         return Tuples(self.numbers.take(rows), [column.take(rows) for column in self.columns], self.groups)
 
 
@@ -83,17 +87,17 @@ class Distinct(Keeping):
         self.function = function
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Tuples:
-        return _deduplicated(numbered(inputs, groups))
+        return deduplicated(numbered(inputs, groups))
 
     def merge(self, states: Sequence[Tuples], groups: Segments) -> Tuples:
-        return _deduplicated(joined_tuples(states, groups))
+        return deduplicated(joined_tuples(states, groups))
 
     def finish(self, state: Tuples) -> Any:
         groups = Segments(None, run_starts(state.numbers), len(state.numbers))
         return self.function.finish(self.function.partial(state.columns, groups))
 
 
-def _deduplicated(rows: Tuples) -> Tuples:
+def deduplicated(rows: Tuples) -> Tuples:
     """Keep each row once, ascending by group."""
     numbers = Flat(BIGINT, rows.numbers, None, 0, rows.groups - 1)
     chosen = segments([numbers, *rows.columns], len(rows.numbers)).representatives

@@ -12,7 +12,8 @@ The steps:
    the arguments are read in group order, still encoded, and computed in that order.
 3. Partials are collected, and spilled if they do not fit in memory (`partial_collector`).
 4. Partials are merged. If rows of two tablets cannot have equal keys (the keys include the partition columns), each
-   tablet is merged separately, in parallel. Keys that ascend along a tablet need no sorting.
+   tablet is merged separately, in parallel. Many groups are merged partition by partition (`partitioned_merge`). Keys
+   that ascend along a tablet need no sorting.
 5. Grouping sets: every state can be merged again, so only sets that no other set contains are computed from rows, all
    in one pass. Each of the others is computed from the smallest result of a set that contains it.
 6. `result_of` computes SQL's values from the merged states; averages when they are read (`late_averages`).
@@ -40,8 +41,10 @@ from ..spilling.heaps import Heap, HeapWork
 from .accumulators import UnreadValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
 from .group_codes import Segments, one_group, segments
+from .hash_groups import hashed_rows
 from .partial_collector import GroupingSet, PartialCollector, roots_of
 from .partials import Partial, States
+from .partitioned_merge import PARTITIONED_ROWS, is_worth_partitioning, merge_few_groups, merge_groups
 from .spilled_groups import SpilledGroups
 
 
@@ -52,9 +55,12 @@ class Aggregation:
         self.node = node
         self.sets = node.sets if node.sets is not None else (tuple(range(len(node.groups))),)
         self.roots = roots_of(self.sets)
+        self.has_coarser = len(self.roots) < len(set(self.sets))
+        """True if sets are computed from others, which need the mergeable states of these."""
         self.columns = node.source.columns
         self.parts = list(dict.fromkeys(part for call in node.aggregates for part in parts_of(call)))
         self.states = States([UnreadValue() if part.is_unread else accumulator_of(part) for part in self.parts])
+        self._hashed_rows: list[int] = []
         self._compile()
 
     def _compile(self) -> None:
@@ -80,10 +86,20 @@ class Aggregation:
     ) -> None:
         """Pass a morsel's partials to the collector, one per batch and root. `order` is the morsel's position, `tags`
         its tablet for each root that keeps tablets apart."""
+        rows = 0
         for batch in batches:
             batch = self.prepare(batch)
             for root, tag in zip(self.roots, tags, strict=True):
-                collector.add(root, self.partial(batch, root), order, tag)
+                before = hashed_rows()
+                partial = self.partial(batch, root)
+                rows += hashed_rows() - before
+                collector.add(root, partial, order, tag)
+        self._hashed_rows.append(rows)
+
+    @property
+    def hashed_rows(self) -> int:
+        """Number of rows of `collect` that compiled kernels have grouped or numbered."""
+        return sum(self._hashed_rows)
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with the subexpressions that several expressions share, for `partial`."""
@@ -141,8 +157,17 @@ class Aggregation:
         return [Batch([*keys, *calls, *self._number(number, 1)], 1) for number, by in enumerate(self.sets) if not by]
 
 
-Merged: TypeAlias = dict[GroupingSet, dict[str | None, Partial]]
-"""The groups of each set, by tablet if tablets have no group in common."""
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Merged groups of a set, none of which is in another piece: of one tablet (`tag`), of one partition, or all."""
+
+    tag: str | None
+    partial: Partial
+    states: States
+
+
+Merged: TypeAlias = dict[GroupingSet, list[_Piece]]
+"""The groups of each set."""
 Spilled: TypeAlias = dict[GroupingSet, SpilledGroups]
 
 
@@ -165,6 +190,8 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
         aggregation.collect(batches, collector, orders[id(morsel)], tags)
 
     context.run_all(source, work)
+    if context.collect:
+        context.actuals.of(node).hashed_rows = aggregation.hashed_rows
     return finish_aggregate(aggregation, collector, source.partitioned_by, context)
 
 
@@ -176,20 +203,37 @@ def finish_aggregate(
     spilled = collector.finish()
     merged: Merged = {}
     for by in dict.fromkeys(aggregation.sets):
-        pieces = {} if by in spilled else collector.kept(by)
-        if pieces:
-            done = context.parallel([_task(aggregation.states.merge, piece) for piece in pieces.values()])
-            merged[by] = dict(zip(pieces, done, strict=True))
-            collector.replace(by, done)
+        kept = {} if by in spilled else collector.take(by)
+        if kept:
+            merged[by] = _merged(aggregation, kept, context)
+            collector.hold_merged(by, sum(piece.states.size(piece.partial) for piece in merged[by]))
     if not spilled and not merged:
         return stream_of(node.columns, aggregation.nothing())
     _coarsen(aggregation, merged, spilled, collector, context)
-    kept = frozenset[int]()
+    apart = frozenset[int]()
     if node.sets is None and keeps_apart(node, aggregation.roots[0], partitioned_by) and not spilled:
         renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns, strict=False) if isinstance(e, Column)}
-        kept = frozenset(renumbered[number] for number in partitioned_by)
+        apart = frozenset(renumbered[number] for number in partitioned_by)
     morsels = _morsels(aggregation, merged, spilled, collector, context)
-    return Stream(node.columns, tuple(morsels), kept)
+    return Stream(node.columns, tuple(morsels), apart)
+
+
+def _merged(aggregation: Aggregation, kept: dict[str | None, list[Partial]], context: ExecutionContext) -> list[_Piece]:
+    """Merge the partials of a set, tablet by tablet or partition by partition; their lists are emptied."""
+    states = aggregation.states
+    most = max(max(sum(p.groups for p in partials), states.most_distinct(partials)) for partials in kept.values())
+    if len(kept) >= context.threads or not is_worth_partitioning(most, context):
+        done = context.parallel([_task(states.merge, partials) for partials in kept.values()])
+        return [_Piece(tag, merged, states) for tag, merged in zip(kept, done, strict=True)]
+    pieces = []
+    for tag, partials in kept.items():
+        has_few_groups = sum(partial.groups for partial in partials) < PARTITIONED_ROWS
+        if has_few_groups and not aggregation.has_coarser and states.most_distinct(partials) >= PARTITIONED_ROWS:
+            of_functions, merged = merge_few_groups(states, partials, context)
+            pieces.append(_Piece(tag, merged, of_functions))
+        else:
+            pieces += [_Piece(tag, merged, states) for merged in merge_groups(states, partials, context)]
+    return pieces
 
 
 def _task(work: Callable[..., Any], *args: Any) -> Callable[[], Any]:
@@ -205,12 +249,13 @@ def _coarsen(
     for width in sorted({len(by) for by in waiting}, reverse=True):
         tasks, level = [], [by for by in waiting if len(by) == width]
         for by in level:
-            rows = {other: sum(p.groups for p in found.values()) for other, found in merged.items() if {*by} < {*other}}
-            given = min(rows, key=lambda other: rows[other])
-            tasks.append(_task(states.coarsen, list(merged[given].values()), [given.index(place) for place in by]))
+            finer = [other for other in merged if {*by} < {*other}]
+            given = min(finer, key=lambda other: sum(piece.partial.groups for piece in merged[other]))
+            partials = [piece.partial for piece in merged[given]]
+            tasks.append(_task(states.coarsen, partials, [given.index(place) for place in by]))
         for by, partial in zip(level, context.parallel(tasks), strict=True):
             if collector.account.grow(states.size(partial)):
-                merged[by] = {None: partial}
+                merged[by] = [_Piece(None, partial, states)]
             else:
                 spilled[by] = SpilledGroups(states, len(by), collector.work)
                 spilled[by].add(partial)
@@ -222,9 +267,9 @@ def _morsels(
     """Morsels of the rows, set by set: those in memory piece by piece, those that were spilled heap by heap."""
     wanted = [(number, by) for number, by in enumerate(aggregation.sets) if by in merged]
     tasks = [
-        _task(aggregation.batch, partial, aggregation.states, by, number)
+        _task(aggregation.batch, piece.partial, piece.states, by, number)
         for number, by in wanted
-        for partial in merged[by].values()
+        for piece in merged[by]
     ]
     batches = iter(context.parallel(tasks))
     heaps = {by: groups.heaps(context) for by, groups in spilled.items()}
@@ -234,9 +279,9 @@ def _morsels(
             finish = _HeapRows(aggregation, spilled[by], collector.work, by, number)
             morsels += [Morsel(_task(finish.of, heap)) for heap in heaps[by]]
             continue
-        for tag in merged[by]:
-            pieces = sliced(next(batches), 2 * BATCH_ROWS)
-            morsels += [Morsel(_task(_pieces, piece, collector.account), tag) for piece in pieces]
+        for piece in merged[by]:
+            parts = sliced(next(batches), 2 * BATCH_ROWS)
+            morsels += [Morsel(_task(_pieces, part, collector.account), piece.tag) for part in parts]
     return morsels
 
 

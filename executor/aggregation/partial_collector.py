@@ -136,7 +136,8 @@ class PartialCollector:
     # ---- the end ------------------------------------------------------------------------------------------------
 
     def finish(self) -> dict[GroupingSet, SpilledGroups]:
-        """End the collection; return the sets that were spilled, now whole. The others are `kept`."""
+        """End the collection; return the sets that were spilled, now whole. The others can be
+        taken (`take`)."""
         while rest := [each for each in self._sets.values() if each.spilled is not None and each.kept]:
             chosen = max(rest, key=lambda each: len(each.by))
             kept, size = chosen.by_tag(), chosen.size
@@ -144,16 +145,18 @@ class PartialCollector:
             self._spill(chosen, [self._states.merge(partials) for partials in kept.values()], size)
         return {by: chosen.spilled for by, chosen in self._sets.items() if chosen.spilled is not None}
 
-    def kept(self, by: GroupingSet) -> dict[str | None, list[Partial]]:
-        """Return the partials of a set that was not spilled, by tag, in order."""
-        return self._sets[by].by_tag()
-
-    def replace(self, by: GroupingSet, merged: Iterable[Partial]) -> None:
-        """Replace a set's partials with their merged form."""
+    def take(self, by: GroupingSet) -> dict[str | None, list[Partial]]:
+        """Remove and return the partials of a set that was not spilled, by tag, in order. The account holds their
+        memory until `hold_merged`."""
         chosen = self._sets[by]
-        left = sum(map(self._states.size, merged))
-        self.account.shrink(chosen.size - left)
-        chosen.kept, chosen.size = [], left
+        by_tag, chosen.kept = chosen.by_tag(), []
+        return by_tag
+
+    def hold_merged(self, by: GroupingSet, size: int) -> None:
+        """Hold `size` bytes for the merged form of a set's partials in their place."""
+        chosen = self._sets[by]
+        self.account.shrink(chosen.size - size)
+        chosen.size = size
 
 
 def roots_of(sets: Sequence[GroupingSet]) -> list[GroupingSet]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...model.vectors.vector import Vector, concat
+from ...model.vectors.vector import Array, Vector, concat
 from ..spilling.sizes import vectors_bytes
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct
-from .group_codes import one_group, segments
+from .group_codes import Segments, one_group, segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,35 @@ class States:
         return self._merge([Partial([p.keys[i] for i in places], p.states, p.groups) for p in partials])
 
     def _merge(self, partials: Sequence[Partial]) -> Partial:
+        keys, groups = self.grouped(partials)
+        states = [a.merge([p.states[i] for p in partials], groups) for i, a in enumerate(self.accumulators)]
+        return Partial(keys, states, len(groups))
+
+    def grouped(self, partials: Sequence[Partial]) -> tuple[list[Vector], Segments]:
+        """Group the concatenated rows of partials by their keys; return the keys of each group, and the rows."""
         total = sum(p.groups for p in partials)
         keys = [concat([p.keys[i] for p in partials]) for i in range(len(partials[0].keys))]
         groups = segments(keys, total) if keys else one_group(total)
         rows = groups.representatives
-        keys = [key.take(rows) for key in keys]
-        states = [a.merge([p.states[i] for p in partials], groups) for i, a in enumerate(self.accumulators)]
-        return Partial(keys, states, len(groups))
+        return [key.take(rows) for key in keys], groups
+
+    def take(self, partial: Partial, rows: Array) -> Partial:
+        """Return some of the groups of a partial."""
+        states = zip(self.accumulators, partial.states, strict=True)
+        taken = [a.take(state, rows, partial.groups) for a, state in states]
+        return Partial([key.take(rows) for key in partial.keys], taken, len(rows))
 
     def size(self, partial: Partial) -> int:
         """Approximate size of a partial in bytes."""
         states = zip(self.accumulators, partial.states, strict=True)
         return vectors_bytes(partial.keys, partial.groups) + sum(a.size(s, partial.groups) for a, s in states)
+
+    def most_distinct(self, partials: Sequence[Partial]) -> int:
+        """Largest number of values that an accumulator holds for DISTINCT, if its function keeps none itself."""
+        places = [
+            place for place, a in enumerate(self.accumulators) if isinstance(a, Distinct) and not a.function.keeps_rows
+        ]
+        return max((sum(len(p.states[place].numbers) for p in partials) for place in places), default=0)
 
     def finish(self, partial: Partial) -> list[Any]:
         """Return the finished states, from which results are computed."""

@@ -16,6 +16,7 @@ from ..aggregation.accumulators import Rows
 from ..aggregation.group_codes import one_group, segments
 from ..aggregation.partial_collector import PartialCollector
 from ..aggregation.partials import Partial, States
+from ..aggregation.partitioned_merge import merge_groups
 from ..aggregation.spilled_groups import SpilledGroups
 from ..run.context import ExecutionContext
 from ..run.stream import Morsel, Stream, sliced, stream_of
@@ -45,9 +46,10 @@ def open_set_difference(node: SetDifference, left: Stream, right: Stream, contex
     if spilled is not None:
         heaps = spilled.heaps(context)
         return Stream(node.columns, tuple(Morsel(_of_heap(node, spilled, collector.work, heap)) for heap in heaps))
-    merged = states.merge(collector.kept(by)[None])
-    collector.replace(by, [merged])
-    return Stream(node.columns, tuple(Morsel(_piece(rows, collector)) for rows in sliced(_rows(node, merged))))
+    merged = merge_groups(states, collector.take(by)[None], context)
+    collector.hold_merged(by, sum(map(states.size, merged)))
+    rows = [piece for partial in merged for piece in sliced(_rows(node, partial))]
+    return Stream(node.columns, tuple(Morsel(_piece(piece, collector)) for piece in rows))
 
 
 def _piece(rows: Batch, collector: PartialCollector) -> Callable[[], Iterator[Batch]]:

@@ -233,11 +233,18 @@ class ExecutionContext:
         """True in pool threads, and while the coordinator runs tasks inline."""
         return _thread.is_worker
 
-    def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False, are_large: bool = False) -> list[T]:
+    def parallel(
+        self,
+        tasks: Sequence[Callable[[], T]],
+        are_asked: bool = False,
+        are_large: bool = False,
+        are_long: bool = False,
+    ) -> list[T]:
         """Run all tasks concurrently and return their results in order. The first error ends the others and is raised.
 
         `are_asked`: the tasks read data that servers were already requested to send, see `Morsel`. `are_large`: they
-        work on enough rows for other threads to be ready before the first task is done.
+        work on enough rows for other threads to be ready before the first task is done. `are_long`: their kernels take
+        milliseconds, so they need no trial with one thread.
         """
         workers = min(self.workers, len(tasks))
         if workers <= 1 or self.is_worker:
@@ -245,6 +252,8 @@ class ExecutionContext:
         if self.store.runs_fragments:
             share_out = self._shared_out_if_long if are_asked else self._shared_out
             return share_out(tasks, workers)
+        if are_long:
+            return self._shared_out(tasks, workers)
         return self._tried(tasks, workers, are_large)
 
     def _tried(self, tasks: Sequence[Callable[[], T]], workers: int, are_large: bool) -> list[T]:

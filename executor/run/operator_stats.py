@@ -23,7 +23,9 @@ class Actual:
     names the runtime filters that a scan was given ("bitmap on x"), `fragment` the operators applied to its rows at
     their servers. `bounded_by` names the bound of a sort above ("running bound on x") once a scan has used it;
     `bound_rows` are the rows that a sort dropped by its bound, or by the least key of their group, and all that it
-    compared. `searched` are the probe rows of a range join that were searched in their order, and all of them.
+    compared. `hashed_rows` are the rows that an aggregation grouped by compiled kernels, `partitions` those that it
+    merged in parallel. `searched` are the probe rows of a range join that were searched in their order, and all of
+    them.
     """
 
     rows: int = 0
@@ -37,6 +39,8 @@ class Actual:
     bounded_by: str = ""
     bound_rows: tuple[int, int] | None = None
     searched: list[int] | None = None
+    hashed_rows: int = 0
+    partitions: int = 0
 
     @property
     def memory(self) -> int:

@@ -155,6 +155,10 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
             notes.append("{}: {:,} of {:,} rows dropped".format(by, *actual.bound_rows))
         if actual.searched is not None and actual.searched[0]:
             notes.append("{:,} of {:,} probe rows searched in their order".format(*actual.searched))
+        if actual.hashed_rows:
+            notes.append(f"{actual.hashed_rows:,} rows grouped by the compiled kernel")
+        if actual.partitions:
+            notes.append(f"merged in {actual.partitions:,} partitions")
         if actual.fragment:
             notes.append(f"executed by the tablet servers: {actual.fragment}")
         result[node.number] = Actual(
