@@ -264,3 +264,45 @@ def test_patterns_of_a_column_are_judged_where_they_stand() -> None:
             connection.execute(query).fetchall()
         with pytest.raises(InvalidText, match=r"'q' is not a flag.*\n.*\n.*\^"):
             connection.execute("SELECT regexp_like('a', 'a', 'q')")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "t ~ 'a+b'",
+        "regexp_replace(t, '(a)(b?)', '<\\2\\1>')",
+        "regexp_replace(t, 'a', 'x', 'g')",
+        "regexp_count(t, 'a')",
+        "regexp_instr(t, 'b')",
+        "regexp_substr(t, 'a.')",
+        "substring(t FROM '(b).')",
+        "t SIMILAR TO '(a|b)%'",
+        "t ~ '^$'",
+    ],
+)
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_equal_texts_are_searched_once(monkeypatch: pytest.MonkeyPatch, call: str, is_compiled: bool) -> None:
+    """NULL and the empty text are different, although they are numbered alike."""
+    texts = [None, "", "ab", "aab", None, "b\u00e9a", "", "ba" * 40, "zz"] * 30
+    searched: list[int] = []
+    like_matching = regex.matching
+
+    def counted(given: pa.Array, *others: Any) -> pa.Array:
+        searched.append(len(given))
+        return like_matching(given, *others)
+
+    monkeypatch.setattr(regex, "matching", counted)
+    if not is_compiled:
+        monkeypatch.setattr("nyala.executor.aggregation.hash_groups.compiled", None)
+    found = []
+    for least in (10**9, 2):
+        monkeypatch.setattr(regex, "_NUMBERED_ROWS", least)
+        with nyala.connect(":memory:") as connection:
+            connection.execute("CREATE TABLE r (k INT PRIMARY KEY, t VARCHAR)")
+            # A suffix makes each batch's texts plain ones, without a dictionary.
+            connection.load("r", pa.table({"k": pa.array(range(len(texts)), pa.int32()), "t": texts}))
+            query = f"SELECT k, {call} FROM (SELECT k, substr(t || 'x', 1, length(t)) AS t FROM r) AS s ORDER BY k"
+            found.append(connection.execute(query).fetchall())
+    assert found[0] == found[1]
+    if searched:
+        assert searched[-1] < len(texts)
