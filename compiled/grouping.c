@@ -15,6 +15,7 @@
 #define PARTITION_ROWS ((int64_t)1 << 13) /* its tables stay in the second-level cache */
 #define MOST_PARTITIONS 4096
 #define PREFETCHED 8 /* rows ahead */
+#define MOST_BITS 12 /* of the number of a partition */
 
 static inline uint64_t
 mixed(uint64_t code)
@@ -207,6 +208,26 @@ done:
     return groups;
 }
 
+/* Write the rows partition by partition, each in their own order, and where each of the 2**bits partitions ends. The
+ * bits of the hash are neither those of `group`'s partitions nor of a table's places. Returns -1 without memory. */
+static int
+partition(const Keys *keys, int64_t n, int bits, int64_t *order, int64_t *ends)
+{
+    uint64_t *hashes = malloc((size_t)(n + 1) * sizeof(uint64_t)), mask = ((uint64_t)1 << bits) - 1;
+    int64_t places[(1 << MOST_BITS) + 1] = {0};
+    if (hashes == NULL)
+        return -1;
+    hash_codes(keys, n, hashes);
+    for (int64_t row = 0; row < n; row++)
+        places[((hashes[row] >> 32) & mask) + 1]++;
+    for (uint64_t part = 0; part <= mask; part++)
+        ends[part] = places[part + 1] += places[part];
+    for (int64_t row = 0; row < n; row++)
+        order[places[(hashes[row] >> 32) & mask]++] = row;
+    free(hashes);
+    return 0;
+}
+
 /* Number all rows by first occurrence, see `number`. */
 static int64_t
 number_all(const Keys *keys, int64_t n, uint32_t *numbers)
@@ -310,6 +331,45 @@ columns:
 }
 
 static PyObject *
+partition_rows(PyObject *self, PyObject *args)
+{
+    PyObject *objects[3], *result = NULL;
+    Py_buffer views[MOST_COLUMNS], order, ends;
+    const uint64_t *columns[MOST_COLUMNS];
+    Keys keys = {.columns = columns};
+    int bits, failed;
+    if (!PyArg_ParseTuple(args, "OiOO", &objects[0], &bits, &objects[1], &objects[2]))
+        return NULL;
+    if (bits < 1 || bits > MOST_BITS) {
+        PyErr_Format(PyExc_ValueError, "bits: 1 to %d are possible, got %d", MOST_BITS, bits);
+        return NULL;
+    }
+    Py_ssize_t n = open_columns(objects[0], views, columns, &keys.count);
+    if (n < 0)
+        return NULL;
+    if (open_buffer(objects[1], &order, PyBUF_WRITABLE, 8, n, "order") < 0)
+        goto columns;
+    if (open_buffer(objects[2], &ends, PyBUF_WRITABLE, 8, (Py_ssize_t)1 << bits, "ends") < 0)
+        goto order;
+    Py_BEGIN_ALLOW_THREADS
+    failed = partition(&keys, n, bits, order.buf, ends.buf);
+    Py_END_ALLOW_THREADS
+    if (failed)
+        PyErr_NoMemory();
+    else {
+        Py_INCREF(Py_None);
+        result = Py_None;
+    }
+    PyBuffer_Release(&ends);
+order:
+    PyBuffer_Release(&order);
+columns:
+    while (keys.count > 0)
+        PyBuffer_Release(&views[--keys.count]);
+    return result;
+}
+
+static PyObject *
 number_rows(PyObject *self, PyObject *args)
 {
     PyObject *object, *target, *result = NULL;
@@ -378,6 +438,10 @@ static PyMethodDef methods[] = {
      "Write the rows, group by group, to order (int64) and the place where each group begins to starts (int64); both\n"
      "have room for all rows. codes is a tuple of columns (uint64); rows of a group are equal in all of them. Return the\n"
      "number of groups."},
+    {"partition_rows", partition_rows, METH_VARARGS,
+     "partition_rows(codes, bits, order, ends)\n\n"
+     "Write the rows to order (int64), partition by partition by the hash of a tuple of columns (uint64), and the place\n"
+     "where each of the 2**bits partitions ends to ends (int64)."},
     {"number_rows", number_rows, METH_VARARGS,
      "number_rows(codes, numbers) -> int\n\n"
      "Write the number of each row's group (uint32), by first occurrence. Return the number of groups."},

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.keys.hashing import hash64_words
 from ...model.vectors.vector import Array
 
 
@@ -43,6 +44,22 @@ _hashed = _Hashed()
 def hashed_rows() -> int:
     """Number of rows that the compiled kernels have grouped or numbered in the calling thread, for EXPLAIN ANALYZE."""
     return _hashed.rows
+
+
+def partition_rows(columns: Sequence[Array], bits: int) -> list[Array]:
+    """Return the rows (intp, ascending) of each of the 2**bits partitions by the hash of all columns (uint64).
+    `bits` is 1 to 12."""
+    codes = tuple(np.ascontiguousarray(column, np.uint64) for column in columns)
+    if compiled is not None:
+        order, ends = np.empty(len(codes[0]), np.intp), np.empty(1 << bits, np.intp)
+        compiled.partition_rows(codes, bits, order, ends)
+        return np.split(order, ends[:-1])
+    hashes = np.zeros(len(codes[0]), np.uint64)
+    for column in codes:
+        hash64_words(hashes, column)
+    numbers = (hashes >> np.uint64(64 - bits)).astype(np.uint16)
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.searchsorted(numbers.take(order), np.arange(1, 1 << bits)))
 
 
 def number_rows(codes: Array) -> tuple[Array, int]:

@@ -26,12 +26,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...model.types import BIGINT
-from ...model.vectors.vector import Array, Dict, Flat, Vector, concat
+from ...model.vectors.vector import Array, Const, Dict, Flat, Vector, concat
 from ..hashing import row_hashes
 from ..run.context import ExecutionContext
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct, Tuples, deduplicated
-from .group_codes import Segments, run_starts, segments_of_codes, sort_rows
+from .group_codes import Segments, run_starts, segments_of_codes
+from .hash_groups import partition_rows
 from .partials import Partial, States
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ def is_worth_partitioning(rows: int, context: ExecutionContext) -> bool:
 
 def merge_groups(states: States, partials: list[Partial], context: ExecutionContext) -> list[Partial]:
     """Merge partials, in partitions if they are large; no group is in two of the results."""
-    if is_worth_partitioning(sum(partial.groups for partial in partials), context):
+    if partials[0].keys and is_worth_partitioning(sum(partial.groups for partial in partials), context):
         return merge_partitions(states, partials, context)
     return [states.merge(partials)]
 
@@ -150,12 +151,22 @@ def _unified(vectors: Sequence[Vector]) -> list[Vector]:
 
 
 def _partition_rows(keys: Sequence[Vector], length: int, threads: int) -> list[Array]:
-    """Return the rows of each partition: ndarrays of intp. Keys of `_unified` dictionaries are hashed by code."""
+    """Return the rows of each partition: ndarrays of intp. The keys are columns of `_unified` ones."""
     bits = min(_MOST_BITS, (threads * PARTITIONS_PER_THREAD - 1).bit_length())
-    plain = [Flat(BIGINT, key.codes, key.validity) if isinstance(key, Dict) else key for key in keys]
-    numbers = (row_hashes(plain, length) >> np.uint64(64 - bits)).astype(np.uint8)
-    order, ordered = sort_rows(numbers, 1 << bits)
-    return np.split(order, np.searchsorted(ordered, np.arange(1, 1 << bits)))
+    return partition_rows([_words(key, length) for key in keys], bits)
+
+
+def _words(key: Vector, length: int) -> Array:
+    """Return a word for each row (uint64), equal for equal values in any encoding; codes of a dictionary are words."""
+    if isinstance(key, Dict):
+        words = key.codes.astype(np.uint64)
+    elif not key.type.is_integer_like or key.type.is_decimal:
+        return row_hashes([key], length)
+    elif isinstance(key, Const):
+        return np.full(length, int(key.value or 0), np.int64).view(np.uint64)
+    else:
+        words = key.values().astype(np.int64).view(np.uint64)
+    return words if key.validity is None else np.where(key.validity, words, np.uint64(0))
 
 
 def _scattered(

@@ -206,6 +206,24 @@ def test_numbers_of_texts_are_the_same_compiled_or_not(kernels: Any, monkeypatch
         assert (found[0][0] == found[1][0]).all()
 
 
+@pytest.mark.usefixtures("grouping")
+@pytest.mark.parametrize("bits", [1, 3, 12])
+@pytest.mark.parametrize("length", [0, 1, 5000])
+def test_partitions_have_each_row_once_and_equal_rows_together(length: int, bits: int) -> None:
+    rng = np.random.default_rng(length)
+    columns = [rng.integers(0, 40, length).astype(np.uint64) for _ in range(2)]
+    partitions = hash_groups.partition_rows(columns, bits)
+    assert len(partitions) == 1 << bits
+    assert np.sort(np.concatenate(partitions)).tolist() == list(range(length))
+    of_key: dict[tuple[int, int], int] = {}
+    for number, rows in enumerate(partitions):
+        assert (np.diff(rows) > 0).all()
+        for key in zip(*(column.take(rows).tolist() for column in columns), strict=True):
+            assert of_key.setdefault(key, number) == number
+    if length > 1000:
+        assert len(set(of_key.values())) > 1
+
+
 def test_buffers_that_do_not_fit_are_refused(kernels: Any) -> None:
     codes, room = np.zeros(9, np.uint64), np.zeros(9, np.int64)
     with pytest.raises(ValueError, match="order: at least 9 items of 8 bytes are needed, got 8 of 8"):
@@ -221,6 +239,13 @@ def test_buffers_that_do_not_fit_are_refused(kernels: Any) -> None:
             kernels.group_rows(wrong, room, room.copy())
     with pytest.raises(ValueError, match="codes: at least 9 items of 8 bytes are needed, got 8"):
         kernels.group_rows((codes, codes[:8]), room, room.copy())
+    for bits in (0, 13):
+        with pytest.raises(ValueError, match=f"bits: 1 to 12 are possible, got {bits}"):
+            kernels.partition_rows((codes,), bits, room, room)
+    with pytest.raises(ValueError, match="order: at least 9"):
+        kernels.partition_rows((codes,), 1, room[:8], room)
+    with pytest.raises(ValueError, match="ends: at least 16"):
+        kernels.partition_rows((codes,), 4, room, room.copy())
     numbers = np.zeros(2, np.uint32)
     with pytest.raises(ValueError, match="data: at least 5 items of 1 bytes"):
         kernels.number_texts(np.array([0, 2, 5], np.int32), np.zeros(4, np.uint8), numbers)

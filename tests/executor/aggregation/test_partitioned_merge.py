@@ -69,7 +69,12 @@ def test_threads_find_the_groups_of_one_thread(partitions: list[int], keys: str,
 
 
 @pytest.mark.parametrize("text", [*FEW_GROUPS, *SETS])
-def test_distinct_values_and_sets_are_partitioned(partitions: list[int], text: str) -> None:
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_distinct_values_and_sets_are_partitioned(
+    partitions: list[int], monkeypatch: pytest.MonkeyPatch, text: str, is_compiled: bool
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(hash_groups, "compiled", None)
     store = store_of(table(1500))
     wanted = in_one_thread(store, text)
     assert sorted_rows(answer(store, text, threads=2)[0]) == wanted
@@ -114,7 +119,7 @@ def test_tablets_that_are_kept_apart_are_partitioned_each(partitions: list[int])
 
 
 def test_keys_of_one_hash_lie_in_one_partition(partitions: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitioned_merge, "row_hashes", lambda keys, length: np.full(length, 7, np.uint64))
+    monkeypatch.setattr(partitioned_merge, "_words", lambda key, length: np.full(length, 7, np.uint64))
     store = store_of(table(900))
     for text in ("SELECT k, x, count(*) FROM r GROUP BY k, x", FEW_GROUPS[0]):
         assert sorted_rows(answer(store, text)[0]) == in_one_thread(store, text)
