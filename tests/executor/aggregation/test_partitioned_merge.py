@@ -10,6 +10,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from aggregate_support import compare
+from examples import examples, few
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,8 +56,8 @@ def in_one_thread(store: MemoryStore, text: str) -> list[str]:
     return sorted_rows(answer(store, text, threads=1)[0])
 
 
-@pytest.mark.parametrize("calls", CALLS)
-@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("calls", few(CALLS, 3))
+@pytest.mark.parametrize("keys", few(KEYS))
 def test_threads_find_the_groups_of_one_thread(partitions: list[int], keys: str, calls: str) -> None:
     store = store_of(table(1500))
     text = f"SELECT {keys}, {calls} FROM r GROUP BY {keys}"
@@ -82,7 +83,7 @@ def test_distinct_values_and_sets_are_partitioned(
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_duckdb_finds_the_same(data: st.DataObject) -> None:
     rows = table(data.draw(st.sampled_from([1, 40, 900])), data.draw(st.integers(0, 99)), data.draw(st.floats(0, 1)))
     keys = data.draw(st.sampled_from(["k", "t", "k, t, w", "a", "b, a", "id, t"]))
