@@ -61,14 +61,14 @@ def _tree(path: Path) -> ast.Module:
 
 
 class _Source:
-    """What most rules need of a file. Its whole tree is not kept: the garbage collector would visit millions of nodes
-    for the rest of the run."""
+    """Docstring and imports of a file, for most rules. Its whole tree is not kept: the garbage collector would visit
+    millions of nodes for the rest of the run."""
 
     def __init__(self, path: Path) -> None:
         tree = _tree(path)
         self.docstring = ast.get_docstring(tree)
         self.imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        """Wherever they hide: in functions, under TYPE_CHECKING."""
+        """Also those in functions and under TYPE_CHECKING."""
 
 
 _source = cache(_Source)
