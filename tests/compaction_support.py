@@ -12,7 +12,8 @@ from nyala.model.clock import HybridClock
 from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
 from nyala.model.types import BIGINT, STRING
 from nyala.storage.deltas.delta_file import write_delta_file
-from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, insertions, invert, merge
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, merge
+from nyala.storage.deltas.inversion import insertions, invert
 from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache

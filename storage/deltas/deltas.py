@@ -25,7 +25,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array
 from .row_numbers import union
 
@@ -331,98 +330,7 @@ def apply_patch(values: pa.Array, patch: ColumnPatch) -> pa.Array:
     """A whole column with the patched rows replaced."""
     if not len(patch.rows):
         return values
-    return _last_cells(pa.concat_arrays([values, patch.values]), len(values), None, patch.rows)
-
-
-# ---- turning history round ---------------------------------------------------------------------------------------
-
-
-def insertions(timestamps: Array) -> Deltas:
-    """The UNDO deltas of the insertion of the rows 0, 1, ...: ndarray of uint64, shape (n_rows,)."""
-    rows = np.arange(len(timestamps), dtype=np.int64)
-    return Deltas(rows, timestamps, np.full(len(rows), DeltaKind.DELETE, np.uint8))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Inverted:
-    """Result of `invert`: the columns after all changes, the UNDO deltas that restore the old state, and the DELETEs
-    without a later REINSERT, which base data cannot express: they stay REDO deltas."""
-
-    columns: dict[int, pa.Array]
-    undo: Deltas
-    deletes: Deltas
-
-
-def invert(
-    columns: Sequence[ColumnSchema],
-    initial: Mapping[int, pa.Array | pa.ChunkedArray],
-    redo: Deltas,
-    order: Array | None = None,
-) -> Inverted:
-    """Turn REDO deltas into new base data and UNDO deltas. Each column is copied twice at most, however it lies.
-
-    Parameters
-    ----------
-    columns : sequence of ColumnSchema
-        The columns to rewrite; deltas of others are ignored.
-    initial : mapping of int to pa.Array or pa.ChunkedArray
-        Their values before the deltas, by column id.
-    redo : Deltas
-        A REINSERT sets all columns.
-    order : ndarray of int64, optional
-        Which of the initial values is that of each row; by default they are the rows', in order.
-    """
-    redo = redo.only_columns({c.id for c in columns})
-    rows, kinds = redo.rows, redo.kinds
-    final = (kinds == DeltaKind.DELETE) & _is_last_about_existence(redo)
-    undo_kinds = kinds.copy()
-    undo_kinds[kinds == DeltaKind.DELETE] = DeltaKind.REINSERT
-    undo_kinds[kinds == DeltaKind.REINSERT] = DeltaKind.DELETE
-    undone = {}
-    finished = {}
-    revived = np.flatnonzero((kinds == DeltaKind.DELETE) & ~final)
-    for column in columns:
-        base = initial[column.id]
-        given = redo.columns.get(column.id)
-        places = np.empty(0, np.int64) if given is None else given.places
-        # The cells over time: the initial values, then what the deltas set.
-        cells = _as_one([*_pieces(base), *([] if given is None else [given.values])], base.type)
-        finished[column.id] = _last_cells(cells, len(base), order, rows[places])
-        # An UPDATE takes back what it set; a deletion that was followed by a REINSERT gives back all columns.
-        wanted = union(places[kinds[places] == DeltaKind.UPDATE], revived)
-        before = np.searchsorted(places, wanted) - 1
-        has_before = (before >= 0) & (rows[places[before]] == rows[wanted]) if len(places) else before >= 0
-        at_first = rows[wanted] if order is None else order[rows[wanted]]
-        source = np.where(has_before, len(base) + before, at_first)
-        if len(wanted):
-            undone[column.id] = DeltaColumn(wanted, cells.take(pa.array(source)))
-    everything = Deltas(rows, redo.timestamps, undo_kinds, undone)
-    return Inverted(finished, everything.select(~final), redo.select(final).only_columns(()))
-
-
-def _pieces(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-
-
-def _as_one(arrays: list[pa.Array], type_: pa.DataType) -> pa.Array:
-    if len(arrays) == 1:
-        return arrays[0]
-    return pa.concat_arrays(arrays) if arrays else pa.array([], type_)
-
-
-def _last_cells(cells: pa.Array, count: int, order: Array | None, rows: Array) -> pa.Array:
-    """The last value of each row: of `cells`, the first `count` are the initial ones in this order, the others are
-    those that the rows (ascending) were given one after the other."""
-    if order is None and not len(rows):
-        return cells
-    source = np.arange(count) if order is None else order.copy()
-    last = np.flatnonzero(_lasts(rows))
-    source[rows[last]] = count + last
-    return cells.take(pa.array(source))
-
-
-def _is_last_about_existence(deltas: Deltas) -> Array:
-    about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
-    is_last = np.zeros(len(deltas), np.bool_)
-    is_last[about[_lasts(deltas.rows[about])]] = True
-    return is_last
+    places = np.arange(len(values))
+    last = np.flatnonzero(_lasts(patch.rows))
+    places[patch.rows[last]] = len(values) + last
+    return pa.concat_arrays([values, patch.values]).take(pa.array(places))

@@ -156,13 +156,39 @@ def moved(deltas: Deltas, targets: Array) -> Deltas:
 def with_insertions(undo: Deltas, start: int, stop: int, inserted: int) -> Deltas:
     """UNDO deltas of the rows `start` to `stop` (exclusive), with those of the insertions that
     `RowSetMetadata.inserted` replaces."""
+    missing = complement(start, stop, undo.rows[_dated(undo)])
+    return merge([undo, Deltas.at(inserted, missing, DeltaKind.DELETE)])
+
+
+def _dated(undo: Deltas) -> Array:
+    """The UNDO deltas of insertions: the first about the existence of a row, if it is DELETE; ndarray of int64."""
     about = np.flatnonzero(undo.kinds != DeltaKind.UPDATE)
     rows = undo.rows[about]
     is_first = np.ones(len(rows), np.bool_)
     np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
-    dated = rows[is_first & (undo.kinds[about] == DeltaKind.DELETE)]
-    missing = complement(start, stop, dated)
-    return merge([undo, Deltas.at(inserted, missing, DeltaKind.DELETE)])
+    return np.asarray(about[is_first & (undo.kinds[about] == DeltaKind.DELETE)])
+
+
+def implied_insertion(runs: Sequence[tuple[Deltas, int, int]]) -> int:
+    """The `RowSetMetadata.inserted` of a rowset that is merged of rows of several, if some insertions need no UNDO
+    delta; else 0.
+
+    It is the least timestamp of all insertions. So where the ancient history mark removes insertions that have UNDO
+    deltas, it has passed this one too, and rows without such a delta are not taken for younger than they are.
+
+    Parameters
+    ----------
+    runs : sequence of (Deltas, int, int)
+        Per rowset: the UNDO deltas that are kept of its rows, its `inserted` (0 if it is not kept), and the number of
+        its rows.
+    """
+    least = min((inserted for _, inserted, _ in runs if inserted), default=0)
+    for undo, inserted, row_count in runs:
+        if least and not inserted:
+            dated = _dated(undo)
+            if len(dated) < row_count or int(undo.timestamps[dated].min()) < least:
+                return 0
+    return least
 
 
 def without_insertions(undo: Deltas, row_count: int) -> tuple[Deltas, int]:

@@ -15,12 +15,13 @@ Deltas in memory are not touched; they go on applying to the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from ...model.schema import ColumnSchema
 from ..columns.column_writer import write_column
-from ..deltas.deltas import Deltas, invert, merge
+from ..deltas.deltas import Deltas, merge
+from ..deltas.inversion import invert
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
@@ -65,13 +66,23 @@ def perform_minor(tablet: Tablet, stored: StoredRowSet, first: int = 0, last: in
 # ---- major -------------------------------------------------------------------------------------------------------
 
 
-def compact_major(tablet: Tablet, stored: StoredRowSet, columns: Collection[int] | None = None) -> int:
+def compact_major(
+    tablet: Tablet,
+    stored: StoredRowSet,
+    columns: Collection[int] | None = None,
+    check: Callable[[], object] = lambda: None,
+) -> int:
     """`perform_major`, which takes `flush_lock`; 0 where the rowset is not in the tablet's state any more."""
     with tablet.flush_lock:
-        return perform_major(tablet, stored, columns) if stored in tablet.state.rowsets else 0
+        return perform_major(tablet, stored, columns, check) if stored in tablet.state.rowsets else 0
 
 
-def perform_major(tablet: Tablet, stored: StoredRowSet, columns: Collection[int] | None = None) -> int:
+def perform_major(
+    tablet: Tablet,
+    stored: StoredRowSet,
+    columns: Collection[int] | None = None,
+    check: Callable[[], object] = lambda: None,
+) -> int:
     """Bring the values that REDO files of a rowset of the tablet's state give some columns into the base data; the
     bytes written, 0 where there is no such value.
 
@@ -83,8 +94,10 @@ def perform_major(tablet: Tablet, stored: StoredRowSet, columns: Collection[int]
     ----------
     columns : collection of int, optional
         Permanent ids; all columns if None.
+    check : callable
+        Called before each column.
 
-    Raises `DiskError` where the disk fails; nothing has changed then.
+    Raises `DiskError` where the disk fails, and what `check` raises; nothing has changed then.
     """
     changed = _changed_columns(tablet, stored, columns)
     if not changed:
@@ -92,7 +105,8 @@ def perform_major(tablet: Tablet, stored: StoredRowSet, columns: Collection[int]
     stored.deleted.load()  # before `publish`: see `reopened`
     before = stored.metadata
     with NewFiles(tablet) as new:
-        files, undo = _write_columns(tablet, new, stored, changed)
+        files, undo = _write_columns(tablet, new, stored, changed, check)
+        check()
         rest = _rest(tablet, stored, {column.id for column in changed})
         redo_files = new.write_deltas("redo", before.id, before.redo_files, rest)
         undo_files = new.write_deltas("undo", before.id, before.undo_files, undo)
@@ -117,16 +131,23 @@ def _changed_columns(tablet: Tablet, stored: StoredRowSet, columns: Collection[i
 
 
 def _write_columns(
-    tablet: Tablet, new: NewFiles, stored: StoredRowSet, columns: Collection[ColumnSchema]
+    tablet: Tablet,
+    new: NewFiles,
+    stored: StoredRowSet,
+    columns: Collection[ColumnSchema],
+    check: Callable[[], object],
 ) -> tuple[dict[int, str], Deltas]:
     """New files of some columns, by id, and the UNDO deltas that restore the old values."""
     source = RowSetSource(stored, 0)
     files = {}
     undone = []
     for column in columns:
+        check()
         redo = merge([file.read(0, stored.row_count, (column.id,)) for file in stored.redo])
+        check()
         base = source.base(column, 0, stored.row_count)
         turned = invert((column,), {column.id: base}, redo)
+        check()
         stem = f"rowset-{stored.metadata.id:08d}-column-{column.id:04d}"
         name = files[column.id] = new.name(stem, "col", 4, [stored.metadata.column_files.get(column.id, "")])
         new.size += write_column(tablet.fs, new.path(name), column, turned.columns[column.id])

@@ -36,6 +36,7 @@ from .delta_policy import major_columns, major_score, minor_compaction, minor_sc
 from .derived_files import rebuild_bloom
 from .history import ancient_bytes, is_dead, next_mark, perform
 from .maintenance_policy import OpKind, OpStatistics, flush_score
+from .precedence import giving_way, is_compacted
 from .rowset_compaction import compact_rowsets
 from .tablet_flush import flush, flush_deltas
 
@@ -87,7 +88,8 @@ class TabletOperations:
         self._ancient: list[Operation] = []
 
     def candidates(self, now: float) -> list[Operation]:
-        """The operations that could run now, at `time.monotonic`; none while another thread works on the tablet."""
+        """The operations that could run now, at `time.monotonic`; none while another thread works on the tablet, and
+        no merge while COMPACT TABLE does."""
         tablet = self.tablet
         if tablet.is_dropped or tablet.flush_lock.locked():
             return []
@@ -95,10 +97,14 @@ class TabletOperations:
         operations = [*self._log_gc(), *self._flush_memrowset(now)]
         for stored in state.rowsets:
             operations += self._flush_deltas(stored, now)
+            if is_compacted(tablet):
+                continue
             if stored.redo:
                 operations += self._compact_deltas(stored)
             if stored.rowset.bloom.damage:
                 operations.append(self._rebuild_bloom(stored))
+        if is_compacted(tablet):
+            return operations
         return [*operations, *self._compact_rowsets(state.rowsets), *self._collect_history(state.rowsets, now)]
 
     # ---- memory and log ------------------------------------------------------------------------------------------
@@ -165,7 +171,9 @@ class TabletOperations:
         if columns:
             score = major_score(stored.row_count, values, columns)
             statistics = OpStatistics(OpKind.MAJOR_DELTA_COMPACTION, score=score)
-            yield self._operation(statistics, _name(stored), lambda: compact_major(tablet, stored, columns))
+            yield self._operation(
+                statistics, _name(stored), lambda: compact_major(tablet, stored, columns, giving_way(tablet))
+            )
 
     def _compact_rowsets(self, rowsets: tuple[StoredRowSet, ...]) -> Iterator[Operation]:
         if self._judged is not rowsets:
@@ -188,7 +196,8 @@ class TabletOperations:
         return None
 
     def _merge(self, rowsets: Sequence[StoredRowSet]) -> None:
-        merged = compact_rowsets(self.tablet, rowsets, next_mark(self.tablet), BACKGROUND_WORKERS)
+        mark = next_mark(self.tablet)
+        merged = compact_rowsets(self.tablet, rowsets, mark, BACKGROUND_WORKERS, giving_way(self.tablet))
         self._outputs.append(frozenset(stored.metadata.id for stored in merged.rowsets))
         _warm(merged.rowsets)
 

@@ -31,6 +31,7 @@ from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
 from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
+from .precedence import GaveWay
 from .throttle import Pace
 
 _log = logging.getLogger("nyala.storage")
@@ -225,10 +226,14 @@ class MaintenanceManager:
             0.0,
         )
         self._running = record
-        began, before = self._clock(), tablet.state
+        began = self._clock()
+        before: object = tablet.state
         error = ""
         try:
             self._pace.run(statistics, operation.run)
+        except GaveWay:
+            record = replace(record, reason=f"{reason}; gave way to COMPACT TABLE")
+            before = None  # it is not fruitless: it has not been tried
         # Whatever is wrong with one tablet, the others go on; the record says what it was.
         except Exception as failure:
             if not tablet.is_dropped:
@@ -250,7 +255,7 @@ class MaintenanceManager:
             self._give_rest(tablet, error)
             return
         self._failures.pop(tablet, None)
-        if tablet.state is before:
+        if before is not None and tablet.state is before:
             state, fruitless = self._fruitless.get(tablet, (None, set()))
             if state is not before:
                 self._fruitless[tablet] = (before, fruitless := set())

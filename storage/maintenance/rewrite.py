@@ -91,11 +91,14 @@ class NewFiles:
         self.size += write_delta_file(self._tablet.fs, self.path(name), self._tablet.table.schema, deltas)
         return (name,)
 
-    def with_deltas(self, metadata: RowSetMetadata, undo: Deltas, deletes: Deltas, redo_index: int) -> RowSetMetadata:
-        """Write the delta files of a rowset whose base data are new: its metadata with them. `undo` may have
-        insertions."""
+    def with_deltas(
+        self, metadata: RowSetMetadata, undo: Deltas, deletes: Deltas, redo_index: int, inserted: int = 0
+    ) -> RowSetMetadata:
+        """Write the delta files of a rowset whose base data are new: its metadata with them. `undo` has the insertions
+        but for those at `inserted`, if that is not 0."""
         before = self.size
-        undo, inserted = without_insertions(undo, metadata.row_count)
+        if not inserted:
+            undo, inserted = without_insertions(undo, metadata.row_count)
         undo_files = self.write_deltas("undo", metadata.id, (), undo)
         redo_files = self.write_deltas("redo", metadata.id, (), deletes)
         return replace(

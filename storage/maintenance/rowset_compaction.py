@@ -6,7 +6,7 @@
 
 1. Under `write_lock`, the cut: earlier writes go into the outputs.
 2. Piece by piece of the keys, versions are put in order (`version_merge`). The outputs are written one by one, each
-   column by column: a contiguous part of each input, updated by its REDO deltas (`deltas.invert`), in key order.
+   column by column: a contiguous part of each input, updated by its REDO deltas (`deltas.inversion`), in key order.
 3. The metadata names the outputs in place of the inputs. Replay gives them the log entries after the cut.
 4. Under `write_lock`, deltas written after the cut are moved to the outputs' DeltaMemStores, and the state is replaced.
 
@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -26,8 +26,18 @@ from ...model.keys.keys import Keys
 from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array
 from ..columns.column_file import ROW_GROUP_ROWS
-from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, invert, merge
-from ..deltas.version_merge import MergePlan, above, combined, moved, newest_through, plan_merge, with_insertions
+from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, merge
+from ..deltas.inversion import Inversion, as_one, take_cells
+from ..deltas.version_merge import (
+    MergePlan,
+    above,
+    combined,
+    implied_insertion,
+    moved,
+    newest_through,
+    plan_merge,
+    with_insertions,
+)
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_source import RowSetSource, concat_keys, stretches
 from ..rowsets.rowset_writer import WORKERS, write_rowset, writers
@@ -48,20 +58,31 @@ class Compacted:
 
 
 def compact_rowsets(
-    tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, workers: int = WORKERS
+    tablet: Tablet,
+    rowsets: Sequence[StoredRowSet],
+    mark: int = 0,
+    workers: int = WORKERS,
+    check: Callable[[], object] = lambda: None,
 ) -> Compacted:
     """`perform`, which takes `flush_lock`. `rowsets` that are not in the tablet's state any more are passed over."""
     with tablet.flush_lock:
         current = set(tablet.state.rowsets)
-        return perform(tablet, [stored for stored in rowsets if stored in current], mark, workers)
+        return perform(tablet, [stored for stored in rowsets if stored in current], mark, workers, check)
 
 
-def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, workers: int = WORKERS) -> Compacted:
+def perform(
+    tablet: Tablet,
+    rowsets: Sequence[StoredRowSet],
+    mark: int = 0,
+    workers: int = WORKERS,
+    check: Callable[[], object] = lambda: None,
+) -> Compacted:
     """Merge rowsets of the tablet's state, whatever their overlap; one alone loses its REDO deltas and old history.
 
     Needs `flush_lock`; takes `write_lock` twice, for moments, and `metadata_lock`. Scans and writes go on. It reads the
     inputs once and writes about as much: two rowsets of a million rows with 13 columns take 2 s. In memory are 16 bytes
-    per row, the keys of `PIECE_ROWS` rows, and of one output its deltas and, per worker thread, one column.
+    per row, the keys of `PIECE_ROWS` rows, and of one output its REDO and UNDO deltas and, per worker thread, one
+    column.
 
     Parameters
     ----------
@@ -69,15 +90,17 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, work
         History at or below it may be dropped (`history.next_mark`); what is dropped decides on the tablet's mark.
     workers : int
         Threads that write columns.
+    check : callable
+        Called before each column, by any of the threads.
 
-    Raises `DiskError` where the disk fails; nothing has changed then.
+    Raises `DiskError` where the disk fails, and what `check` raises; nothing has changed then.
     """
     if not rowsets:
         return Compacted((), 0)
     with tablet.write_lock:
         cut = tablet.cut()
     tablet.wait_for(cut)
-    merged = _Merge(tablet, rowsets, cut, max(mark, tablet.metadata.ancient_history_mark))
+    merged = _Merge(tablet, rowsets, cut, max(mark, tablet.metadata.ancient_history_mark), check)
     with NewFiles(tablet) as files:
         merged.write(files, workers)
         outputs = merged.open()  # reads: what the metadata names must be in the state, whatever the disk does
@@ -98,7 +121,10 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, work
 class _Merge:
     """One compaction between its cut and the swap."""
 
-    def __init__(self, tablet: Tablet, rowsets: Sequence[StoredRowSet], cut: Cut, mark: int):
+    def __init__(
+        self, tablet: Tablet, rowsets: Sequence[StoredRowSet], cut: Cut, mark: int, check: Callable[[], object]
+    ):
+        self.check = check
         self.tablet = tablet
         self.schema = tablet.table.schema
         self.mark = mark
@@ -243,6 +269,10 @@ class _Piece:
     place: int
     targets: Array
 
+    @property
+    def row_count(self) -> int:
+        return self.stop - self.start
+
 
 class _Output:
     """One output while it is written."""
@@ -252,15 +282,25 @@ class _Output:
         self._part = part
         self._files = files
         self._pool = pool
+        schema = merge_.schema
+        self._keys = {column.id for column in schema.key}
+        self._changing = [column.id for column in schema.columns if column.id not in self._keys]
         self._pieces = merge_.pieces(part)
+        self._turned = [Inversion(self._redo(piece)) for piece in self._pieces]
         self._id = merge_.tablet.next_rowset_id()
         self._base_places = part.places[part.is_base]
+        places = self._base_places
+        self._is_in_order = len(places) == len(part.places) and bool((places[1:] > places[:-1]).all())
         is_older = ~part.is_base & (part.targets >= 0) & (part.died > np.uint64(merge_.mark))
         self._older = np.flatnonzero(is_older)
         """Places in the part of rows that become UNDO history, where it is still to be read."""
         self._older_values: dict[int, pa.Array] = {}
-        self._undo: list[Deltas] = []
-        """Old values, by output row."""
+        self._old_values: list[dict[int, DeltaColumn]] = [{} for _ in self._pieces]
+        """Values before the REDO deltas, of each piece and column."""
+
+    def _redo(self, piece: _Piece) -> Deltas:
+        redo = piece.source.redo(piece.start, piece.stop, self._changing)
+        return replace(redo, rows=redo.rows - piece.start) if piece.start else redo
 
     def write(self, keys: Keys) -> RowSetMetadata:
         """Write base data and delta files; the metadata that describes them."""
@@ -276,48 +316,70 @@ class _Output:
             written=self._files.paths,
         )
         self._files.size += metadata.data_bytes
-        return self._files.with_deltas(metadata, self._history(), self._deletes(), self._merge.cut.index)
+        undo, inserted = self._history()
+        return self._files.with_deltas(metadata, undo, self._deletes(), self._merge.cut.index, inserted)
 
     # ---- columns -------------------------------------------------------------------------------------------------
 
     def _column(self, column: ColumnSchema) -> pa.Array:
-        """The newest values of a column, of the base rows; older ones are put aside."""
-        is_key = any(column.id == key.id for key in self._merge.schema.key)
-        arrays = [self._newest(column, piece, is_key) for piece in self._pieces]
-        values = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-        if len(self._older) and not is_key:
-            self._older_values[column.id] = values.take(pa.array(self._part.places[self._older]))
-        places = self._base_places
-        if len(places) == len(values) and (places[1:] > places[:-1]).all():
-            return values
-        return values.take(pa.array(places))
+        """The newest values of a column, of the base rows; older ones are put aside. All cells of all pieces are copied
+        once into one array, and once more in the order of the rows."""
+        self._merge.check()
+        is_key = column.id in self._keys
+        arrays: list[pa.Array] = []
+        newest: list[Array | None] = []
+        starts = [0]
+        for piece, turned in zip(self._pieces, self._turned):
+            given = [] if is_key else turned.given(column.id)
+            arrays += piece.source.base_groups(column, piece.start, piece.stop)
+            arrays += given
+            newest.append(None if is_key else turned.newest(column.id, piece.row_count))
+            starts.append(starts[-1] + piece.row_count + sum(map(len, given)))
+        cells = as_one(arrays, column.type.arrow)
+        if is_key or all(places is None for places in newest):
+            newest_cells = None
+        else:
+            newest_cells = np.concatenate(
+                [
+                    (np.arange(piece.row_count) if places is None else places) + start
+                    for piece, places, start in zip(self._pieces, newest, starts)
+                ]
+            )
+        if not is_key:
+            self._put_aside(column.id, cells, newest_cells, starts)
+        if newest_cells is None:
+            return cells if self._is_in_order else take_cells(cells, self._base_places)
+        return take_cells(cells, newest_cells if self._is_in_order else newest_cells[self._base_places])
 
-    def _newest(self, column: ColumnSchema, piece: _Piece, is_key: bool) -> pa.Array:
-        base = piece.source.base(column, piece.start, piece.stop)
-        if is_key:
-            return base
-        redo = piece.source.redo(piece.start, piece.stop, (column.id,))
-        if column.id not in redo.columns:
-            return base
-        redo = replace(redo, rows=redo.rows - piece.start)
-        turned = invert((column,), {column.id: base}, redo)
-        self._undo.append(moved(self._merge.above_mark(turned.undo), piece.targets))
-        return turned.columns[column.id]
+    def _put_aside(self, column: int, cells: pa.Array, newest_cells: Array | None, starts: Sequence[int]) -> None:
+        """Keep the old values of a column for `_history`."""
+        if len(self._older):
+            places = self._part.places[self._older]
+            self._older_values[column] = take_cells(cells, places if newest_cells is None else newest_cells[places])
+        for piece, turned, values, start in zip(self._pieces, self._turned, self._old_values, starts):
+            old = turned.old_values(column, cells, piece.row_count, start)
+            if old is not None:
+                values[column] = old
 
     # ---- history -------------------------------------------------------------------------------------------------
 
-    def _history(self) -> Deltas:
-        """The UNDO deltas of all output rows, after all columns were written."""
-        columns = [column.id for column in self._merge.schema.columns[self._merge.schema.key_columns :]]
-        runs = list(self._undo)
+    def _history(self) -> tuple[Deltas, int]:
+        """The UNDO deltas of all output rows, after all columns were written, and the `RowSetMetadata.inserted` that
+        replaces those of some insertions, or 0."""
+        known = []
         for piece in self._pieces:
-            undo = self._merge.above_mark(piece.source.undo(piece.start, piece.stop, columns))
+            undo = self._merge.above_mark(piece.source.undo(piece.start, piece.stop, self._changing))
             inserted = piece.source.stored.metadata.inserted
-            if self._merge.is_inserted_above(inserted):
+            known.append((undo, inserted if self._merge.is_inserted_above(inserted) else 0, piece.row_count))
+        implied = implied_insertion(known)
+        runs = []
+        for piece, turned, values, (undo, inserted, _) in zip(self._pieces, self._turned, self._old_values, known):
+            if inserted and inserted != implied:
                 undo = with_insertions(undo, piece.start, piece.stop, inserted)
             runs.append(moved(replace(undo, rows=undo.rows - piece.start), piece.targets))
+            runs.append(moved(self._merge.above_mark(turned.undo(values)), piece.targets))
         runs.append(self._lives_before())
-        return combined(runs)
+        return combined(runs), implied
 
     def _lives_before(self) -> Deltas:
         """The ends of older versions of keys, as UNDO REINSERTs with their last values."""

@@ -31,7 +31,8 @@ import pyarrow as pa
 from ...model.keys.keys import Keys
 from ...model.vectors.vector import Array
 from ..deltas.delta_memstore import DeltaMemStore
-from ..deltas.deltas import insertions, invert, merge
+from ..deltas.deltas import merge
+from ..deltas.inversion import insertions, invert
 from ..deltas.version_merge import above, deaths, moved
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetImage

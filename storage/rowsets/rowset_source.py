@@ -19,6 +19,7 @@ from ...model.store import ScanCounters
 from ...model.vectors.vector import Array, concat
 from ..columns.column_file import INDEX_ROWS
 from ..deltas.deltas import Deltas, merge
+from ..deltas.inversion import as_one
 from ..deltas.version_merge import deaths
 from .stored_rowset import StoredRowSet
 
@@ -64,9 +65,12 @@ class RowSetSource:
 
     def base(self, column: ColumnSchema, start: int, stop: int) -> pa.Array:
         """A column's base values of the rows `start` to `stop` (exclusive), without deltas."""
+        return as_one(self.base_groups(column, start, stop), column.type.arrow)
+
+    def base_groups(self, column: ColumnSchema, start: int, stop: int) -> list[pa.Array]:
+        """The same, one array per row group."""
         batches = self.stored.rowset.scan((column,), (), start, stop, ScanCounters())
-        arrays = [batch.column(0).to_arrow() for batch in batches]
-        return pa.concat_arrays(arrays) if arrays else pa.array([], column.type.arrow)
+        return [batch.column(0).to_arrow() for batch in batches]
 
     def keys(self, schema: Schema, start: int, stop: int) -> Keys:
         """The keys of some rows, in order."""

@@ -31,7 +31,8 @@ from nyala.model.types import (
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.deltas.delta_file import DeltaFile, write_delta_file
 from nyala.storage.deltas.delta_format import BLOCK_DELTAS
-from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, insertions, joined, merge
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, joined, merge
+from nyala.storage.deltas.inversion import insertions
 from nyala.storage.files.file_handles import FileHandles
 from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache

@@ -14,11 +14,10 @@ from nyala.storage.deltas.deltas import (
     DeltaKind,
     Deltas,
     apply_patch,
-    insertions,
-    invert,
     merge,
     resolve,
 )
+from nyala.storage.deltas.inversion import insertions, invert
 
 COLUMNS = (ColumnSchema("a", BIGINT, id=1), ColumnSchema("b", STRING, id=2))
 ROWS = 5

@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.keys.keys import Keys
 from nyala.model.types import BIGINT
-from nyala.storage.deltas.deltas import DeltaKind
-from nyala.storage.deltas.version_merge import combined, plan_merge, with_insertions, without_insertions
+from nyala.storage.deltas.deltas import DeltaKind, Deltas
+from nyala.storage.deltas.version_merge import (
+    combined,
+    implied_insertion,
+    plan_merge,
+    with_insertions,
+    without_insertions,
+)
 from nyala.storage.maintenance import rowset_compaction
 
 
@@ -103,3 +109,12 @@ def test_one_number_stands_for_insertions_at_one_time():
     twice = with_insertions(deltas_of([(1, 8, DeltaKind.DELETE, {})]), 0, 3, 7)
     assert twice.timestamps.tolist() == [7, 8, 7]
     assert without_insertions(twice, 3) == (twice, 0)
+
+
+def test_the_oldest_insertion_needs_no_deltas():
+    later = deltas_of([(0, 8, DeltaKind.DELETE, {}), (1, 9, DeltaKind.DELETE, {})])
+    assert implied_insertion([(Deltas.empty(), 7, 4), (later, 0, 2)]) == 7
+    assert implied_insertion([(Deltas.empty(), 7, 4), (Deltas.empty(), 6, 4)]) == 6
+    assert implied_insertion([(Deltas.empty(), 9, 4), (later, 0, 2)]) == 0, "one at 8 would seem to be of 9"
+    assert implied_insertion([(Deltas.empty(), 7, 4), (later, 0, 3)]) == 0, "of one row it is forgotten"
+    assert implied_insertion([(later, 0, 2)]) == 0

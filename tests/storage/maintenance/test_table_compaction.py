@@ -14,11 +14,11 @@ from nyala.errors import DiskError
 from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.maintenance import delta_compaction, history, rowset_compaction
+from nyala.storage.maintenance import delta_compaction, history, maintenance_ops, precedence, rowset_compaction
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.tablet.tablet import Tablet
+from nyala.storage.tablet.tablet import Tablet, rowset_files
 from store_model import TableModel
-from tablet_support import HASHED, ONE_TABLET, definition, insert, load, read
+from tablet_support import HASHED, ONE_TABLET, definition, insert, keys_of, load, read
 
 OPS = [Op.INSERT_IGNORE, Op.UPSERT, Op.UPDATE_IGNORE, Op.DELETE_IGNORE]
 
@@ -144,6 +144,122 @@ def test_rowsets_that_overlap_are_merged_together_with_their_neighbours(monkeypa
         assert merged == [5]
         assert read(db, table, snapshot=before) == old
         assert read(db, table) == new
+        db.check()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_loads_and_insertions_are_read_at_any_time_after_merges(seed):
+    rng = random.Random(seed)
+    with Database("db", fs=CrashableFileSystem(), background=False) as db:
+        table = db.create_table(definition())
+        if seed % 2:
+            insert(db, table, rng.sample(range(1, 100, 2), 9), "before")
+        states: dict[int, Any] = {int(db.now()): read(db, table)}
+        free = list(range(0, 100, 2))
+        rng.shuffle(free)
+        for _ in range(4):
+            load(db, table, sorted(free.pop() for _ in range(8)))
+            insert(db, table, rng.sample(range(100), 10), "insert", Op.INSERT_IGNORE)
+            states[int(db.now())] = read(db, table)
+            insert(db, table, rng.sample(range(100), 10), "update", Op.UPDATE_IGNORE)
+            insert(db, table, rng.sample(range(100), 9), "", Op.DELETE_IGNORE)
+            states[int(db.now())] = read(db, table)
+            free = [k for k in free if k not in keys_of(db, table)]
+            if rng.random() < 0.6:
+                db.flush()
+                (tablet,) = db._tablets()
+                rowset_compaction.compact_rowsets(tablet, tablet.state.rowsets)
+            for time, state in states.items():
+                assert read(db, table, snapshot=time) == state, f"at {time}"
+        db.compact_table(table)
+        (stored,) = db._tablets()[0].state.rowsets
+        assert bool(stored.metadata.inserted) == (seed % 2 == 0), "all were inserted then or later"
+        times = sorted(states)
+        for mark in times:
+            history.collect(db._tablets()[0], mark)
+            for time in times:
+                if time >= mark:
+                    assert read(db, table, snapshot=time) == states[time], f"at {time} with the mark at {mark}"
+        db.check()
+
+
+# ---- beside the background ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["CompactRowSets", "MajorDeltaCompaction"])
+def test_a_merge_in_the_background_gives_way(monkeypatch, kind):
+    began = threading.Event()
+
+    def giving_way(tablet):
+        check = precedence.giving_way(tablet)
+
+        def wait() -> None:
+            began.set()
+            for _ in range(1000):
+                if precedence.is_compacted(tablet):
+                    break
+                threading.Event().wait(0.01)
+            check()
+
+        return wait
+
+    monkeypatch.setattr(maintenance_ops, "giving_way", giving_way)
+    with Database("db", fs=CrashableFileSystem(), background=False, rowset_bytes=1 << 20) as db:
+        table = db.create_table(definition())
+        for part in range(4 if kind == "CompactRowSets" else 1):
+            load(db, table, range(part, 8_000, 4))
+        if kind == "MajorDeltaCompaction":
+            insert(db, table, range(0, 8_000, 8), "new", Op.UPDATE_IGNORE)
+            for stored in db._tablets()[0].state.rowsets:
+                flush_deltas(db._tablets()[0], stored)
+        expected = read(db, table)
+        records: list[Any] = []
+        thread = threading.Thread(target=lambda: records.extend(db.maintain()))
+        thread.start()
+        assert began.wait(10)
+        result = db.compact_table(table)
+        thread.join()
+        assert result.rowsets_after == 1
+        assert [(record.kind, record.error) for record in records] == [(kind, "")]
+        assert records[0].reason.endswith("; gave way to COMPACT TABLE")
+        assert read(db, table) == expected
+        assert db.maintain() == [], "it is not repeated"
+        (stored,) = db._tablets()[0].state.rowsets
+        files = db._fs.list(db._tablets()[0].rowset_directory)
+        assert sorted(files) == sorted(rowset_files(stored.metadata)), "nothing is left of it"
+        db.check()
+
+
+def test_the_background_flushes_but_merges_nothing_meanwhile():
+    with Database("db", fs=CrashableFileSystem(), background=False, memrowset_bytes=10_000) as db:
+        table = db.create_table(definition())
+        for part in range(4):
+            load(db, table, range(part, 8_000, 8))
+        insert(db, table, range(4, 8_000, 8), "new")
+        with precedence.preceding(db._tablets()[0]):
+            assert [record.kind for record in db.maintain()] == ["FlushMemRowSet"]
+        assert "CompactRowSets" in [record.kind for record in db.maintain()]
+
+
+def test_rowsets_that_come_meanwhile_are_left_for_later(monkeypatch):
+    perform, merged = rowset_compaction.perform, []
+    with Database("db", fs=CrashableFileSystem(), background=False) as db:
+        table = db.create_table(definition())
+        for part in range(3):
+            load(db, table, range(part * 50, 4_000, 200))
+
+        def beside_loads(tablet, rowsets, *more):
+            merged.append(len(rowsets))
+            done = perform(tablet, rowsets, *more)
+            if len(merged) < 5:
+                load(db, table, range(len(merged), 4_000, 100))
+            return done
+
+        monkeypatch.setattr(rowset_compaction, "perform", beside_loads)
+        assert db.compact_table(table).rowsets_after == 2
+        assert merged == [3]
+        db.compact_table(table)
+        assert merged == [3, 2]
         db.check()
 
 

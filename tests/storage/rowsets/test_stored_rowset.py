@@ -18,7 +18,8 @@ from nyala.model.store import ScanCounters
 from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.deltas.delta_file import write_delta_file
 from nyala.storage.deltas.delta_memstore import DeltaMemStore
-from nyala.storage.deltas.deltas import DeltaKind, Deltas, apply_patch, insertions, invert, merge
+from nyala.storage.deltas.deltas import DeltaKind, Deltas, apply_patch, merge
+from nyala.storage.deltas.inversion import insertions, invert
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache
 from nyala.storage.rowsets.stored_rowset import DeletedRows, StoredRowSet, open_rowset
