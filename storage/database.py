@@ -518,7 +518,8 @@ class Database:
         """Start a bulk load of a table."""
         store = self.open_table(table)
         self._settle_catalog()
-        return TableBulkLoader(store, self._pool, lambda: self.open_table(table))
+        write = partial(self.write, store.table)
+        return TableBulkLoader(store, self._pool, lambda: self.open_table(table), write=write)
 
     def flush(self, table: Table | None = None) -> int:
         """Flush the memory of one table or all to DiskRowSets; returns the number of rows."""

@@ -20,6 +20,7 @@ from nyala.model.schema import (
 from nyala.model.store import Op, ScanCounters, ScanSpec, ScanToken, Timestamp, WriteBatch, WriteResult
 from nyala.model.types import BIGINT, STRING
 from nyala.storage.database import Database
+from nyala.storage.loads.bulk_load import TableBulkLoader
 
 SCHEMA = Schema((ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", STRING)), 1)
 ONE_TABLET = PartitionSchema()
@@ -42,10 +43,16 @@ def insert(db: Database, table: Table, keys: Iterable[int], text: str = "v", op:
 
 
 def load(db: Database, table: Table, *parts: Iterable[int], text: str = "v") -> int:
-    with db.bulk_loader(table) as loader:
+    """Loads rows as rowsets, few rows too."""
+    with rowset_loader(db, table) as loader:
         for part in parts:
             loader.append(batch(part, text))
         return loader.finish()
+
+
+def rowset_loader(db: Database, table: Table) -> TableBulkLoader:
+    """A bulk load that makes rowsets of few rows, too."""
+    return TableBulkLoader(db.open_table(table), db._pool, lambda: db.open_table(table))
 
 
 def read_tokens(db: Database, tokens: Sequence[ScanToken], counters: ScanCounters | None = None) -> list[Any]:

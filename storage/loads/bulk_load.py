@@ -1,4 +1,9 @@
-"""Bulk loads: many rows become sorted DiskRowSets directly, past log and MemRowSet.
+"""Bulk loads: many rows become sorted DiskRowSets directly, past log and MemRowSet; few rows take the path of writes.
+
+    up to `SMALL_ROWS` rows    log ──► MemRowSet             one sync; a later flush makes one rowset of many loads
+    more                       rowsets of their own          rows are written once, not to the log and again by a flush
+
+Both are all or none, durable at their end and visible at one timestamp; which one a load took is logged (DEBUG).
 
 The life of a load:
 1. `TableBulkLoader.append` routes rows to tablets and keeps them, as Arrow batches.
@@ -9,6 +14,10 @@ The life of a load:
 4. `storage.loads.load_publish.publish` does the same against what came in meanwhile, then makes all of it durable and
    visible at once; `storage.loads.load_record` says how.
 
+A small load keeps its rows until `finish`, which inserts them as one batch. If that is refused, because of a key that
+is there already or of an altered table, nothing has been written, and the load goes on with step 2, which either
+succeeds or raises the error that larger loads raise.
+
 Leaving the loader without `finish` removes the files; after a crash, opening the store does.
 """
 
@@ -16,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -23,10 +33,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ...errors import AlreadyPresent, DiskError
+from ...errors import AlreadyPresent, DiskError, OutcomeUnknown, SchemaChanged, UnknownColumn
 from ...model.keys.keys import Keys
 from ...model.schema import Table
-from ...model.store import Timestamp
+from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_writer import write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
@@ -34,11 +44,13 @@ from ..tables.table_store import TableStore
 from ..tablet.tablet import Tablet, rowset_files
 from ..writing.incoming_rows import describe_key
 from .load_publish import Run, check_against_rowsets, common_keys, publish
-from .loading import Loading, loadable, routed
+from .loading import SMALL_BYTES, SMALL_ROWS, Loading, loadable, routed
 
 BUFFER_BYTES = 384 << 20
 """Of Arrow data that a load keeps. Larger runs make larger rowsets; while they are written, about as much again is
 taken for the encoded columns."""
+
+_log = logging.getLogger("nyala.storage.loads")
 
 
 @dataclass(slots=True)
@@ -60,10 +72,17 @@ class TableBulkLoader(Loading):
         Raises where the store has been closed or the table dropped.
     buffer_bytes : int
         Of Arrow data kept until a run is written.
+    write : callable, optional
+        Writes a batch to the table, as `Store.write` does; None: small loads become rowsets, too.
     """
 
     def __init__(
-        self, store: TableStore, pool: Executor, check_open: Callable[[], object], buffer_bytes: int = BUFFER_BYTES
+        self,
+        store: TableStore,
+        pool: Executor,
+        check_open: Callable[[], object],
+        buffer_bytes: int = BUFFER_BYTES,
+        write: Callable[[WriteBatch], WriteResult] | None = None,
     ):
         self._layout = store.layout
         super().__init__(self._layout.table)
@@ -72,6 +91,7 @@ class TableBulkLoader(Loading):
         self._store = store
         self._pool = pool
         self._check = check_open
+        self._write = write
         self._buffer_bytes = buffer_bytes
         self._buffers = {tablet.id: _Buffer() for tablet in self._layout.tablets}
         self._buffered = 0
@@ -129,16 +149,64 @@ class TableBulkLoader(Loading):
     def finish(self) -> int:
         """Make all rows durable and visible; how many there are. See `model.store.BulkLoader`."""
         with self._step():
-            self._write_runs()
-            runs = [
-                Run(tablet, [self._open(tablet, m) for m in self._buffers[tablet.id].written])
-                for tablet in self._layout.tablets
-                if self._buffers[tablet.id].written
-            ]
-            list(self._pool.map(self._check_run, runs))
-            self.timestamp = publish(self._store, runs)
+            is_logged = self._is_small() and self._insert()
+            if not is_logged:
+                self._publish()
         self._is_over = True
+        way = "through its log" if is_logged else "as rowsets"
+        _log.debug("loaded %d rows into table %s %s", self._rows, self._table.name, way)
         return self._rows
+
+    def _is_small(self) -> bool:
+        has_written = any(buffer.written for buffer in self._buffers.values())
+        return 0 < self._rows <= SMALL_ROWS and self._buffered <= SMALL_BYTES and not has_written
+
+    def _insert(self) -> bool:
+        """Insert the rows as one batch; False with nothing written if it is refused. `OutcomeUnknown` if the disk
+        fails where durability "os" leaves the log unsynced."""
+        if self._write is None:
+            return False
+        batches = [batch for buffer in self._buffers.values() for batch in buffer.batches]
+        (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        numbered = self._table.schema.auto_increment
+        if numbered is not None:
+            rows = rows.drop_columns([numbered.name])
+        try:
+            result = self._write(WriteBatch(rows, Op.INSERT, all_or_none=True))
+        except (SchemaChanged, UnknownColumn):  # a load that was begun before ALTER TABLE has rows from before
+            return False
+        if result.errors:
+            return False
+        self._sync_logs()
+        self.timestamp = result.timestamp
+        self._forget()
+        return True
+
+    def _sync_logs(self) -> None:
+        """Whatever the durability, a power failure must not take back a load that has ended."""
+        tablets = [tablet for tablet in self._layout.tablets if self._buffers[tablet.id].batches]
+        if tablets[0].options.durability != "os":
+            return
+        try:
+            for tablet in tablets:
+                tablet.log.sync_now()
+            self._store.commits.sync_now()
+        except DiskError as error:
+            raise OutcomeUnknown(
+                f"the rows of this load of table {self._table.name} can be read, but a power failure may take them "
+                f"back: {error}"
+            ) from error
+
+    def _publish(self) -> None:
+        """Steps 3 and 4 of the module's page."""
+        self._write_runs()
+        runs = [
+            Run(tablet, [self._open(tablet, m) for m in self._buffers[tablet.id].written])
+            for tablet in self._layout.tablets
+            if self._buffers[tablet.id].written
+        ]
+        list(self._pool.map(self._check_run, runs))
+        self.timestamp = publish(self._store, runs)
 
     def _open(self, tablet: Tablet, metadata: RowSetMetadata) -> StoredRowSet:
         return open_rowset(tablet.fs, tablet.rowset_directory, self._table.schema, metadata, tablet.cache)

@@ -26,7 +26,7 @@ from ....errors import Error, IntegrityError
 from ....model.schema import Table
 from ....model.store import Op, WriteBatch
 from ....model.waiting_time import WaitingTime, carried, within
-from ....storage.loads.loading import Loading, loadable, routed
+from ....storage.loads.loading import SMALL_ROWS, Loading, loadable, routed
 from ..catalog.catalog_cache import KnownTable
 from ..client_context import ClientContext
 from ..writes.batch_writes import Writer
@@ -47,7 +47,8 @@ class ClusterLoader(Loading):
     rows_of : callable
         Returns the present number of rows of a table's tablets, by their ids; missing ones are unknown.
     flush : callable
-        Flushes the tablets, so that a finished load lies on their disks, in as few files as in an embedded store.
+        Flushes the tablets, so that a finished load lies on their disks, in as few files as in an embedded store; not
+        called after a load of at most `SMALL_ROWS` rows, which would make tiny rowsets.
     """
 
     def __init__(
@@ -106,8 +107,9 @@ class ClusterLoader(Loading):
             self._check_tablets()
             self._write()
         self._end()
-        with suppress(Error):  # maintenance does so later
-            self._flush([self._table])
+        if self._rows > SMALL_ROWS:
+            with suppress(Error):  # maintenance does so later
+                self._flush([self._table])
         return self._rows
 
     def _check_tablets(self) -> None:
