@@ -10,7 +10,7 @@ The *ancient history mark* of a tablet is a timestamp below which reads are refu
 the clock less `StoreOptions.history_seconds` (`next_mark`) may be removed. The tablet's own mark is the greatest
 timestamp of removed history, so a tablet without removed history can be read at any timestamp. It only grows. An UNDO
 delta at t serves reads below t, so those at or below the mark serve no read. A rowset whose rows were all deleted at or
-below it is empty.
+below it is empty, and one with many such rows is rewritten without them (`dead_share`).
 
 The mark becomes durable in the same replacement of the tablet's metadata that stops naming the files. Running scans are
 not affected: they pin the state that they read, and its files stay until they end.
@@ -21,10 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ...model.clock import LOGICAL_BITS
 from ..deltas.delta_file import DeltaFile
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tablet.tablet import Cut, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
@@ -33,6 +36,9 @@ from .rewrite import NewFiles, exchange
 REWRITE_SHARE = 0.5
 """An UNDO file is rewritten without its ancient deltas once they are likely to be half of it: the bytes written are at
 most the bytes freed."""
+DEAD_SHARE = 0.25
+"""A rowset is rewritten once this share of its rows was deleted at or below the mark: the bytes written are at most
+three times the bytes freed, and dead rows are at most a third of those that live."""
 
 
 def next_mark(tablet: Tablet, now: int | None = None) -> int:
@@ -62,6 +68,27 @@ def is_dead(stored: StoredRowSet, mark: int) -> bool:
     if stored.live_count:
         return False
     return _newest_delta(stored) <= mark
+
+
+def dead_rows(stored: StoredRowSet, mark: int) -> int:
+    """Number of rows that were deleted for good at or below the mark: no reader can see them. Reads the existence
+    deltas, but nothing if no delta can be such a deletion."""
+    if not stored.deleted.count:
+        return 0
+    in_files = any(file.statistics.deletes and file.statistics.oldest <= mark for file in stored.redo)
+    in_memory = any(run.oldest <= mark for memstore in stored.memstores for run in memstore.snapshot())
+    if not in_files and not in_memory:
+        return 0
+    died = RowSetSource(stored, mark).deaths()
+    return int(np.count_nonzero((died > 0) & (died <= np.uint64(mark))))
+
+
+def dead_share(stored: StoredRowSet, mark: int) -> float:
+    """Share of `dead_rows` among the rows; 0 if it is below `DEAD_SHARE`: then nearly nothing is read."""
+    if stored.deleted.count < DEAD_SHARE * stored.row_count:
+        return 0.0
+    share = dead_rows(stored, mark) / stored.row_count
+    return share if share >= DEAD_SHARE else 0.0
 
 
 def _newest_delta(stored: StoredRowSet) -> int:

@@ -8,6 +8,7 @@
     CompactRowSets          several rowsets become ones that do not overlap    rowset_compaction.compact_rowsets
     UndoDeltaGC             UNDO deltas that no read can use               history.perform
     DeletedRowsetGC         rowsets whose rows were all deleted long ago       history.perform
+    DeadRowGC               a rowset with many rows that were deleted long ago   rowset_compaction.compact_rowsets
     RebuildBloomFilter      a filter that is missing or damaged                derived_files.rebuild_bloom
 
 Statistics are cheap, since they are computed before each operation: numbers in memory and footers that are read once.
@@ -34,7 +35,7 @@ from .compaction_policy import Choice, CompactionPolicy
 from .delta_compaction import compact_major, compact_minor
 from .delta_policy import major_columns, major_score, minor_compaction, minor_score
 from .derived_files import rebuild_bloom
-from .history import ancient_bytes, is_dead, next_mark, perform
+from .history import ancient_bytes, dead_share, is_dead, next_mark, perform
 from .maintenance_policy import OpKind, OpStatistics, flush_score
 from .precedence import giving_way, is_compacted
 from .rowset_compaction import compact_rowsets
@@ -223,6 +224,14 @@ class TabletOperations:
                 statistics = OpStatistics(kind, disk_bytes=sum(freed[stored] for stored in chosen))
                 run = _collector(tablet, frozenset(chosen), mark)
                 yield self._operation(statistics, f"{len(chosen)} rowsets", run)
+        for stored in rowsets:
+            share = 0.0 if stored in dead else dead_share(stored, mark)
+            if share:
+                size = stored.metadata.data_bytes
+                # Like a merge it can be postponed: it frees this share of the bytes, and writes the others.
+                worth = 1.0 / max(1.0 - share, 1e-9)
+                statistics = OpStatistics(OpKind.DEAD_ROW_GC, 0, 0, int(share * size), share, worth)
+                yield self._operation(statistics, _name(stored), partial(self._merge, [stored]))
 
     def _operation(self, statistics: OpStatistics, target: str, run: Callable[[], object]) -> Operation:
         return Operation(statistics, self.tablet, target, run)

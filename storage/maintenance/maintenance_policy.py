@@ -6,7 +6,7 @@ and improvement of reads. `pick` compares only these numbers, in this order:
     1. log segments that are not needed: removing them costs nothing     LogGC
     2. memory is short                       most freed memory           a flush
     3. much log would have to be replayed    most released log           a flush, oldest deltas first
-    4. disk space, over time                 most freed space            UndoDeltaGC, DeletedRowsetGC
+    4. disk space, over time                 most freed space            UndoDeltaGC, DeletedRowsetGC, DeadRowGC
     5. else                                  the best score above 0      a compaction, or a flush of idle memory
 
 Scores of all kinds are comparable: 1 is about what one rowset less costs or saves in every lookup. A MemRowSet over its
@@ -31,13 +31,14 @@ DISK_SHARE = 0.5
 
 
 class OpKind(Enum):
-    """The operations, under Kudu's names."""
+    """The operations, under Kudu's names; Kudu has no operation for single dead rows, but its merges remove them."""
 
     LOG_GC = "LogGC"
     FLUSH_MEMROWSET = "FlushMemRowSet"
     FLUSH_DELTAS = "FlushDeltaMemStores"
     UNDO_DELTA_GC = "UndoDeltaGC"
     DELETED_ROWSET_GC = "DeletedRowsetGC"
+    DEAD_ROW_GC = "DeadRowGC"
     MINOR_DELTA_COMPACTION = "MinorDeltaCompaction"
     MAJOR_DELTA_COMPACTION = "MajorDeltaCompaction"
     COMPACT_ROWSETS = "CompactRowSets"

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...errors import TabletGone
 from ...model.store import CompactionResult
-from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.rowset_writer import WORKERS
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tablet.tablet import Tablet
@@ -86,7 +85,6 @@ class _Steps:
             flush_deltas(tablet, stored)
             sizes = {current.metadata.id: current.metadata.data_bytes for current in tablet.state.rowsets}
             yield max(sizes.get(stored.metadata.id, size) - size, 0)
-        yield from self._merges()  # of rows that were deleted before the mark, as files now show
         for stored in self._rowsets():
             check()
             yield delta_compaction.compact_major(tablet, stored, None, check)
@@ -124,7 +122,7 @@ def _to_merge(rowsets: Sequence[StoredRowSet], rowset_bytes: int, mark: int) -> 
     if len(group) > 1:
         yield group
     for stored in rowsets:
-        if _has_forgotten_rows(stored, mark):
+        if history.dead_rows(stored, mark):
             yield [stored]
 
 
@@ -145,11 +143,3 @@ def _overlapping(rowsets: Iterable[StoredRowSet]) -> Iterator[list[StoredRowSet]
         highest = max(highest, stored.metadata.max_key)
     if group:
         yield group
-
-
-def _has_forgotten_rows(stored: StoredRowSet, mark: int) -> bool:
-    """True if rows were deleted at or below the ancient history mark, in files alone."""
-    if not any(file.statistics.deletes and file.statistics.oldest <= mark for file in stored.redo):
-        return False
-    died = RowSetSource(stored, mark).deaths()
-    return bool(((died > 0) & (died <= mark)).any())

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.errors import CorruptionError, DiskError, InternalError
+from nyala.errors import CorruptionError, DiskError, HistoryGone, InternalError
 from nyala.model.store import Op, WriteBatch
 from nyala.storage.columns.column_reader import ColumnReader
 from nyala.storage.database import Database
@@ -24,7 +24,7 @@ from nyala.storage.maintenance.manager import MaintenanceManager
 from nyala.storage.maintenance.rowset_compaction import Compacted
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.tablet.tablet import Tablet
-from tablet_support import HASHED, batch, definition, insert, keys_of, read
+from tablet_support import HASHED, batch, definition, insert, keys_of, load, read
 
 MIB = 1 << 20
 
@@ -242,6 +242,42 @@ def test_deleted_rowsets_and_old_history_are_collected():
         assert "DeletedRowsetGC" in done
         assert db._tablets()[0].state.rowsets == ()
         assert keys_of(db, table) == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.75])
+def test_rows_that_were_deleted_long_ago_leave_the_disk(share):
+    """A rowset with many dead rows is rewritten in the background, once no reader can see them."""
+    with Database(background=False, history_seconds=100) as db:
+        table = db.create_table(definition())
+        load(db, table, range(20_000))
+        kept = [k for k in range(20_000) if k % 100 >= 100 * share]
+        before = db.now()
+        deleted = sorted(set(range(20_000)).difference(kept))
+        db.write(table, WriteBatch(batch(deleted).select(["k"]), Op.DELETE))
+        (tablet,) = db._tablets()
+        flush_deltas(tablet, tablet.state.rowsets[0])
+        size = disk_bytes(tablet)
+        assert db.maintain() == [], "the past is still to be read"
+        assert len(read(db, table, snapshot=before)) == 20_000
+        after, expected = db.now(), read(db, table)
+        wall = db.clock.steady()
+        db.clock.steady = lambda: wall + 100_000_001
+        db._maintenance.manager._known.clear()  # it would look again after a minute
+        done = db.maintain()
+        assert [(r.kind, r.target, r.error) for r in done] == ([("DeadRowGC", "rowset 1", "")] if share > 0.25 else [])
+        assert keys_of(db, table) == kept
+        assert read(db, table, snapshot=after) == expected
+        assert db.maintain() == [], "once is enough"
+        if done:
+            assert disk_bytes(tablet) < 0.5 * size
+            assert [(stored.row_count, stored.redo) for stored in tablet.state.rowsets] == [(len(kept), ())]
+            with pytest.raises(HistoryGone):
+                read(db, table, snapshot=before)
+        db.check()
+
+
+def disk_bytes(tablet: Tablet) -> int:
+    return sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
 
 
 # ---- several tablets, failures -----------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from examples import cases
-from nyala.errors import DiskError
+from nyala.errors import DiskError, HistoryGone
+from nyala.model.clock import LOGICAL_BITS
 from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
@@ -181,6 +182,34 @@ def test_loads_and_insertions_are_read_at_any_time_after_merges(seed):
                 if time >= mark:
                     assert read(db, table, snapshot=time) == states[time], f"at {time} with the mark at {mark}"
         db.check()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_dead_rows_leave_in_the_background_and_no_readable_state_changes(seed):
+    with Database("db", fs=CrashableFileSystem(), background=False, history_seconds=100) as db:
+        work = Workload(db, seed, keys=40)
+        for _ in range(12):
+            for _ in range(4):
+                work.write()
+            db.flush()
+            # A mark between two writes that have been, as if the clock had gone on.
+            lost = db._tablets()[0].metadata.ancient_history_mark
+            mark = work.rng.choice([time for time in work.model.timestamps if time >= lost])
+            db.clock.steady = lambda mark=mark: (mark >> LOGICAL_BITS) + 100_000_000
+            db._maintenance.manager._known.clear()
+            records = db.maintain()
+            assert [record.error for record in records if record.error] == []
+            lost = db._tablets()[0].metadata.ancient_history_mark
+            assert lost <= mark + (1 << LOGICAL_BITS)
+            for time in [work.begun, *work.model.timestamps, int(db.now())]:
+                if time < lost:
+                    with pytest.raises(HistoryGone):
+                        read(db, work.table, snapshot=time)
+                else:
+                    assert read(db, work.table, snapshot=time) == work.model.rows(["k", "v"], time), f"at {time}"
+            db.check()
+            for stored in db._tablets()[0].state.rowsets:
+                assert history.dead_share(stored, (mark >> LOGICAL_BITS) << LOGICAL_BITS) == 0.0
 
 
 # ---- beside the background ---------------------------------------------------------------------------------------
