@@ -31,7 +31,7 @@ from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read
+from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, rowset_loader
 
 EVERY_BYTE = os.environ.get("NYALA_EVERY_BYTE") == "1"
 SAMPLE = 2
@@ -115,7 +115,7 @@ def whole() -> Whole:
         change_much(db, times)
         schema, arrays = many_encodings()
         encoded = db.create_table(definition("encoded", schema=schema))
-        with db.bulk_loader(encoded) as loader:
+        with rowset_loader(db, encoded) as loader:
             loader.append(pa.table(arrays, names=schema.names))
             loader.finish()
         columns = (ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", STRING))

@@ -69,7 +69,7 @@ from nyala.storage.columns.page_layouts import (
 from nyala.storage.database import Database
 from nyala.storage.files.file_handles import FileHandles
 from nyala.storage.files.page_cache import PageCache
-from tablet_support import definition, read
+from tablet_support import definition, read, rowset_loader
 
 PATH = "c.col"
 OLD_FILES = Path(__file__).parent / "old_files"
@@ -253,7 +253,7 @@ def test_scans_find_the_same_rows_whatever_the_encoding() -> None:
         values[name] = pa.array(numbers) if type_ is BIGINT else pa.array(texts)
     with Database(":memory:") as db:
         table = db.create_table(definition(schema=schema))
-        with db.bulk_loader(table) as loader:
+        with rowset_loader(db, table) as loader:
             loader.append(pa.table(values))
             loader.finish()
         wanted = [(t, i % 7) for i, (t, n) in enumerate(zip(texts, numbers.tolist())) if 10 <= n < 90]

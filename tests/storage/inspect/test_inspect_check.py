@@ -27,7 +27,7 @@ from nyala.storage.inspect.check.repeated_keys import KeySource, repeated_keys
 from nyala.storage.loads.load_record import LoadRecord, TabletLoad
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
-from tablet_support import HASHED, RANGED, SCHEMA, batch, definition, insert, keys_of, load
+from tablet_support import HASHED, RANGED, SCHEMA, batch, definition, insert, keys_of, load, rowset_loader
 
 FS = OsFileSystem()
 TABLE = "tables/t000001"
@@ -122,7 +122,7 @@ def test_every_type_in_every_encoding_is_clean(tmp_path):
             columns.append(ColumnSchema(f"c{len(columns)}", type_, encoding=encoding, compression=compression))
             arrays.append(pa.array([VALUES[type_.kind](n) if n is not None else None for n in numbers], type_.arrow))
     schema = Schema(tuple(columns), 1)
-    with Database(path) as db, db.bulk_loader(db.create_table(definition(schema=schema))) as loader:
+    with Database(path) as db, rowset_loader(db, db.create_table(definition(schema=schema))) as loader:
         loader.append(pa.table(arrays, names=schema.names))
         loader.finish()
     report = check(path)

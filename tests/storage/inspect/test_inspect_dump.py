@@ -26,7 +26,7 @@ from nyala.storage.inspect.layout.table_layout import RowSetSpan, average_height
 from nyala.storage.loads.load_record import LoadRecord, TabletLoad
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
-from tablet_support import definition, insert, load
+from tablet_support import definition, insert, load, rowset_loader
 
 GOLDEN = Path(__file__).parent / "golden" / "inspect.txt"
 NOON = 1_767_268_800_000_000
@@ -64,7 +64,7 @@ def fs(monkeypatch):
     with database.Database("/db", fs=fs, threads=1, background=False) as db:
         partitions = PartitionSchema((HashRule(("day",), 2),))
         table = db.create_table(TableDefinition("reading", SCHEMA, partitions, "of rain"))
-        with db.bulk_loader(table) as loader:
+        with rowset_loader(db, table) as loader:
             loader.append(rows(0, 150, 2))
             loader.finish()
         db.write(table, WriteBatch(rows(201, 40, 4), Op.INSERT))

@@ -16,7 +16,7 @@ from nyala.model.store import ScanSpec
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.maintenance.tablet_flush import flush
-from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load
+from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load, rowset_loader
 
 
 class Gate(MemoryFileSystem):
@@ -194,7 +194,7 @@ def test_a_load_in_flight_ends_with_the_table_and_leaves_nothing():
     fs = Gate(".bloom")
     with Database("db", fs=fs, background=False) as db:
         table = db.create_table(definition(partitions=HASHED))
-        loader = db.bulk_loader(table)
+        loader = rowset_loader(db, table)
         loader.append(batch(range(100)))
         thread, errors = in_thread(loader.finish)
         assert fs.reached.wait(20)

@@ -21,7 +21,7 @@ from nyala.storage.log import commit_log
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.tables import housekeeping
 from nyala.storage.tables.housekeeping import flush_commit_holders
-from tablet_support import HASHED, batch, definition, insert, keys_of, read, read_tokens
+from tablet_support import HASHED, batch, definition, insert, keys_of, read, read_tokens, rowset_loader
 
 KEYS = range(30)
 STEPS = [("write", "*/wal/*"), ("sync", "*/wal/*"), ("write", "*/commits/*"), ("sync", "*/commits/*"),
@@ -223,7 +223,7 @@ def test_what_touches_an_undecided_key_or_moves_it_waits(way):
 
 
 def _load(db: Database, table: Table) -> None:
-    with db.bulk_loader(table) as loader:
+    with rowset_loader(db, table) as loader:
         loader.append(batch([2000]))
         loader.finish()
 
