@@ -285,7 +285,8 @@ BENCH = Command(
                     "suites",
                     nargs="*",
                     metavar="SUITE",
-                    help="some of clickbench, wide, cliff, h2o, ssb, tpcds, timeseries, mutations, cold (default: all)",
+                    help="some of clickbench, wide, cliff, functions, h2o, ssb, tpcds, timeseries, mutations, cold "
+                    "(default: all)",
                 ),
                 argument("--rows", type=count, metavar="N", help="rows of suites that count in rows"),
                 argument("--scale", type=positive, metavar="N", help="scale factor of suites that have one"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from . import clickbench, h2o, ssb, timeseries, tpcds, wide
+from . import clickbench, functions, h2o, ssb, timeseries, tpcds, wide
 from .cold import Cold
 from .model import QuerySuite, SuiteResult
 from .mutations import Mutations
@@ -43,7 +43,16 @@ class OfQueries:
         return run_suite(self.suite, setting)
 
 
-QUERY_SUITES: Final = (clickbench.SUITE, wide.WIDE, wide.CLIFF, h2o.SUITE, ssb.SUITE, tpcds.SUITE, timeseries.SUITE)
+QUERY_SUITES: Final = (
+    clickbench.SUITE,
+    wide.WIDE,
+    wide.CLIFF,
+    functions.SUITE,
+    h2o.SUITE,
+    ssb.SUITE,
+    tpcds.SUITE,
+    timeseries.SUITE,
+)
 
 
 def _all() -> Iterable[Suite]:

@@ -101,6 +101,13 @@ def number_texts(numbers: np.ndarray) -> pa.Array:
     return pc.cast(pa.array(numbers), pa.string())
 
 
+def decimals(units: np.ndarray, precision: int, scale: int) -> pa.Array:
+    """Integers of the smallest unit as decimals: their little-endian 128 bits are Arrow's."""
+    words_ = np.zeros((len(units), 2), np.int64)
+    words_[:, 0], words_[:, 1] = units, units >> 63
+    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(units), [None, pa.py_buffer(words_)])
+
+
 def record_batch(schema: pa.Schema, columns: dict[str, pa.Array | np.ndarray]) -> pa.RecordBatch:
     """A record batch of `schema`; NumPy columns are converted to its types."""
     arrays = [

@@ -17,7 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .draws import by_rank, generator, identifiers, joined, number_texts, phrase, pieces, record_batch, words, zipf
+from .draws import (
+    by_rank,
+    decimals,
+    generator,
+    identifiers,
+    joined,
+    number_texts,
+    phrase,
+    pieces,
+    record_batch,
+    words,
+    zipf,
+)
 from .model import TableSpec
 
 SEED: Final = 50
@@ -147,19 +159,12 @@ def _numbers(
         "f": rng.lognormal(3, 1, count),
         "fz": zipf(rng, 100, count) / 4,
         "r": rng.random(count).astype(np.float32),
-        "dec12": _decimal(cents, 12, 2),
-        "dec18": _decimal(cents * 10_000 + rng.integers(0, 10_000, count), 18, 4),
-        "dec30": pc.multiply(_decimal(cents, 12, 2), pa.scalar(10**12, pa.decimal128(14, 0))),
+        "dec12": decimals(cents, 12, 2),
+        "dec18": decimals(cents * 10_000 + rng.integers(0, 10_000, count), 18, 4),
+        "dec30": pc.multiply(decimals(cents, 12, 2), pa.scalar(10**12, pa.decimal128(14, 0))),
         "b": rng.random(count) < 0.3,
         "label": rng.integers(0, LABELS, count),
     }
-
-
-def _decimal(units: np.ndarray, precision: int, scale: int) -> pa.Array:
-    """Integers of the smallest unit as decimals: their little-endian 128 bits are Arrow's."""
-    words_ = np.zeros((len(units), 2), np.int64)
-    words_[:, 0], words_[:, 1] = units, units >> 63
-    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(units), [None, pa.py_buffer(words_)])
 
 
 def _times(rng: np.random.Generator, ids: np.ndarray, rows: int) -> dict[str, pa.Array | np.ndarray]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from nyala.bench.suites import draws, h2o, hits, ssb, timeseries, wide, wide_data
+from nyala.bench.suites import draws, functions, h2o, hits, ssb, timeseries, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.model import Size
+from nyala.sql.functions import FUNCTIONS
 
 SMALL = Size(3_000, 0.002)
 
@@ -126,3 +127,19 @@ def test_ranks_are_skewed_as_declared(skew):
 def test_identifiers_of_ranks_differ():
     found = draws.identifiers(np.arange(100_000), 7)
     assert len(np.unique(found)) == 100_000 and found.min() >= 0
+
+
+def test_every_scalar_function_has_a_query_or_no_counterpart():
+    called = {query.name.partition(".")[0] for query in functions.queries(SMALL)}
+    scalars = {function.name for function in FUNCTIONS if function.kind == "scalar"}
+    assert scalars <= called | functions.NO_PEER
+    assert not called & functions.NO_PEER and scalars >= functions.NO_PEER
+
+
+def test_samples_are_mostly_distinct():
+    rows = 20_000
+    (spec,) = functions.tables(Size(rows), None)
+    table = spec.read()
+    for name in ("n", "big", "x", "y", "p", "ts", "until", "name", "mixed", "digits"):
+        assert pc.count_distinct(table[name]).as_py() > 0.98 * rows, name
+    assert 0.3 < pc.mean(pc.not_equal(pc.binary_length(table["mixed"]), pc.utf8_length(table["mixed"]))).as_py() < 0.4

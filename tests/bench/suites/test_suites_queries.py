@@ -8,7 +8,7 @@ from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.runner import Setting, run_suite
 from nyala.bench.suites.wide import OPERATIONS
 
-ROWS = {"clickbench": 6_000, "wide": 3_000, "cliff": 2_000, "h2o": 3_000, "timeseries": 6_000}
+ROWS = {"clickbench": 6_000, "wide": 3_000, "cliff": 2_000, "functions": 2_000, "h2o": 3_000, "timeseries": 6_000}
 
 GENERATED = [suite for suite in QUERY_SUITES if suite.name != "tpcds"]
 """`tests/tpcds` runs the queries of the other."""
