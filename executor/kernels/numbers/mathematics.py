@@ -17,7 +17,17 @@ from ....model.vectors.vector import Array, Const, Flat, Vector
 from ..distinct import per_distinct
 from . import arithmetic
 from .arithmetic import finished_floats
-from .bounded_integers import INT64, floats, from_objects, integers, joined_validity, objects, result, scale_of
+from .bounded_integers import (
+    INT64,
+    floats,
+    from_objects,
+    integers,
+    joined_validity,
+    measured_bounds,
+    objects,
+    result,
+    scale_of,
+)
 
 _Refused = Callable[[Any], Any]
 _NEVER: _Refused = lambda x: np.zeros(np.shape(x), np.bool_)  # noqa: E731
@@ -127,8 +137,14 @@ def divisor(name: str) -> Callable[..., Vector]:
     def kernel(type_: DataType, left: Vector, right: Vector) -> Vector:
         validity = joined_validity(left, right)
         a, b = _column(left), _column(right)
-        if name == "gcd" and INT64[0] not in (int(a.min(initial=0)), int(b.min(initial=0))):
-            return result(type_, np.gcd(a, b), validity, INT64, len(left))
+        sizes = [max(-low, high) for low, high in (measured_bounds(left), measured_bounds(right))]
+        if max(sizes) <= INT64[1]:
+            common = np.gcd(a, b)
+            if name == "gcd":
+                return result(type_, common, validity, INT64, len(left))
+            if sizes[0] * sizes[1] <= INT64[1]:
+                multiple = np.abs(a) // np.maximum(common, 1) * np.abs(b)
+                return result(type_, multiple, validity, (0, sizes[0] * sizes[1]), len(left))
         exact = np.gcd(objects(left), objects(right))
         if name == "lcm":
             product = np.abs(objects(left) * objects(right))
@@ -168,10 +184,11 @@ def truncate(type_: DataType, arg: Vector, digits: Vector | None = None) -> Vect
     dropped = scale_of(arg.type) - places
     if dropped <= 0:
         return arithmetic.whole(type_, arg, "floor") if arg.type != type_ else arg
+    if places >= 0:
+        return arithmetic.cut(type_, arg, dropped, "trunc")
     unit = 10 ** min(dropped, 40)
     values = objects(arg)
-    size = np.abs(values) // unit
-    kept = size * 10 ** (scale_of(type_) - places) if places < 0 else size
+    kept = np.abs(values) // unit * 10 ** (scale_of(type_) - places)
     return from_objects(type_, np.where(values < 0, -kept, kept), arg.validity)
 
 
@@ -191,6 +208,9 @@ def whole_quotient(type_: DataType, left: Vector, right: Vector) -> Vector:
     """`div(a, b)`: the quotient of exact numbers, truncated to a whole number; both have one scale."""
     validity = joined_validity(left, right)
     arithmetic.refuse_zero(right, validity)
+    small = arithmetic.truncated_quotient(left, right)
+    if small is not None:
+        return result(type_, small, validity, INT64, len(left))
     a, b = objects(left), objects(right)
     size = np.abs(a) // np.where(b == 0, 1, np.abs(b))
     return from_objects(type_, np.where((a < 0) != (b < 0), -size, size), validity)
