@@ -8,18 +8,20 @@ rows that it reads, such as filters and expressions over the working table, is o
 
 With UNION a row is new if no round has produced it. The rows seen so far are kept, with their 64-bit hashes sorted, so
 that a round compares in full only rows whose hash is present. Rounds run on demand, so a LIMIT above ends a recursion
-that would never end by itself.
+that would never end by itself; the rows of small rounds are returned together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from ...errors import Error
 from ...model.vectors.vector import Array, Batch, concat
 from ...planner.algebra import physical
 from ...planner.algebra.physical import PhysicalNode
+from ...sql.expressions import Column
 from ..aggregation.group_codes import segments
 from ..hashing import row_hashes
 from ..lazy import joined
@@ -32,6 +34,8 @@ from ..spilling.spill_file import Extent
 
 _HASH_BYTES = 16
 """A row's hash, and its position."""
+_FEW_ROWS = 1024
+"""Rounds of fewer rows are returned together: the operators above cost as much for one row as for a thousand."""
 
 Open = Callable[[PhysicalNode], Stream]
 
@@ -42,7 +46,7 @@ def open_recursive(node: physical.Recursive, context: ExecutionContext, open_nod
     opens_once = _streams(node.step)
     account = context.account("a recursive query")
 
-    def run() -> Iterator[Batch]:
+    def rounds() -> Iterator[Batch]:
         seen = None if node.all else _Seen(node, context, account)
         held = 0
         rows = _collected(open_node(node.anchor), context)
@@ -57,7 +61,7 @@ def open_recursive(node: physical.Recursive, context: ExecutionContext, open_nod
             held = batch_bytes(rows)
             account.hold(held)
             context.working[node.key] = rows
-            yield from sliced(rows)
+            yield rows
             context.check()
             # Another recursion may have run in between, but not one of the same key.
             context.working[node.key] = rows
@@ -68,7 +72,34 @@ def open_recursive(node: physical.Recursive, context: ExecutionContext, open_nod
             rows = _collected(step, context)
             step = step if is_kept else None
 
-    return Stream(node.columns, (Morsel(run),), serial=True)
+    return Stream(node.columns, (Morsel(lambda: _coalesced(node.columns, rounds())),), serial=True)
+
+
+def _coalesced(columns: Sequence[Column], rounds: Iterator[Batch]) -> Iterator[Batch]:
+    """Return the rows of rounds as batches, small rounds together.
+
+    At most as many rows are held back as were returned before, so that a LIMIT ends a recursion after at most twice the
+    rounds that it needs. An error in one of these is raised when the rows before it have been read.
+    """
+    held: list[Batch] = []
+    count = returned = 0
+    try:
+        for rows in rounds:
+            held.append(rows)
+            count += rows.length
+            if count >= min(returned, _FEW_ROWS):
+                yield from sliced(_together(columns, held))
+                held, count, returned = [], 0, returned + count
+    except Error:
+        if held:
+            yield from sliced(_together(columns, held))
+        raise
+    if held:
+        yield from sliced(_together(columns, held))
+
+
+def _together(columns: Sequence[Column], parts: list[Batch]) -> Batch:
+    return parts[0] if len(parts) == 1 else joined(columns, parts)
 
 
 def open_working_table(node: physical.WorkingTable, context: ExecutionContext) -> Stream:
