@@ -34,7 +34,7 @@ from ...sql.functions import OPERATIONS
 from ..kernels import boolean, conditional
 from ..kernels.cast import cast
 from ..kernels.compare import compare, is_in
-from .expression_costs import cost, is_fallible, summarized
+from .expression_costs import cost, fails_rarely, is_fallible, summarized
 from .kernel_table import GENERATORS, KERNELS
 
 Evaluation: TypeAlias = Callable[[Batch], Vector]
@@ -191,6 +191,8 @@ class _Plain:
         type_ = expr.type
         if eager:
             return lambda batch: _case_eager(type_, conditions, candidates, batch)
+        if fails_rarely(expr):
+            return _HopefulCase(type_, conditions, candidates)
         return lambda batch: _case_by_rows(type_, conditions, candidates, batch)
 
 
@@ -257,20 +259,42 @@ def _where_open(result: Vector, part: Evaluation, batch: Batch, is_and: bool) ->
 
 
 def _case_eager(type_: Any, conditions: list[Evaluation], candidates: list[Evaluation], batch: Batch) -> Vector:
-    choice = np.full(batch.length, len(conditions), np.intp)
-    for index in range(len(conditions) - 1, -1, -1):
+    last = len(conditions)
+    choice: Array = np.full(batch.length, last, np.uint8 if last < 256 else np.intp)
+    for index in range(last - 1, -1, -1):
         true = boolean.truths(conditions[index](batch))
         if isinstance(true, bool):
             if true:
                 choice[:] = index
         else:
-            choice[true] = index
-    if len(conditions) == 1:
+            choice = conditional.blended(true, np.array(index, choice.dtype), choice)
+    if last == 1:
         return conditional.pick(type_, choice, [candidate(batch) for candidate in candidates])
     used = [i for i in range(len(candidates)) if (choice == i).any()] or [0]
-    renumbered = np.zeros(len(candidates), np.intp)
-    renumbered[used] = np.arange(len(used))
-    return conditional.pick(type_, renumbered.take(choice), [candidates[i](batch) for i in used])
+    if len(used) < len(candidates):
+        renumbered = np.zeros(len(candidates), choice.dtype)
+        renumbered[used] = np.arange(len(used))
+        choice = renumbered.take(choice)
+    return conditional.pick(type_, choice, [candidates[i](batch) for i in used])
+
+
+class _HopefulCase:
+    """A CASE that may fail for numbers near the limits of their type alone: computed for all rows until one fails, as
+    this is faster than selecting the rows of each branch, and by rows from then on."""
+
+    def __init__(self, type_: DataType, conditions: list[Evaluation], candidates: list[Evaluation]):
+        self._type = type_
+        self._conditions = conditions
+        self._candidates = candidates
+        self._has_failed = False
+
+    def __call__(self, batch: Batch) -> Vector:
+        if not self._has_failed:
+            try:
+                return _case_eager(self._type, self._conditions, self._candidates, batch)
+            except DataError:
+                self._has_failed = True
+        return _case_by_rows(self._type, self._conditions, self._candidates, batch)
 
 
 def _first_present(type_: Any, candidates: list[Evaluation], batch: Batch) -> Vector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary
+from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary, walk
 from ...sql.functions import OPERATIONS
 
 
@@ -45,6 +45,18 @@ def _summed(node: Expr, parts: tuple[Summary, ...]) -> Summary:
 def is_fallible(expr: Expr) -> bool:
     """True if the expression may fail for a row."""
     return summarized(expr).fallible
+
+
+def fails_rarely(expr: Expr) -> bool:
+    """True if the expression fails only for numbers near the limits of their type, or that another type cannot hold."""
+    return all(_fails_at_limits(node) for node in walk(expr) if _may_refuse(node))
+
+
+def _fails_at_limits(node: Expr) -> bool:
+    if isinstance(node, Cast):
+        return node.type.is_numeric and node.arg.type.is_numeric
+    operation = OPERATIONS[node.function] if isinstance(node, Call) else None
+    return operation is not None and (operation.overflows or operation.fails_at_limits_only)
 
 
 def _may_refuse(node: Expr) -> bool:

@@ -39,6 +39,18 @@ def texts_of(data: Array, offsets: Array, validity: Array | None, type_: pa.Data
     return pa.Array.from_buffers(type_ or pa.string(), len(offsets) - 1, buffers)
 
 
+def masked(array: pa.Array, present: Array | None) -> pa.Array:
+    """Return an Arrow array of texts with NULL where `present` (ndarray of bool) is False; it shares the bytes."""
+    if present is None or bool(present.all()):
+        return array
+    if array.null_count:
+        present = present & array.is_valid().to_numpy(zero_copy_only=False)
+    _, offsets, data = array.buffers()
+    begins = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    bits = pa.py_buffer(np.packbits(present, bitorder="little"))
+    return pa.Array.from_buffers(array.type, len(array), [bits, pa.py_buffer(begins), data])
+
+
 def refuse_size(size: int) -> None:
     """Raise `DataError` if the texts of one batch take more than 2 GB."""
     if size > MOST_BYTES:

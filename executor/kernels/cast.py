@@ -9,6 +9,7 @@ one once), which also finds the text for the error.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
-from ...model.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
+from ...model.types import BOOLEAN, FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat, vector_from_arrow
 from ...sql import interval_text
 from .numbers.arithmetic import cut, rescale
@@ -225,6 +226,8 @@ def _to_text(type_: DataType, arg: Vector) -> Vector:
         return Const(type_, None, len(arg))
     if arg.type.kind is Kind.INTERVAL:
         return _cut_text(type_, _spelt_intervals(type_, arg))
+    if arg.type.kind is Kind.BOOLEAN and type_.length is None:
+        return Dict(type_, arg.values().astype(np.uint8), _truth_words(type_), arg.validity)
     if arg.type.is_integer and type_.kind is Kind.STRING:
         return _cut_text(type_, Text(type_, pc.cast(arg.to_arrow(), pa.string())))
     array = arg.to_arrow()
@@ -235,6 +238,12 @@ def _to_text(type_: DataType, arg: Vector) -> Vector:
         others = pa.array(~is_plain)
         texts = pc.replace_with_mask(texts, others, _spelt(arg.type, array.filter(others)))
     return _cut_text(type_, Text(type_, texts.cast(type_.arrow)))
+
+
+@cache
+def _truth_words(type_: DataType) -> pa.Array:
+    """The texts of false and true: one dictionary for all batches."""
+    return pa.array([_spell(BOOLEAN, value) for value in (False, True)], pa.string()).cast(type_.arrow)
 
 
 def _spelt(type_: DataType, array: pa.Array) -> pa.Array:

@@ -4,7 +4,8 @@
 - Narrow against Narrow: the codes, shifted by the difference of the bases in the narrowest sufficient integer.
 - Different decimal scales: the side of larger scale is divided down (`a * 10**k < b` is `a < ceil(b / 10**k)`), so that
   no product can leave 64 bits.
-- Dictionaries: one comparison per entry, then a look-up per row. Texts compare by their UTF-8 bytes.
+- Dictionaries: one comparison per entry, then a look-up per row; two are merged, and the places of their entries in the
+  sorted union are compared. Texts compare by their UTF-8 bytes.
 - Floats: NaN equals itself and is above everything (PostgreSQL).
 """
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...model.types import BOOLEAN, Kind
+from ...model.vectors.merged_dictionaries import merged_for
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from .boolean import disjunction
 from .numbers.bounded_integers import (
@@ -93,6 +95,9 @@ def _constants(function: str, left: Const, right: Vector) -> Vector:
     if left.type.is_text:
         first, second = _bytes(left.value), _bytes(right.value)  # type: ignore[attr-defined]
         return Const(BOOLEAN, bool(_NUMPY[function](first, second)), len(left))
+    if left.type.is_integer_like and right.type.is_integer_like:
+        numbers = int(left.value) * _scale(left, right), int(right.value) * _scale(right, left)  # type: ignore[attr-defined]
+        return Const(BOOLEAN, bool(_NUMPY[function](*numbers)), len(left))
     one = Flat(left.type, np.array([left.value], object if left.type.is_integer_like else np.float64))
     found = compare(function, one, Const(right.type, right.value, 1))  # type: ignore[attr-defined]
     return Const(BOOLEAN, bool(found.values()[0]), len(left))
@@ -212,6 +217,13 @@ def _texts(function: str, left: Vector, right: Vector) -> Vector:
     if isinstance(left, Dict) and isinstance(right, Dict) and left.dictionary is right.dictionary:
         if left.ordered or function in ("eq", "ne"):
             return Flat(BOOLEAN, _NUMPY[function](left.codes, right.codes), validity)
+    if isinstance(left, Dict) and isinstance(right, Dict):
+        if 0 < len(left.dictionary) + len(right.dictionary) <= len(left):
+            _, (first_table, second_table) = merged_for(
+                [left.dictionary, right.dictionary], [[left.codes], [right.codes]]
+            )
+            places = first_table.take(left.codes), second_table.take(right.codes)
+            return Flat(BOOLEAN, _NUMPY[function](*places), validity)
     second = pa.scalar(right.value, left.type.arrow) if isinstance(right, Const) else right.to_arrow()
     return Flat(BOOLEAN, _arrow(function, left.to_arrow(), second), validity)
 
