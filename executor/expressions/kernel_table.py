@@ -13,9 +13,20 @@ from ...model.types import DataType, Kind
 from ...model.vectors.vector import Const, Vector
 from ...sql.functions.dates import PARTS
 from ..kernels import boolean, cast, compare, conditional, frame_limits
-from ..kernels.numbers import arithmetic, mathematics, number_templates, number_writing
-from ..kernels.texts import regex, text_characters, text_digests, text_per_value, text_pieces, text_vectorized
-from ..kernels.times import calendar, date_templates, date_writing, temporal
+from ..kernels.numbers import arithmetic, mathematics, number_reading, number_writing
+from ..kernels.texts import (
+    edit_distance,
+    regex,
+    text_characters,
+    text_digests,
+    text_encodings,
+    text_per_value,
+    text_pieces,
+    text_quoting,
+    text_slices,
+    text_vectorized,
+)
+from ..kernels.times import calendar, date_reading, date_writing, temporal
 
 Kernel: TypeAlias = Callable[..., Vector]
 """(result type, *argument vectors) -> vector."""
@@ -65,17 +76,20 @@ def _text_of_one(name: str) -> Kernel:
 
 _MODULES: Final[tuple[Any, ...]] = (
     calendar,
-    date_templates,
+    date_reading,
     date_writing,
+    edit_distance,
     frame_limits,
     mathematics,
-    number_templates,
+    number_reading,
     number_writing,
     regex,
     text_characters,
     text_digests,
+    text_encodings,
     text_per_value,
     text_pieces,
+    text_quoting,
 )
 """Modules with their own table of kernels. `sql.functions.fallible` lists the functions that may fail for a row."""
 
@@ -101,10 +115,10 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "replace": text_vectorized.replace,
     "strpos": text_vectorized.strpos,
     "starts_with": text_vectorized.starts_with,
-    "substring": text_vectorized.substring,
-    "left": text_vectorized.left,
-    "right": text_vectorized.right,
-    "repeat": text_vectorized.repeat,
+    "substring": text_slices.substring,
+    "left": text_slices.left,
+    "right": text_slices.right,
+    "repeat": text_slices.repeat,
     "abs": arithmetic.absolute,
     "sign": arithmetic.sign,
     "floor": _whole("floor"),

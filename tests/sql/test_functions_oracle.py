@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nyala.errors import DataError
 from nyala.executor.expressions.kernel_table import KERNELS
 from nyala.executor.kernels.numbers import number_templates
-from nyala.executor.kernels.texts import text_per_value
+from nyala.executor.kernels.texts import text_encodings, text_quoting
 from nyala.executor.kernels.times import date_templates
 from nyala.model.types import DECIMAL, STRING, TIMESTAMP, DataType, Interval
 from nyala.model.vectors.vector import Const
@@ -120,7 +120,7 @@ def test_functions_of_floats(both: Both, pairs: list[tuple[float, float]]) -> No
 @few
 @given(st.lists(st.tuples(TEXTS, st.text("ab%_ .", max_size=3)), min_size=1, max_size=6))
 def test_functions_of_texts(both: Both, pairs: list[tuple[str, str]]) -> None:
-    quoted = [[text_per_value.quote_literal(text) for text in column] for column in zip(*pairs)]
+    quoted = [[text_quoting.quote_literal(text) for text in column] for column in zip(*pairs)]
     both.check(
         rows(*quoted),  # type: ignore[arg-type]
         "ends_with(x, y)",
@@ -186,7 +186,7 @@ def test_a_number_is_read_as_it_is_written(number: Any) -> None:
 @given(st.binary(max_size=40))
 def test_bytes_are_decoded_as_they_were_encoded(data: bytes) -> None:
     for form in ("hex", "base64", "escape"):
-        assert text_per_value.decode(text_per_value.encode(data, form), form) == data
+        assert text_encodings.decode(text_encodings.encode(data, form), form) == data
 
 
 @few

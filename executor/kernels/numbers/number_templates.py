@@ -1,4 +1,4 @@
-"""`to_char` and `to_number`: formatting and parsing of numbers by template.
+"""Templates of numbers, and the formatting and reading of one number by them.
 
 | pattern | |
 |---|---|
@@ -24,7 +24,6 @@ from functools import lru_cache
 from typing import Any
 
 from ....errors import InvalidText
-from ..distinct import as_kernel
 
 _TOKEN = re.compile(r'"([^"]*)"|(FM|EEEE|MI|PL|SG|PR|TH|RN|[90.,DGSV])|(.)', re.IGNORECASE | re.DOTALL)
 _NUMERALS = (
@@ -235,6 +234,3 @@ def read(text: str, template: str) -> decimal.Decimal:
     whole, _, decimals = digits.partition(".")
     value = decimal.Decimal(f"{whole[: form.digits] or '0'}.{decimals[: form.scale] or '0'}")
     return -value if negative else value
-
-
-KERNELS = {"to_number": as_kernel(read)}

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ....errors import DataError
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Flat, Text, Vector
-from ..byte_rows import hex_digits, hex_of_bytes, significant, texts_of, texts_of_matrix
+from ..byte_rows import hex_digits, significant, texts_of, texts_of_matrix
 from ..numbers.bounded_integers import integers
 from .like_search import bytes_of
 from .regex_matches import is_ascii
@@ -175,13 +175,6 @@ def _to_hex(dtype: type[np.unsignedinteger]) -> Callable[..., Vector]:
         return Text(type_, texts_of_matrix(shown, significant(shown), number.validity))
 
     return kernel
-
-
-def hex_encoded(value: Vector) -> pa.Array:
-    """Return the bytes of texts or binaries in hexadecimal, two digits each."""
-    array = value.to_arrow()
-    data, begins = bytes_of(array)
-    return texts_of(hex_of_bytes(data), begins.astype(np.int64) * 2, value.validity)
 
 
 KERNELS: dict[str, Callable[..., Vector]] = {

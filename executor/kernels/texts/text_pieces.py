@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from ....errors import DataError
 from ....model.types import BIGINT, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
-from ..byte_rows import refuse_size
+from ..byte_rows import masked, refuse_size
 from ..distinct import per_combination
 from ..numbers.bounded_integers import integers, joined_validity
 from .like_search import bytes_of, places
-from .regex_matches import sliced
-from .text_vectorized import entries_in_use, left, masked, substring
+from .text_slices import cut_out, left, lengths_of, substring
+from .text_vectorized import entries_in_use
 
 _LONGEST = 1 << 28
 """Most characters by which a text is filled up."""
@@ -62,7 +62,7 @@ def _pad(at_left: bool, type_: DataType, value: Vector, length: Vector, fill: st
     if isinstance(length, Const) and length.value is None:
         return Const(type_, None, rows)
     texts = value.to_arrow()
-    characters = pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    characters = lengths_of(texts)
     wanted = np.maximum(np.broadcast_to(integers(length), rows), 0).astype(np.int64)
     missing = wanted - characters
     if validity is not None:
@@ -140,11 +140,8 @@ def _part(type_: DataType, value: Vector, n: Vector, separator: str) -> Vector:
     before = first[:-1] + np.where(exists, part, 0)
     starts = np.where(part == 0, begins[:-1], padded[before] + size)
     ends = np.where(part == count, begins[1:], padded[before + 1])
-    starts, ends = np.where(exists, starts, 0), np.where(exists, ends, 0)
-    whole = pa.Array.from_buffers(
-        pa.string(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
-    )
-    cut = sliced(whole, np.zeros(len(value), np.intp), starts, ends)
+    starts, ends = np.where(exists, starts, begins[:-1]), np.where(exists, ends, begins[:-1])
+    cut = cut_out(texts, starts - begins[:-1], ends - begins[:-1])
     return Text(type_, masked(cut, joined_validity(value, n)))
 
 

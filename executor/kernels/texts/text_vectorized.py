@@ -1,4 +1,4 @@
-"""Texts: patterns, pieces, case, searching. Lengths and positions count characters, positions from 1.
+"""Texts: patterns, case, searching. Lengths and positions count characters, positions from 1.
 
 The kernels run over Arrow strings. If possible, the evaluator passes dictionaries instead of columns, so that each
 distinct text is processed once.
@@ -20,17 +20,15 @@ from ....errors import DataError
 from ....model.types import BOOLEAN, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
 from ...aggregation.group_codes import segments
+from ..byte_rows import masked
 from ..distinct import python_values
-from ..numbers.bounded_integers import integers, joined_validity
-from .like_search import contain_in_order
-from .regex_matches import characters_before
+from ..numbers.bounded_integers import joined_validity
+from .like_search import bytes_of, contain_in_order, places
+from .regex_matches import is_ascii
+from .text_slices import lengths_of, prefixes
 
 _MANY = 512
 """Number of texts from which on `texts.like_search` is faster than Arrow's row-by-row kernels."""
-_LONGEST = 2**31 - 1
-"""Upper bound of the number of characters of a text."""
-_MOST_REPEATED = 1 << 28
-"""Largest result of `repeat`: 256 MB."""
 
 
 def arrow(vector: Vector) -> pa.Array:
@@ -169,113 +167,6 @@ _SIMPLE: dict[str, Callable[[pa.Array, str], pa.Array]] = {
 }
 
 
-# ---- pieces --------------------------------------------------------------------------------------------------------
-
-
-def substring(type_: DataType, value: Vector, start: Vector, length: Vector | None = None) -> Vector:
-    """Return `length` characters from position `start`; positions before the text count, but have no characters."""
-    validity = joined_validity(value, start) if length is None else joined_validity(value, start, length)
-    if length is not None:
-        _refuse_negative(length, validity)
-    if isinstance(start, Const) and (length is None or isinstance(length, Const)):
-        if start.value is None or (isinstance(length, Const) and length.value is None):
-            return Const(type_, None, len(value))
-        begin = int(start.value) - 1
-        end = None if length is None else max(0, begin + int(length.value))
-        return Text(type_, _sliced(arrow(value), max(0, begin), end))
-    starts = np.broadcast_to(integers(start), len(value))
-    begins = np.clip(starts, 1, _LONGEST) - 1
-    ends = np.full(len(value), _LONGEST) if length is None else _slice_ends(starts, begins, integers(length))
-    return _each_slice(type_, value, begins, ends, validity)
-
-
-def _slice_ends(starts: Array, begins: Array, lengths: Array) -> Array:
-    """Position at which each substring ends, for any two 64-bit numbers."""
-    inside = begins + np.minimum(lengths, _LONGEST)
-    before = np.clip(starts, -(2**63) + 1, 0) + lengths - 1  # exact: the two have different signs
-    ends: Array = np.maximum(np.where(starts > 0, inside, before), 0)
-    return ends
-
-
-def _sliced(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
-    """Return the characters from `begin` to `end` (exclusive), which may exceed Arrow's limits."""
-    begin, end = min(begin, _LONGEST), None if end is None else min(end, _LONGEST)
-    if end is not None and end <= begin:
-        return pc.utf8_slice_codeunits(texts, 0, 0)
-    return pc.utf8_slice_codeunits(texts, begin, end)
-
-
-def _refuse_negative(length: Vector, validity: Array | None) -> None:
-    negative = np.broadcast_to(integers(length), len(length)) < 0
-    if bool((negative if validity is None else negative & validity).any()):
-        raise DataError("a negative length of a substring is not possible")
-
-
-def _each_slice(type_: DataType, value: Vector, begins: Array, ends: Array, validity: Array | None) -> Vector:
-    """Cut one slice per row; rows of equal bounds are processed together."""
-    texts = arrow(value)
-    if not len(texts):
-        return Text(type_, texts)
-    pairs = np.minimum(begins, _LONGEST) * 2**31 + np.minimum(ends, _LONGEST)
-    order = np.argsort(pairs, kind="stable")
-    ordered = pairs[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    pieces = [pa.array([], texts.type)]
-    for first, last in zip(starts, [*starts[1:], len(order)], strict=True):
-        begin, end = divmod(int(ordered[first]), 2**31)
-        pieces.append(_sliced(texts.take(pa.array(order[first:last])), begin, end))
-    back = np.empty(len(order), np.intp)
-    back[order] = np.arange(len(order))
-    result = pa.concat_arrays(pieces).take(pa.array(back))
-    return Text(type_, masked(result, validity))
-
-
-def masked(array: pa.Array, validity: Array | None) -> pa.Array:
-    """Return the array with NULL where `validity` is False."""
-    return array if validity is None else pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
-
-
-def left(type_: DataType, value: Vector, count: Vector) -> Vector:
-    """Return the first `count` characters; a negative count leaves out that many at the end."""
-    texts = arrow(value)
-    counts = np.broadcast_to(integers(count), len(value))
-    if isinstance(count, Const):
-        if count.value is None:
-            return Const(type_, None, len(value))
-        if count.value >= 0:
-            return Text(type_, _sliced(texts, 0, int(count.value)))
-    lengths = _lengths(texts)
-    ends = np.where(counts >= 0, counts, np.maximum(0, lengths + counts))
-    return _each_slice(type_, value, np.zeros(len(value), np.int64), ends, joined_validity(value, count))
-
-
-def right(type_: DataType, value: Vector, count: Vector) -> Vector:
-    """Return the last `count` characters; a negative count leaves out that many at the front."""
-    if isinstance(count, Const) and count.value is None:
-        return Const(type_, None, len(value))
-    counts = np.broadcast_to(integers(count), len(value))
-    begins = np.where(counts >= 0, np.maximum(0, _lengths(arrow(value)) - counts), -counts)
-    ends = np.full(len(value), _LONGEST)
-    return _each_slice(type_, value, begins, ends, joined_validity(value, count))
-
-
-def _lengths(texts: pa.Array) -> Array:
-    lengths: Array = pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return lengths
-
-
-def repeat(type_: DataType, value: Vector, times: Vector) -> Vector:
-    """Repeat the text `times` times; "" for none or fewer."""
-    if isinstance(times, Const) and times.value is None:
-        return Const(type_, None, len(value))
-    counts = np.maximum(0, np.broadcast_to(integers(times), len(value)))
-    texts = arrow(value)
-    size = int(_lengths(texts).max(initial=0)) * int(counts.max(initial=0))
-    if size > _MOST_REPEATED:
-        raise DataError(f"a repeated text of {size} characters is longer than the limit of {_MOST_REPEATED}")
-    return Text(type_, masked(pc.binary_repeat(texts, pa.array(counts)), joined_validity(value, times)))
-
-
 # ---- whole texts ---------------------------------------------------------------------------------------------------
 
 
@@ -308,11 +199,18 @@ def strpos(type_: DataType, value: Vector, part: Vector) -> Vector:
 
 
 def _find(texts: pa.Array, part: str) -> pa.Array:
-    at = pc.fill_null(pc.find_substring(texts, part), -1).to_numpy(zero_copy_only=False)  # in bytes from 0
-    rows = np.flatnonzero(at >= 0)
-    places = np.zeros(len(texts), np.int64)
-    places[rows] = characters_before(texts, rows, at[rows]) + 1
-    return pa.array(places)
+    found = np.zeros(len(texts), np.int64)
+    if not part:
+        return pa.array(found + 1)
+    data, begins = bytes_of(texts)
+    piece = part.encode()
+    occurrences = places(data, piece)
+    # The first occurrence behind the beginning of each row, unless it begins in a later row or continues in it.
+    first = np.searchsorted(occurrences, begins[:-1])
+    at = occurrences.take(first, mode="clip") if len(occurrences) else np.zeros(len(texts), np.int64)
+    rows = np.flatnonzero((first < len(occurrences)) & (at + len(piece) <= begins[1:]))
+    found[rows] = prefixes(texts, rows, at[rows] - begins[rows]) + 1
+    return pa.array(found)
 
 
 def starts_with(type_: DataType, value: Vector, prefix: Vector) -> Vector:
@@ -381,19 +279,21 @@ def _wrapped(type_: DataType, array: pa.Array, validity: Array | None) -> Vector
     return Text(type_, masked(array, validity))
 
 
-_SIMPLE_FUNCTIONS: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "upper": pc.utf8_upper,
-    "lower": pc.utf8_lower,
-    "reverse": pc.utf8_reverse,
-}
-_LENGTH_FUNCTIONS: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "length": pc.utf8_length,
-    "octet_length": pc.binary_length,
-}
-
-
 def of_one(name: str, type_: DataType, value: Vector) -> Vector:
     """upper, lower, reverse, length or octet_length."""
-    if name in _SIMPLE_FUNCTIONS:
-        return Text(type_, _SIMPLE_FUNCTIONS[name](arrow(value)))
-    return _ints(type_, _LENGTH_FUNCTIONS[name](arrow(value)), value.validity)
+    return _FUNCTIONS[name](type_, value)
+
+
+def _reverse(type_: DataType, value: Vector) -> Vector:
+    texts = value.to_arrow()
+    function = pc.ascii_reverse if is_ascii(bytes_of(texts)[0]) else pc.utf8_reverse
+    return Text(type_, function(texts))
+
+
+_FUNCTIONS: dict[str, Callable[[DataType, Vector], Vector]] = {
+    "upper": lambda type_, value: Text(type_, pc.utf8_upper(arrow(value))),
+    "lower": lambda type_, value: Text(type_, pc.utf8_lower(arrow(value))),
+    "reverse": _reverse,
+    "length": lambda type_, value: Flat(type_, lengths_of(arrow(value)).astype(type_.dtype), value.validity),
+    "octet_length": lambda type_, value: _ints(type_, pc.binary_length(arrow(value)), value.validity),
+}

@@ -1,4 +1,4 @@
-"""Templates of dates: their parts, and `to_date` and `to_timestamp`, which parse by them.
+"""Templates of dates: their parts, and the reading of one text by them.
 
     'FMDay, DD Mon YYYY'  ──►  [Day, FM] [", "] [DD] [" "] [Mon] [" "] [YYYY]
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ....errors import InvalidText
-from ..distinct import as_kernel
 
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
@@ -200,6 +199,3 @@ def _year(fields: dict[str, int]) -> int:
 def read_date(text: str, template: str) -> datetime.date:
     """Compute `to_date(text, template)`."""
     return read(text, template).date()
-
-
-KERNELS = {"to_date": as_kernel(read_date), "to_timestamp": as_kernel(read)}

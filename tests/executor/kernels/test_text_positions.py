@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nyala.errors import DataError
 from nyala.executor.expressions.kernel_table import KERNELS
 from nyala.executor.kernels import distinct
-from nyala.executor.kernels.texts import text_per_value
+from nyala.executor.kernels.texts import text_encodings
 from nyala.executor.kernels.texts.regex_matches import characters_before
 from nyala.executor.kernels.texts.text_characters import translated
 from nyala.executor.kernels.texts.text_pieces import lpad, rpad
@@ -90,7 +90,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[st.SearchStrategy[Any], ...]]] 
     ("translate", translated, (LETTERS, st.text("abA", max_size=4), st.text("xya", max_size=4))),
     ("initcap", initcap, (LETTERS,)),
     ("initcap", initcap, (st.text("abAZ1_ .", max_size=9),)),
-    ("encode", text_per_value.encode, (LETTERS, st.sampled_from(["hex", "HEX", "base64"]))),
+    ("encode", text_encodings.encode, (LETTERS, st.sampled_from(["hex", "HEX", "base64"]))),
     ("ascii", code_point, (LETTERS,)),
     ("chr", character, (st.one_of(st.integers(0, 300), st.integers(-1, 0x110001)),)),
     ("chr", character, (st.integers(1, 127),)),
