@@ -50,7 +50,7 @@ def _section(entry: Entry) -> Iterator[str]:
         yield from ("", "```text", *(line.replace("```", "'''") for line in record.log), "```")
     if section is not None:
         for grid in section.grids:
-            yield from ("", *_grid(grid))
+            yield from ("", *grid_lines(grid))
 
 
 def _origin(record: Record) -> Iterator[str]:
@@ -61,7 +61,8 @@ def _origin(record: Record) -> Iterator[str]:
     yield f"`{command}`, {moment(record.date)}{took}, on {_plain(machine)}; {_plain(versions)}."
 
 
-def _grid(grid: Grid) -> Iterator[str]:
+def grid_lines(grid: Grid) -> Iterator[str]:
+    """The lines of a table with its title."""
     unit = f" ({grid.unit})" if grid.unit else ""
     yield from (f"{_plain(grid.title + unit)}:", "")
     numbers = {n for n in range(len(grid.columns)) if any(isinstance(row[n], (int, float)) for row in grid.rows)}

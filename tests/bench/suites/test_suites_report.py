@@ -11,7 +11,7 @@ from nyala.bench.report.assembled import Report, entry
 from nyala.bench.report.markdown import markdown
 from nyala.bench.report.page import page
 from nyala.bench.report.records import Record
-from nyala.bench.suites import runner
+from nyala.bench.suites import overview, runner
 from nyala.bench.suites.command import choose, read_saved
 from nyala.bench.suites.engines import DuckDB
 from nyala.bench.suites.model import Query, SuiteResult, TableSpec, Timing
@@ -161,3 +161,16 @@ def test_wrong_arguments_are_met_with_advice(tmp_path, capsys):
         read_saved(tmp_path / "other.json")
     with pytest.raises(OperationalError, match="No such file"):
         read_saved(tmp_path / "none.json")
+
+
+def test_the_overview_lists_suites_and_slow_queries(tmp_path, capsys):
+    machine = {"processor": "EPYC", "processors": 2, "memory": 25e9, "system": "Linux", "python": "3.11", "load": 9}
+    paths = [tmp_path / name for name in ("before.json", "after.json")]
+    faster = result(q1=(timing(5.0, 2.0), timing(1.0, 4.0)), q2=(timing(4.0, 6.0), timing(2.0, 4.0)))
+    for path, data in zip(paths, (DATA, faster), strict=True):
+        path.write_text(json.dumps({"machine": machine, "suites": {"clickbench": data}}))
+    assert overview.main([str(path) for path in paths]) == 0
+    shown = capsys.readouterr().out
+    assert "| clickbench | 10 rows | 2 | 0.866 | 1.50 | q2 | 1 | 0 |" in shown, "the last file counts"
+    assert "| clickbench | q2 | 3,000 | 2,000 | 1.50 |" in shown and "| clickbench | q1 |" not in shown
+    assert "EPYC, 2 processors" in shown and "load" not in shown
