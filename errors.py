@@ -354,6 +354,38 @@ class WriteConflict(OperationalError):
     retryable = True
 
 
+class SerializationFailure(OperationalError):
+    """Retry the whole transaction: another one has changed rows that this one wrote, or relied on, and committed first.
+    It is rolled back."""
+
+    sqlstate = "40001"
+    retryable = True
+
+
+class NoActiveTransaction(OperationalError):
+    """Begin a transaction first: COMMIT, ROLLBACK or SAVEPOINT was called outside of one."""
+
+    sqlstate = "25P01"
+
+
+class ActiveTransaction(OperationalError):
+    """End the transaction first: the call is not possible inside one, or one has begun already."""
+
+    sqlstate = "25001"
+
+
+class ReadOnlyTransaction(OperationalError):
+    """Write in a transaction that is READ WRITE."""
+
+    sqlstate = "25006"
+
+
+class InvalidSavepoint(OperationalError):
+    """Name a savepoint that the transaction has set and not released."""
+
+    sqlstate = "3B001"
+
+
 class Cancelled(OperationalError):
     """No action needed: the statement was cancelled on request."""
 

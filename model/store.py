@@ -21,6 +21,7 @@ from ..errors import IntegrityError
 from .alterations import AlterStep
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
+from .transactions import TableRead, TransactionOptions
 from .vectors.vector import Array, Batch
 
 Timestamp = NewType("Timestamp", int)
@@ -231,6 +232,37 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TableWrite:
+    """Net changes of a transaction to one table: one row per key, in `batch`.
+
+    INSERT: the key was absent at the snapshot. UPDATE, DELETE: it was present. UPSERT, DELETE_IGNORE: not known. The
+    batch is `all_or_none` and has no `unchanged_since`; the transaction's snapshot holds for all rows.
+    """
+
+    table: Table
+    batch: WriteBatch
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionChanges:
+    """Everything that a COMMIT decides on.
+
+    Parameters
+    ----------
+    snapshot : Timestamp
+        At which the transaction has read.
+    writes : tuple of TableWrite
+        By table; several of one table have no key in common.
+    reads : tuple of TableRead
+        To be validated: of SERIALIZABLE all that was read, otherwise the rows locked with FOR UPDATE.
+    """
+
+    snapshot: Timestamp
+    writes: tuple[TableWrite, ...]
+    reads: tuple[TableRead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnStatistics:
     """Statistics of a column for the planner. `low` and `high` are physical values, None where unknown."""
 
@@ -431,8 +463,77 @@ class Store(Protocol):
     def bulk_loader(self, table: Table) -> BulkLoader:
         """Start a bulk load of a table."""
 
+    def begin(self, options: TransactionOptions = TransactionOptions()) -> Transaction:
+        """Begin a transaction at the latest state. `ActiveTransaction` on a store that is one already."""
+
+    def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
+        """Apply the changes of a transaction to all tables and tablets at one timestamp, durably, or none of them.
+
+        Returns the commit timestamp: a read as of it sees all of the changes, a read as of an earlier time none. Without
+        writes it only validates the reads, and returns the snapshot.
+
+        Raises
+        ------
+        SerializationFailure
+            A key of the writes, or a row of the reads, was changed after the snapshot; the message names table and key.
+        HistoryGone
+            The snapshot is so old that changes since cannot be determined.
+        SchemaChanged, UnknownTable
+            A table was altered in the columns concerned, or dropped.
+        OutcomeUnknown
+            The outcome is known after the next opening of the store, or after a time; as for `write`.
+        """
+
     def now(self) -> Timestamp:
-        """A timestamp that every write acknowledged so far is at or below."""
+        """A timestamp that every write acknowledged so far is at or below. Of a transaction: its snapshot."""
 
     def close(self) -> None:
         """Release everything; acknowledged writes are durable already."""
+
+
+class Transaction(Store, Protocol):
+    """A transaction: a store whose tables are those of its snapshot merged with its own writes.
+
+    Scans fix the own rows that they show in `scan_tokens`; later writes of the transaction do not change them, and they
+    can be read to their end after COMMIT or ROLLBACK. Writes need no `unchanged_since`: conflicts are found at `commit`.
+    After `commit` (whatever its outcome) or `rollback`, every other method raises `NoActiveTransaction`; `close` is
+    `rollback`, or nothing.
+    """
+
+    @property
+    def options(self) -> TransactionOptions:
+        """The characteristics that it began with."""
+
+    @property
+    def snapshot(self) -> Timestamp:
+        """The time that it reads at."""
+
+    @property
+    def is_open(self) -> bool:
+        """False after `commit` or `rollback`."""
+
+    @property
+    def has_writes(self) -> bool:
+        """True if it has changed rows so far."""
+
+    def own_rows(self, table: Table) -> int:
+        """Number of the table's rows that it has written or deleted so far; for EXPLAIN ANALYZE."""
+
+    def lock_rows(self, table: Table, keys: pa.RecordBatch) -> None:
+        """Have COMMIT validate these rows (key columns by name) as if they were read by a SERIALIZABLE transaction:
+        SELECT ... FOR UPDATE."""
+
+    def savepoint(self) -> int:
+        """A mark to which `rollback_to` returns; marks ascend, and cost nothing until rows are written after them."""
+
+    def rollback_to(self, savepoint: int) -> None:
+        """Undo all writes made after the mark, which stays valid; later marks become invalid. Reads are not forgotten."""
+
+    def release(self, savepoint: int) -> None:
+        """Discard the mark and later ones; what they kept for undoing is freed, the writes stay."""
+
+    def commit(self) -> Timestamp:
+        """`Store.commit_transaction` with all changes. Ends the transaction, also by an error."""
+
+    def rollback(self) -> None:
+        """End the transaction; nothing was written. No-op after the end."""
