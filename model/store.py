@@ -21,7 +21,7 @@ from ..errors import IntegrityError
 from .alterations import AlterStep
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
-from .transactions import TableRead, TransactionOptions
+from .transactions import DEFAULT_OPTIONS, TableRead, TransactionOptions
 from .vectors.vector import Array, Batch
 
 Timestamp = NewType("Timestamp", int)
@@ -463,14 +463,14 @@ class Store(Protocol):
     def bulk_loader(self, table: Table) -> BulkLoader:
         """Start a bulk load of a table."""
 
-    def begin(self, options: TransactionOptions = TransactionOptions()) -> Transaction:
+    def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> Transaction:
         """Begin a transaction at the latest state. `ActiveTransaction` on a store that is one already."""
 
     def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
         """Apply the changes of a transaction to all tables and tablets at one timestamp, durably, or none of them.
 
-        Returns the commit timestamp: a read as of it sees all of the changes, a read as of an earlier time none. Without
-        writes it only validates the reads, and returns the snapshot.
+        Returns the commit timestamp: a read as of it sees all of the changes, a read as of an earlier time none.
+        Without writes it only validates the reads, and returns the snapshot.
 
         Raises
         ------
@@ -494,8 +494,8 @@ class Store(Protocol):
 class Transaction(Store, Protocol):
     """A transaction: a store whose tables are those of its snapshot merged with its own writes.
 
-    Scans fix the own rows that they show in `scan_tokens`; later writes of the transaction do not change them, and they
-    can be read to their end after COMMIT or ROLLBACK. Writes need no `unchanged_since`: conflicts are found at `commit`.
+    Scans fix the own rows that they show in `scan_tokens`; later writes of the transaction do not change them, and
+    they can be read to their end after COMMIT or ROLLBACK. Writes need no `unchanged_since`: `commit` finds conflicts.
     After `commit` (whatever its outcome) or `rollback`, every other method raises `NoActiveTransaction`; `close` is
     `rollback`, or nothing.
     """
@@ -527,7 +527,8 @@ class Transaction(Store, Protocol):
         """A mark to which `rollback_to` returns; marks ascend, and cost nothing until rows are written after them."""
 
     def rollback_to(self, savepoint: int) -> None:
-        """Undo all writes made after the mark, which stays valid; later marks become invalid. Reads are not forgotten."""
+        """Undo all writes made after the mark, which stays valid; later marks become invalid. Reads are not
+        forgotten."""
 
     def release(self, savepoint: int) -> None:
         """Discard the mark and later ones; what they kept for undoing is freed, the writes stay."""

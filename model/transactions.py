@@ -54,6 +54,9 @@ class TransactionOptions:
     temporary_directory: str | None = None
 
 
+DEFAULT_OPTIONS = TransactionOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class TableRead:
     """Rows that a transaction has read, or has found missing; validated by COMMIT.
