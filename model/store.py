@@ -198,8 +198,7 @@ class WriteBatch:
         (Kudu's sessions apply the valid rows, which is the default.)
     unchanged_since : Timestamp, optional
         Snapshot at which the updated or deleted rows were read, for writes that depend on their values. A row that
-        another write has changed since is refused with `RowChanged`; if there are more than 10,000 rows of a tablet,
-        none is checked (`writing.changed_since`). Only with `all_or_none`.
+        another write has changed since is refused with `RowChanged` (`writing.changed_since`). Only with `all_or_none`.
     """
 
     rows: pa.RecordBatch

@@ -24,7 +24,8 @@ The life of a write (`Store.write`):
 5. Under the tablets' write locks, `TabletWrite.check` searches the MemRowSets too, and later insertions and deletions
    (`RowLocator.locate`). `writing.op_resolution.resolve_ops` then resolves the ops: rows that are refused one by one
    (`AlreadyPresent`, `NotFound`, ...), and one change of each key. `writing.changed_since.changed_rows` finds rows that
-   have changed since the caller read them (`WriteBatch.unchanged_since`).
+   have changed since the caller read them (`WriteBatch.unchanged_since`), `writing.changed_since.refuse_changed_keys`
+   those that have changed since a transaction began.
 6. `TabletWrite.encode` makes the log entries, `tablet.mvcc.start_together` draws one timestamp, in flight on all
    tablets.
 7. `TabletWrite.apply` appends the changes to the log (`WriteAheadLog.append`), new rows to the MemRowSet
@@ -35,6 +36,9 @@ The life of a write (`Store.write`):
    decides on all of them between 8 and 9: `writing.joint_write`, `log.commit_log.CommitLog`. One row of Python values
    takes the row path, with the same result: `single_rows.row_write.RowWriter`. Bulk loads (`TableBulkLoader`) write
    rowsets directly and publish them in one step (`loads.load_publish.publish`).
+
+A transaction's COMMIT (`tables.transaction_commit.commit_changes`) is such a write, with batches for several tables:
+`tables.atomic_write.AtomicWriter` does steps 5 to 9 for both.
 
 The life of a scan (`Store.scan_tokens`, `Store.scan`):
 1. `HybridClock.now` gives the snapshot timestamp, unless the spec has one.

@@ -44,6 +44,7 @@ from ..model.store import (
     TableStorage,
     TabletDescription,
     Timestamp,
+    TransactionChanges,
     WriteBatch,
     WriteResult,
 )
@@ -58,7 +59,7 @@ from .loads.bulk_load import TableBulkLoader
 from .log.commit_log import CommitLog
 from .maintenance.background import BackgroundWork
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .maintenance.manager import MaintenanceStatus, OperationRecord, QuarantinedTablet
+from .maintenance.manager import MaintenanceStatus, OperationRecord
 from .maintenance.memory import MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
@@ -67,7 +68,9 @@ from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
 from .statistics.analysis import table_storage
+from .tables.atomic_write import AtomicWriter
 from .tables.catalog import Catalog
+from .tables.damage_notes import quarantined
 from .tables.durable_catalog import DurableCatalog
 from .tables.housekeeping import finish_loads_and_commits, flush_commit_holders
 from .tables.store_directory import check_format, make_durable_directory
@@ -75,6 +78,7 @@ from .tables.table_alteration import alter
 from .tables.table_folders import TableFolders
 from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
+from .tables.transaction_commit import commit_changes
 from .tablet.tablet import StoreOptions, Tablet
 
 MEMORY = ":memory:"
@@ -195,6 +199,7 @@ class Database:
     def _open_tables(self, history_seconds: int | None) -> None:
         self.clock.now()  # refuses a time without timestamps before anything is read
         self._commits = CommitLog(self._fs, f"{self._directory}/commits", self._options.durability == "fsync")
+        self._writer = AtomicWriter(self.clock, self._io_pool, self._commits)
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
         self.history_seconds = self._catalog.keep_history(history_seconds)
         self._options = replace(self._options, history_seconds=self.history_seconds)
@@ -413,14 +418,9 @@ class Database:
         flushes and after the table was dropped.
         """
         store = self.open_table(table)
-        now = self.now()
+        now = self._time_of(table, spec.snapshot)
         if spec.snapshot is None:
             spec = replace(spec, snapshot=now)
-        elif spec.snapshot > now:
-            raise DataError(
-                f"cannot read table {table.name} as of {format_timestamp(spec.snapshot)}: it is only "
-                f"{format_timestamp(now)}"
-            )
         tokens = store.scan_tokens(table, spec)
         self.open_table(table)  # where it was dropped meanwhile, its files were perhaps gone before the pins
         return tokens
@@ -449,15 +449,22 @@ class Database:
         store = self._stores.get(table.id)
         if store is None or self._closed:
             store = self.open_table(table)
-        if snapshot is not None and snapshot > (now := self.now()):
-            raise DataError(
-                f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
-            )
+        if snapshot is not None:
+            self._time_of(table, snapshot)
         try:
             return store.read_row(table, key, columns, snapshot)
         except (DiskError, StoreClosed):
             self.open_table(table)  # `UnknownTable`: it was dropped meanwhile, with its files
             raise
+
+    def _time_of(self, table: Table, snapshot: Timestamp | None) -> Timestamp:
+        """The present time; `DataError` for a snapshot above it."""
+        now = self.now()
+        if snapshot is not None and snapshot > now:
+            raise DataError(
+                f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
+            )
+        return now
 
     def now(self) -> Timestamp:
         """A timestamp that every write acknowledged so far is at or below."""
@@ -514,6 +521,21 @@ class Database:
                 self._maintenance.wake()
         return result
 
+    def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
+        """`Store.commit_transaction`: by one log entry where one tablet is changed, otherwise with a COMMIT
+        (`storage.log.commit_log`)."""
+        batches = [write.batch for write in changes.writes]
+        self._check_open()
+        self._settle_catalog()
+        self._maintenance.memory.admit(sum(b.rows.nbytes + INDEX_BYTES * b.rows.num_rows for b in batches))
+        with ExitStack() as stack:
+            tables = {part.table.id: part.table for part in (*changes.writes, *changes.reads)}
+            stores = {id_: stack.enter_context(self._opened(table)) for id_, table in tables.items()}
+            timestamp = commit_changes(stores, changes, self._writer)
+        if any(needs_flush(tablet) for store in stores.values() for tablet in store.whole_tablets):
+            self._maintenance.wake()
+        return timestamp
+
     def bulk_loader(self, table: Table) -> TableBulkLoader:
         """Start a bulk load of a table."""
         store = self.open_table(table)
@@ -555,13 +577,7 @@ class Database:
         """The operation that runs, the last ones, those that could be run, with their numbers, and the tablets in
         quarantine."""
         self._check_open()
-        quarantined = [
-            QuarantinedTablet(tablet.table.name, tablet.id, str(tablet.damage))
-            for store in list(self._stores.values())
-            for tablet in store.tablets
-            if tablet.damage is not None
-        ]
-        return replace(self._maintenance.status(), quarantined=tuple(quarantined))
+        return replace(self._maintenance.status(), quarantined=quarantined(list(self._stores.values())))
 
     def memory_status(self) -> MemoryStatus:
         """Memory used by rows and pages, and its limit."""

@@ -46,7 +46,7 @@ from nyala.storage.maintenance.tablet_flush import flush
 from nyala.storage.single_rows.row_codec import RowCodec
 from nyala.storage.statistics.analysis import Analysis, analyze, table_storage
 from nyala.storage.statistics.table_statistics import StatisticsCache
-from nyala.storage.tables.table_store import TableStore, _route
+from nyala.storage.tables.table_store import TableStore
 from nyala.storage.tables.tablet_descriptions import key_samples
 from nyala.storage.writing.incoming_rows import incoming, row_errors
 
@@ -457,7 +457,7 @@ def _reply(applied: int, timestamp: int, refused: Any) -> methods.WriteReply:
 def _refusals(store: TableStore, batch: WriteBatch) -> list[Any]:
     rows = incoming(store.table, batch)
     refused = row_errors(store.table, rows)
-    parts = _route(store.layout, rows, refused)
+    parts = store.layout.route(rows, refused)
     with ExitStack() as locks:
         for part in parts:
             part.probe()

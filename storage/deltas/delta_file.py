@@ -244,6 +244,17 @@ class DeltaFile:
                 parts.append(head.select(head.kinds != DeltaKind.UPDATE))
         return joined(parts)
 
+    def touched_after(self, rows: Array, since: int) -> Array:
+        """Which of some rows (ndarray of int64, in any order) have a delta above a timestamp: ndarray of bool. Blocks
+        of other rows and times are not read."""
+        touched_rows = np.zeros(len(rows), np.bool_)
+        for number, block in enumerate(self.footer.blocks):
+            if block.newest > since:
+                within = np.flatnonzero((rows >= block.first_row) & (rows <= block.last_row))
+                if len(within):
+                    touched_rows[within] |= self.read_head(number).touched(rows[within], since)
+        return touched_rows
+
     def touched(self, column: int) -> Array:
         """The rows that some delta gives a value of a column: ascending, none twice, ndarray of int64."""
         parts = [np.empty(0, np.int64)]

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...model.schema import Schema
+from ...model.vectors.vector import Array
 from ..single_rows.row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run, rows_in_run
 from .deltas import DeltaKind, Deltas, merge
 from .single_deltas import DeltaTail, delta_bytes, with_all_columns
@@ -193,6 +194,14 @@ class DeltaMemStore:
         for run in runs:
             changed_rows.update(rows_in_run(run, rows))
         return changed_rows
+
+    def touched(self, rows: Array, since: int) -> Array:
+        """Which of some rows have a delta above a timestamp, writes in flight included: as `Deltas.touched`."""
+        touched_rows = np.zeros(len(rows), np.bool_)
+        if self.newest > since:
+            for run in self.snapshot():
+                touched_rows |= run.touched(rows, since)
+        return touched_rows
 
     def _join(self) -> None:
         """Turn pending deltas into runs. Needs `_joining`."""

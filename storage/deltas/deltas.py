@@ -124,6 +124,14 @@ class Deltas:
         """The deltas at or below a timestamp."""
         return self if self.newest <= timestamp else self.select(self.timestamps <= np.uint64(timestamp))
 
+    def touched(self, rows: Array, since: int) -> Array:
+        """Which of some rows (ndarray of int64, in any order) have a delta above a timestamp: ndarray of bool."""
+        if self.newest <= since:
+            return np.zeros(len(rows), np.bool_)
+        # Of the deltas of a row the last one is the newest.
+        last = np.searchsorted(self.rows, rows, side="right") - 1
+        return np.asarray((last >= 0) & (self.rows[last] == rows) & (self.timestamps[last] > np.uint64(since)))
+
     def between(self, start: int, stop: int) -> Deltas:
         """The deltas of the rows `start` to `stop` (exclusive); rows keep their numbers."""
         low, high = (int(i) for i in np.searchsorted(self.rows, (start, stop)))

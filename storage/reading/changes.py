@@ -22,12 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ...model.change_columns import changed_at_type
 from ...model.keys.keys import Keys
+from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Schema
 from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanCounters, ScanSpec
 from ...model.types import BIGINT, STRING
@@ -59,8 +61,7 @@ def scan_changes(view: TabletView, spec: ScanSpec, counters: ScanCounters) -> It
     since, until = int(spec.changes.since), view.timestamp
     if since >= until:
         return
-    sources: list[ChangeSource] = [StoredSource(stored, since, until) for stored in view.rowsets]
-    sources += [MemorySource(snapshot, since, until) for snapshot in view.memrowsets]
+    sources = _sources(view, since)
     tell = _every_event if spec.changes.history else _ends
     touched = [(number, events) for number, s in enumerate(sources) if len(events := s.events())]
     if not touched:
@@ -78,6 +79,35 @@ def scan_changes(view: TabletView, spec: ScanSpec, counters: ScanCounters) -> It
         if batch.length:
             counters.rows_returned += batch.length
             yield batch
+
+
+def find_change(view: TabletView, predicates: Sequence[ColumnPredicate], since: int) -> tuple[Any, ...] | None:
+    """The key (physical values) of a row that was inserted, updated or deleted after a time, up to the view's, and
+    satisfies the predicates before or after that; None where there is none. As for `scan_changes`, the history is
+    kept. With the view's time `LATEST`, writes in flight count, too."""
+    schema, counters = view.table.schema, ScanCounters()
+    for source in _sources(view, since):
+        events = source.events()
+        versions = _ends(0, events, since, source.until) if len(events) else None
+        if versions is None:
+            continue
+        for exists, time in ((versions.after, source.until), (versions.before, since)):
+            rows = versions.rows[exists]
+            for predicate in predicates:
+                if not len(rows):
+                    break
+                column = schema.column(predicate.column)
+                values = source.values(column, rows, np.full(len(rows), time, np.uint64), counters)
+                rows = rows[evaluate(predicate, vector_from_arrow(column.type, values))]
+            if len(rows):
+                return source.keys(schema, rows[:1], counters).values_at(0)
+    return None
+
+
+def _sources(view: TabletView, since: int) -> list[ChangeSource]:
+    """All rowsets and MemRowSets of a tablet."""
+    sources: list[ChangeSource] = [StoredSource(stored, since, view.timestamp) for stored in view.rowsets]
+    return [*sources, *(MemorySource(snapshot, since, view.timestamp) for snapshot in view.memrowsets)]
 
 
 # ---- versions ----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...model.keys.keys import Keys
 from ...model.schema import ColumnSchema, Schema
@@ -25,8 +26,12 @@ from ...model.vectors.vector import Array, vector_from_arrow
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..deltas.deltas import DeltaKind, Deltas, joined, merge
 from ..deltas.version_merge import with_insertions
+from .memrowset import MemRowSet
 from .memrowset_snapshot import MemRowSetSnapshot
-from .stored_rowset import StoredRowSetView
+from .stored_rowset import StoredRowSet, StoredRowSetView
+
+LATEST = (1 << 63) - 1
+"""A timestamp above all others: with it, writes in flight count, too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,31 +58,38 @@ class Events:
 
     def exists(self, rows: Array, times: Array) -> Array:
         """Rows that exist at their time, which is in the interval: a parallel ndarray of bool."""
-        existing = np.ones(len(rows), np.bool_)
-        for deltas, places in (
-            (self.undo, first_after(self.undo.rows, self.undo.timestamps, rows, times)),
-            (self.redo, last_until(self.redo.rows, self.redo.timestamps, rows, times)),
-        ):
-            told = places >= 0
-            revived = deltas.kinds[places[told]] == DeltaKind.REINSERT
-            existing[told] = revived
-        return existing
+        return _exist(self.undo, self.redo, rows, times)
+
+
+def _exist(undo: Deltas, redo: Deltas, rows: Array, times: Array) -> Array:
+    """`Events.exists`, by deltas about existence."""
+    existing = np.ones(len(rows), np.bool_)
+    for deltas, places in (
+        (undo, first_after(undo.rows, undo.timestamps, rows, times)),
+        (redo, last_until(redo.rows, redo.timestamps, rows, times)),
+    ):
+        told = places >= 0
+        revived = deltas.kinds[places[told]] == DeltaKind.REINSERT
+        existing[told] = revived
+    return existing
 
 
 class ChangeSource(ABC):
-    """The rows of one rowset from `since` (exclusive) to `until`; writes up to `until` are decided."""
+    """The rows of one rowset from `since` (exclusive) to `until`; writes up to `until` are decided, unless it is
+    `LATEST`: then those in flight count, too."""
 
-    def __init__(self, since: int, until: int):
+    def __init__(self, row_count: int, since: int, until: int):
+        self.row_count = row_count
         self.since = since
         self.until = until
 
     @abstractmethod
-    def undo_heads(self) -> Deltas:
-        """All UNDO deltas above `since`, without values."""
+    def undo_heads(self, start: int, stop: int) -> Deltas:
+        """All UNDO deltas above `since` of the rows `start` to `stop` (exclusive), without values."""
 
     @abstractmethod
-    def redo_heads(self) -> Deltas:
-        """The REDO deltas up to `until`, without values; UPDATEs at or below `since` may be missing."""
+    def redo_heads(self, start: int, stop: int) -> Deltas:
+        """The REDO deltas up to `until` likewise; UPDATEs at or below `since` may be missing."""
 
     @abstractmethod
     def column_deltas(self, column: int, start: int, stop: int) -> tuple[list[Deltas], list[Deltas]]:
@@ -90,7 +102,7 @@ class ChangeSource(ABC):
 
     def events(self) -> Events:
         """Events of all rows."""
-        undo, redo = self.undo_heads(), self.redo_heads()
+        undo, redo = self.undo_heads(0, self.row_count), self.redo_heads(0, self.row_count)
         before = undo.timestamps <= np.uint64(self.until)
         after = redo.timestamps > np.uint64(self.since)
         rows = np.concatenate([undo.rows[before], redo.rows[after]])
@@ -131,6 +143,23 @@ class ChangeSource(ABC):
             cells.append(given.values)
         array = cells[0] if len(cells) == 1 else pa.concat_arrays(cells)
         return array.take(pa.array(source))
+
+    def differ(self, schema: Schema, rows: Array) -> Array:
+        """Which of some rows (ndarray of int64, in any order, not empty) that exist at `until` did not exist at
+        `since`, or had another value in a column: ndarray of bool. A float that is not a number differs from itself."""
+        start, stop = int(rows.min()), int(rows.max()) + 1
+        undo, redo = _about_existence(self.undo_heads(start, stop)), _about_existence(self.redo_heads(start, stop))
+        first, last = np.full(len(rows), self.since, np.uint64), np.full(len(rows), self.until, np.uint64)
+        differing = ~_exist(undo, redo, rows, first)
+        for column in schema.columns[schema.key_columns :]:
+            same = np.flatnonzero(~differing)
+            if not len(same):
+                break
+            before = self.values(column, rows[same], first[same], ScanCounters())
+            after = self.values(column, rows[same], last[same], ScanCounters())
+            equal = pc.or_(pc.fill_null(pc.equal(before, after), False), pc.and_(before.is_null(), after.is_null()))
+            differing[same] = ~equal.to_numpy(zero_copy_only=False)
+        return differing
 
 
 def _about_existence(deltas: Deltas) -> Deltas:
@@ -197,7 +226,7 @@ class StoredSource(ChangeSource):
     """A DiskRowSet with its deltas."""
 
     def __init__(self, stored: StoredRowSetView, since: int, until: int):
-        super().__init__(since, until)
+        super().__init__(stored.row_count, since, until)
         self._rowset = stored.rowset
         self._inserted = stored.metadata.inserted
         self._undo = stored.stored.undo
@@ -205,28 +234,27 @@ class StoredSource(ChangeSource):
         # Runs do not change: all columns are read from the same ones.
         self._memory = [run for memstore in stored.stored.memstores for run in memstore.snapshot()]
 
-    def undo_heads(self) -> Deltas:
-        rows = self._rowset.row_count
+    def undo_heads(self, start: int, stop: int) -> Deltas:
         later = [file for file in self._undo if file.statistics.newest > self.since]
-        heads = merge([file.read(0, rows, ()) for file in later])
+        heads = merge([file.read(start, stop, ()) for file in later])
         heads = heads.select(heads.timestamps > np.uint64(self.since))
         if self._inserted <= self.since:
             return heads
         # All rows without an UNDO delta of their own insertion came at `inserted`.
-        dated = with_insertions(merge([file.existence() for file in self._undo]), 0, rows, self._inserted)
+        existence = merge([file.existence().between(start, stop) for file in self._undo])
+        dated = with_insertions(existence, start, stop, self._inserted)
         together = dated.select((dated.timestamps == np.uint64(self._inserted)) & (dated.kinds == DeltaKind.DELETE))
         known = heads.rows[(heads.timestamps == np.uint64(self._inserted)) & (heads.kinds == DeltaKind.DELETE)]
         return merge([heads, together.select(~np.isin(together.rows, known))])
 
-    def redo_heads(self) -> Deltas:
-        rows = self._rowset.row_count
+    def redo_heads(self, start: int, stop: int) -> Deltas:
         heads = []
         for file in self._redo:
             if file.statistics.newest > self.since:
-                heads.append(file.read(0, rows, ()))
+                heads.append(file.read(start, stop, ()))
             elif file.statistics.deletes:
-                heads.append(file.existence())
-        heads += [_without_values(run) for run in self._memory]
+                heads.append(file.existence().between(start, stop))
+        heads += [_without_values(run).between(start, stop) for run in self._memory]
         return merge([run.until(self.until) for run in heads])
 
     def column_deltas(self, column: int, start: int, stop: int) -> tuple[list[Deltas], list[Deltas]]:
@@ -257,32 +285,40 @@ class MemorySource(ChangeSource):
     """A MemRowSet: rows in the order of insertion, each with its timestamp, and their mutations."""
 
     def __init__(self, snapshot: MemRowSetSnapshot, since: int, until: int):
-        super().__init__(since, until)
+        super().__init__(snapshot.row_count, since, until)
         self._snapshot = snapshot
-        self._columns: dict[int, pa.Array] = {}
+        self._starts = np.cumsum([0, *(len(chunk) for chunk in snapshot.chunks)])
 
-    def undo_heads(self) -> Deltas:
+    def undo_heads(self, start: int, stop: int) -> Deltas:
         aborted = np.array(sorted(self._snapshot.aborted), np.uint64)
         runs = []
-        first = 0
-        for chunk in self._snapshot.chunks:
-            if chunk.newest > self.since:
+        for first, chunk in zip(self._starts.tolist(), self._snapshot.chunks):
+            if chunk.newest > self.since and first < stop and first + len(chunk) > start:
                 stamps = chunk.stamps()
                 rows = np.flatnonzero((stamps > np.uint64(self.since)) & ~np.isin(stamps, aborted))
                 runs.append(Deltas(rows + first, stamps[rows], np.full(len(rows), DeltaKind.DELETE, np.uint8)))
-            first += len(chunk)
-        return joined(runs)
+        return joined(runs).between(start, stop)
 
-    def redo_heads(self) -> Deltas:
-        runs = [_without_values(run) for run in self._snapshot.mutations]
+    def redo_heads(self, start: int, stop: int) -> Deltas:
+        runs = [_without_values(run).between(start, stop) for run in self._snapshot.mutations]
         return merge([run.until(self.until) for run in runs])
 
     def column_deltas(self, column: int, start: int, stop: int) -> tuple[list[Deltas], list[Deltas]]:
         return [], [run.between(start, stop) for run in self._snapshot.mutations if column in run.columns]
 
     def base(self, column: ColumnSchema, rows: Array, counters: ScanCounters) -> pa.Array:
-        array = self._columns.get(column.id)
-        if array is None:
-            # Its rows are requested in key order, a few from each chunk.
-            array = self._columns[column.id] = self._snapshot.column_array(column, self._snapshot.chunks)
-        return array.take(pa.array(rows))
+        numbers = np.searchsorted(self._starts, rows, side="right") - 1
+        parts = []
+        for mine in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(numbers)) + 1):
+            number = int(numbers[mine[0]])
+            array = self._snapshot.column_array(column, [self._snapshot.chunks[number]])
+            parts.append(array.take(pa.array(rows[mine] - self._starts[number])))
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def latest_changes(home: MemRowSet | StoredRowSet, schema: Schema, since: int) -> ChangeSource:
+    """The history of a rowset, by a table's schema, from a time up to now, writes in flight included. Needs the
+    tablet's `write_lock`."""
+    if isinstance(home, MemRowSet):
+        return MemorySource(home.snapshot(schema), since, LATEST)
+    return StoredSource(home.view(LATEST), since, LATEST)

@@ -141,6 +141,13 @@ class MemRowSet:
         rows = self.find_live(keys)
         return None if rows is None else rows >= 0
 
+    def touched(self, rows: Array, since: int) -> Array:
+        """Which of some rows (ndarray of int64, none of an aborted write) were inserted, updated or deleted after a
+        timestamp, writes in flight included: ndarray of bool."""
+        with self._mutex:
+            first = self._chunks.first_after(since) if self._newest > since else self._chunks.row_count
+        return np.asarray((rows >= first) | self.mutations.touched(rows, since))
+
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def insert(self, rows: pa.RecordBatch, keys: IndexKeys, timestamps: Array | int, index: int) -> None:

@@ -25,7 +25,7 @@ from ...model.schema import Schema
 from ...model.vectors.vector import Array
 from ..deltas.delta_file import DeltaFile
 from ..deltas.delta_memstore import DeltaMemStore
-from ..deltas.deltas import NO_PATCHES, Deltas, Patches, resolve
+from ..deltas.deltas import NO_PATCHES, DeltaKind, Deltas, Patches, merge, resolve
 from ..deltas.latest_state import Layer, Past, RowSetPatches
 from ..deltas.single_deltas import TailRun
 from ..files.filesystem import FileSystem
@@ -229,6 +229,28 @@ class StoredRowSet:
             here = np.flatnonzero(offsets >= 0)
             offsets[here[self.deleted.contains(offsets[here])]] = -1
         return offsets
+
+    def touched(self, rows: Array, since: int) -> Array:
+        """Which of some rows (ndarray of int64, in any order) were inserted, updated or deleted after a timestamp, not
+        below the ancient history mark, writes in flight included: ndarray of bool."""
+        touched_rows = np.zeros(len(rows), np.bool_)
+        for memstore in self.memstores:
+            touched_rows |= memstore.touched(rows, since)
+        # A change that a compaction has brought into the base data is in an UNDO file.
+        for file in (*self.redo, *self.undo):
+            if file.statistics.newest > since:
+                touched_rows |= file.touched_after(rows, since)
+        if self.metadata.inserted > since:
+            touched_rows |= ~self._has_own_insertion(rows)
+        return touched_rows
+
+    def _has_own_insertion(self, rows: Array) -> Array:
+        """Which rows have an UNDO delta of their insertion; the others were inserted at `RowSetMetadata.inserted`."""
+        existence = merge([file.existence() for file in self.undo])
+        if not len(existence):
+            return np.zeros(len(rows), np.bool_)
+        first = np.minimum(np.searchsorted(existence.rows, rows), len(existence) - 1)
+        return np.asarray((existence.rows[first] == rows) & (existence.kinds[first] == DeltaKind.DELETE))
 
     def key_hashes(self, start: int, stop: int) -> Array:
         """As `DiskRowSet.key_hashes`."""

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...errors import CorruptionError
+from ..maintenance.manager import QuarantinedTablet
 from .table_store import TableStore
 
 _log = logging.getLogger("nyala.storage")
@@ -56,3 +57,13 @@ class DamageNotes:
             error.path,
             error.place,
         )
+
+
+def quarantined(stores: Sequence[TableStore]) -> tuple[QuarantinedTablet, ...]:
+    """The tablets in quarantine."""
+    return tuple(
+        QuarantinedTablet(tablet.table.name, tablet.id, str(tablet.damage))
+        for store in stores
+        for tablet in store.tablets
+        if tablet.damage is not None
+    )

@@ -29,7 +29,8 @@ from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import open_tablet
 from .catalog import CatalogEntry
-from .table_store import TableLayout, TableStore
+from .table_layout import TableLayout
+from .table_store import TableStore
 
 
 def alter(
@@ -135,6 +136,8 @@ def _switch(store: TableStore, before: TableLayout, after: TableLayout, commit: 
             tablet.set_table(after.table)  # its log has begun anew already, which is what might have failed
         else:
             tablet.table = after.table
+    if any(tablet not in after.tablets for tablet in before.tablets):
+        store.ranges_dropped_at = store.clock.now()
     store.layout = after
     store.statistics_cache = StatisticsCache(after.table, store.statistics_cache.analysis)
 

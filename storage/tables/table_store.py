@@ -10,23 +10,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from ...errors import CorruptionError, DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
+from ...errors import CorruptionError, DiskError, TabletGone, UnknownColumn
 from ...model.altered_table import check_same_columns
 from ...model.clock import HybridClock
-from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.store import (
     CHANGE_COLUMN,
     CHANGED_AT_COLUMN,
     AnalyzeResult,
     Op,
-    RowError,
     ScanCounters,
     ScanSpec,
     ScanToken,
@@ -47,43 +42,12 @@ from ..single_rows.row_read import Altered
 from ..statistics.analysis import Analysis, analyze
 from ..statistics.table_statistics import StatisticsCache
 from ..tablet.damaged_tablet import damaged_tablet
-from ..tablet.mvcc import start_together
 from ..tablet.tablet import StoreOptions, Tablet, TabletView
-from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
-from ..writing.joint_write import finish_together
-from ..writing.tablet_write import TabletWrite
+from ..writing.incoming_rows import incoming, row_errors
+from .atomic_write import AtomicWriter, TableBatch
 from .catalog import CatalogEntry
+from .table_layout import TableLayout
 from .tablet_opening import TabletOpening
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TableLayout:
-    """A table and its tablets, one per partition and in their order: what one statement goes by, whatever is altered
-    meanwhile."""
-
-    table: Table
-    partitioner: Partitioner
-    tablets: tuple[Tablet, ...]
-
-    @classmethod
-    def of(cls, table: Table, tablets: Sequence[Tablet]) -> TableLayout:
-        """The layout of a table with these tablets."""
-        return cls(table, Partitioner(table.schema, table.partitions), tuple(tablets))
-
-    def no_partition(self, rows: pa.RecordBatch, row: int) -> NoPartition:
-        """The error of a row that no range covers."""
-        return no_partition(self.table, self.partitioner, rows, row)
-
-
-@dataclass(slots=True, eq=False)
-class _Applied:
-    """A batch in memory and in the logs, not durable yet: the parts to wait for, and why others failed. `decision` is
-    there where several tablets are changed."""
-
-    timestamp: Timestamp
-    parts: list[TabletWrite]
-    decision: Decision | None = None
-    failures: list[OperationalError] = field(default_factory=list)
 
 
 class TableStore:
@@ -114,6 +78,7 @@ class TableStore:
         self.clock = clock
         self.pool = pool
         self.commits = commits
+        self.writer = AtomicWriter(clock, pool, commits)
         self.alter_lock = threading.Lock()
         """Held while the table goes over to another layout."""
         self.load_lock = threading.Lock()
@@ -123,6 +88,9 @@ class TableStore:
         self.repairs: list[Callable[[], None]] = []
         """Steps that must succeed before the table is written again: they remove traces of failed steps that a crash
         would revive."""
+        self.ranges_dropped_at = Timestamp(0)
+        """When a range partition was dropped for the last time since the store was opened: what became of its rows is
+        not known any more."""
         self.statistics_cache = StatisticsCache(entry.table, Analysis.read(fs, directory))
         self._rows: RowAccess | None = None
 
@@ -205,87 +173,30 @@ class TableStore:
 
     def _write(self, layout: TableLayout, batch: WriteBatch, check_only: bool) -> WriteResult | None:
         """`write`; None where the table was altered meanwhile, with nothing done."""
-        self.repair()
-        rows = incoming(layout.table, batch)
-        errors = row_errors(layout.table, rows)
-        parts = _route(layout, rows, errors)
-        if len(parts) > 1:
-            self.commits.check_whole()
-        for part in parts:
-            flush_overfull(part.tablet)
-            part.probe()
-        outcome = self._apply(layout, parts, batch.all_or_none, errors, check_only)
+        routed = self.routed(layout, batch)
+        outcome = self.writer.apply([routed], [part.tablet for part in routed.parts], check_only)
         if outcome is None:
             return None
         if isinstance(outcome, Decision):
             outcome.wait()
             return None
-        self._finish(outcome)
-        for part in parts:
-            errors += part.errors
-        errors.sort(key=lambda error: error.row)
+        self.writer.finish(outcome)
+        errors = routed.all_errors()
         is_refused = check_only or (batch.all_or_none and bool(errors))
-        applied = 0 if is_refused else sum(part.applied for part in parts)
+        applied = 0 if is_refused else sum(part.applied for part in routed.parts)
         return WriteResult(applied, tuple(errors), outcome.timestamp)
 
-    def _apply(
-        self,
-        layout: TableLayout,
-        parts: list[TabletWrite],
-        all_or_none: bool,
-        errors: list[RowError],
-        check_only: bool,
-    ) -> _Applied | Decision | None:
-        """Check and apply all parts at one timestamp. The decision to wait for where another write over several tablets
-        has the same keys; None where the layout is not this one any more, or repairs are due: nothing is done then."""
-        with ExitStack() as locks:
-            for part in parts:
-                locks.enter_context(part.tablet.write_lock)
-            if self.layout is not layout or self.repairs:
-                return None
-            for part in parts:
-                if (blocker := part.blocker()) is not None:
-                    return blocker
-            for part in parts:
-                part.check()
-            changing = [part for part in parts if part.has_changes]
-            is_refused = check_only or (all_or_none and (errors or any(part.errors for part in parts)))
-            if is_refused or not changing:
-                return _Applied(self.clock.now(), parts)
-            for part in changing:
-                part.encode()
-            decision = Decision() if len(changing) > 1 else None
-            timestamp = start_together([part.tablet.mvcc for part in changing])
-            done = _Applied(timestamp, [], decision)
-            for part in parts:
-                try:
-                    if part.has_changes:
-                        part.apply(timestamp, decision)
-                    done.parts.append(part)
-                except OperationalError as error:
-                    done.failures.append(error)
-        return done
-
-    def _finish(self, applied: _Applied) -> None:
-        """Block until the applied writes are durable and visible; raises the error of a failed write."""
-        parts, failures = applied.parts, applied.failures
-        if applied.decision is not None:
-            finish_together(
-                parts,
-                applied.timestamp,
-                applied.decision,
-                self.commits,
-                self.pool,
-                failures,
-                on_doubt=lambda: self.repairs.append(self.commits.repair),
-            )
-            return
-        # The logs of several tablets sync side by side.
-        waiting = [self.pool.submit(_finish, part) for part in parts[1:]]
-        failures += [error for part in parts[:1] if (error := _finish(part)) is not None]
-        failures += [error for future in waiting if (error := future.result()) is not None]
-        if failures:
-            raise failures[0]
+    def routed(self, layout: TableLayout, batch: WriteBatch, snapshot: Timestamp | None = None) -> TableBatch:
+        """A batch by tablet, its keys searched in rowsets. `snapshot`: that of the transaction that writes it. Raises
+        what is wrong with the batch as a whole, `DiskError` where repairs fail."""
+        self.repair()
+        rows = incoming(layout.table, batch)
+        errors = row_errors(layout.table, rows)
+        parts = layout.route(rows, errors, snapshot)
+        for part in parts:
+            flush_overfull(part.tablet)
+            part.probe()
+        return TableBatch(parts, errors, batch.all_or_none, self.repairs, lambda: self.layout is layout)
 
     # ---- single rows ---------------------------------------------------------------------------------------------
 
@@ -398,25 +309,6 @@ class TableStore:
                 del self.unfinished_loads[0]
 
 
-def _route(layout: TableLayout, rows: IncomingRows, errors: list[RowError]) -> list[TabletWrite]:
-    """The batch by tablet, in the order of tablets, without the rows that have errors; adds to these."""
-    numbers = rows_without(len(rows), errors)
-    rows = rows.take(numbers)
-    if not len(rows):
-        return []
-    places = layout.partitioner.route(rows.rows)
-    if places[0] >= 0 and (places == places[0]).all():
-        return [TabletWrite(layout.tablets[int(places[0])], layout.table, rows, numbers)]
-    for row in np.flatnonzero(places < 0).tolist():
-        errors.append(RowError(int(numbers[row]), layout.no_partition(rows.rows, row)))
-    parts: list[TabletWrite] = []
-    for place in np.unique(places).tolist():
-        if place >= 0:
-            mine = np.flatnonzero(places == place)
-            parts.append(TabletWrite(layout.tablets[place], layout.table, rows.take(mine), numbers[mine]))
-    return parts
-
-
 def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken]:
     assert spec.snapshot is not None
     names = (*spec.columns, *(predicate.column for predicate in spec.predicates))
@@ -442,11 +334,3 @@ def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken
         for tablet, partition, tokens in parts
         for view, pieces, rows in tokens
     ]
-
-
-def _finish(part: TabletWrite) -> DiskError | None:
-    try:
-        part.finish()
-    except DiskError as error:
-        return error
-    return None

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import TabletGone
 from ...model.store import Replica, TabletDescription
 from ..tablet.tablet import Pin
-from .table_store import TableLayout
+from .table_layout import TableLayout
 
 
 def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletDescription]:

@@ -7,7 +7,7 @@ checks the hint (`TabletState.places`) first: if the row is alive there, it is n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -146,7 +146,7 @@ class RowLocator:
     """
 
     def __init__(self, keys: Keys, likely: bool = False):
-        self._keys = keys
+        self.keys = keys
         self._index: IndexKeys | None = None
         self._likely = likely
         self._searched: set[int] = set()
@@ -158,12 +158,12 @@ class RowLocator:
         """The keys as MemRowSets know them: Python objects, made at the first use, and not needed as long as MemRowSets
         are empty and keys exist."""
         if self._index is None:
-            self._index = index_keys(self._keys)
+            self._index = index_keys(self.keys)
         return self._index
 
     def search(self, state: TabletState) -> None:
         """Look for the keys in the rowsets of a pinned state."""
-        for rows, keys in _runs(self._keys):
+        for rows, keys in _runs(self.keys):
             self._search_for(state, rows, keys)
         self._searched.update(stored.metadata.id for stored in state.rowsets)
 
@@ -192,7 +192,7 @@ class RowLocator:
         """Locates the keys in the newest state. Needs the tablet's `write_lock`."""
         if not all(stored.metadata.id in self._searched for stored in state.rowsets):
             self.search(state)
-        count = len(self._keys)
+        count = len(self.keys)
         home, row, ghost = (np.full(count, -1, np.int64) for _ in range(3))
         homes: list[RowHome] = [state.memrowset]
         if state.flushing is not None:
@@ -211,6 +211,28 @@ class RowLocator:
             self._locate_in_memory(state, home, row, ghost)
         return Locations(homes, home, row, ghost)
 
+    def dead_rows(self, state: TabletState, locations: Locations) -> Iterator[tuple[RowHome, Array, Array]]:
+        """The deleted rows of the keys that are alive nowhere, home by home: (home, which keys, their row numbers
+        there). A key may be in several homes. `state` and `locations` as for `locate`; needs the tablet's
+        `write_lock`."""
+        is_absent = locations.home < 0
+        ghosts = np.flatnonzero(is_absent & (locations.ghost >= 0))
+        if len(ghosts):
+            yield state.memrowset, ghosts, locations.ghost[ghosts]
+        absent = np.flatnonzero(is_absent)
+        if not len(absent):
+            return
+        if state.flushing is not None:
+            numbers = state.flushing.find(index_keys(self.keys.take(absent)))
+            if numbers is not None:
+                yield state.flushing, absent[numbers >= 0], numbers[numbers >= 0]
+        stored_by_id = {stored.metadata.id: stored for stored in state.rowsets}
+        for rowset_id, among, numbers in self._found:
+            stored = stored_by_id.get(rowset_id)
+            is_dead = is_absent[among]
+            if stored is not None and is_dead.any():
+                yield stored, among[is_dead], numbers[is_dead]
+
     def _locate_in_memory(self, state: TabletState, home: Array, row: Array, ghost: Array) -> None:
         """Fill in what the MemRowSets know of the keys."""
         asked, index = None, self._index
@@ -219,7 +241,7 @@ class RowLocator:
             asked = np.flatnonzero(home < 0)
             if not len(asked):
                 return
-            index = index_keys(self._keys.take(asked))
+            index = index_keys(self.keys.take(asked))
         elif index is None:
             index = self.index
         numbers = state.memrowset.find(index) if state.memrowset.row_count else None

@@ -1,49 +1,95 @@
-"""Conflict check: rows of a batch that another write has changed since its caller read them. It prevents two concurrent
-UPDATEs of one row from losing one of the changes.
+"""Conflict checks: rows that another write has changed since a time.
 
     statement        read at S ──────────── new values ──────────── write, unchanged since S
     others                        write ──┘                          refused: `RowChanged`, read again
 
-A row counts as changed if its values differ from those at S. A row that has its old values again does not, because the
-caller's new values would be the same. Deleted rows are not checked here: the op decides about them.
+    transaction      BEGIN at S ── reads, writes of its own ─────── COMMIT
+    others                        write ──┘                          refused: `SerializationFailure`
+
+Both look at the same thing: the timestamps of the located rows. Of a key that exists those of its row suffice, since it
+was alive nowhere else while the row was: the insertion into a MemRowSet, mutations, DeltaMemStores, delta files. A key
+that does not exist may have been deleted since: its deleted rows stay where they are until their history is collected.
+Writes in flight count; as a rule they will have happened.
+
+For a transaction each such key is a conflict. For a statement a row counts as changed if its values differ from those
+at S, because the new values would be the same otherwise; deleted rows are not checked, the op decides about them.
 
 The tablet has the timestamp of its newest write. If that is not above S, as without other writers, the check is one
-comparison. Otherwise the rows are looked up one by one, by the row path of `single_rows.row_read`, with the tablet's
-`write_lock` held. So a batch of more than `CHECKED_ROWS` rows of a tablet is not checked: this would block other
-writers for too long.
+comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Any
 
-from ...model.keys.key_codec import KeyCodec
-from ...model.keys.keys import Keys
+import numpy as np
+
+from ...errors import HistoryGone, SerializationFailure
+from ...model.clock import format_timestamp
 from ...model.schema import Table
-from ..single_rows.row_read import find_row
+from ...model.store import Timestamp
+from ...model.vectors.vector import Array
+from ..rowsets.change_sources import latest_changes
+from ..tablet.row_locator import Locations, RowLocator
 from ..tablet.tablet import Tablet
-
-CHECKED_ROWS: Final = 10_000
-"""Rows of one tablet; of a larger batch none is checked."""
-_LAST: Final = (1 << 63) - 1
-"""A timestamp above all others: logged and undecided writes count, too."""
+from .incoming_rows import describe_key
 
 
-def changed_rows(tablet: Tablet, table: Table, keys: Keys, rows: Sequence[int], since: int) -> list[int]:
-    """Those of some rows (places in `keys`) that have other values now than they had at a time, ascending as they come.
-    Needs the tablet's `write_lock`."""
-    if tablet.newest <= since or len(rows) > CHECKED_ROWS:
-        return []
+def touched_keys(tablet: Tablet, locator: RowLocator, locations: Locations, since: int) -> Array:
+    """Which keys were inserted, updated or deleted after a time, which is not below the ancient history mark: ndarray
+    of bool, shape (n_keys,). Needs the tablet's `write_lock`, held since `locations` was made."""
+    touched = np.zeros(len(locations.home), np.bool_)
+    if tablet.newest <= since:
+        return touched
+    for number, home in enumerate(locations.homes):
+        mine = np.flatnonzero(locations.home == number)
+        if len(mine):
+            touched[mine] = home.touched(locations.row[mine], since)
+    for home, mine, rows in locator.dead_rows(tablet.state, locations):
+        touched[mine] |= home.touched(rows, since)
+    return touched
+
+
+def changed_rows(tablet: Tablet, table: Table, locator: RowLocator, locations: Locations, since: int) -> Array:
+    """Which keys exist with other values than at a time: ndarray of bool, shape (n_keys,). Below the ancient history
+    mark that is unknown, and all that exist are among them. Needs the lock as `touched_keys`."""
+    if tablet.newest <= since:
+        return np.zeros(len(locations.home), np.bool_)
     if since < tablet.metadata.ancient_history_mark:
-        return list(rows)  # unknown: the statement must read again
-    codec = KeyCodec(tuple(column.type for column in table.schema.key))
-    columns = table.schema.columns[table.schema.key_columns :]
-    state = tablet.state
-    changed = []
-    for row in rows:
-        key = keys.values_at(row)
-        now = find_row(state, codec, key, columns, _LAST)
-        if now is not None and now != find_row(state, codec, key, columns, since):
-            changed.append(row)
+        return locations.present
+    changed = touched_keys(tablet, locator, locations, since) & locations.present
+    for number, home in enumerate(locations.homes):
+        mine = np.flatnonzero(changed & (locations.home == number))
+        if len(mine):
+            source = latest_changes(home, table.schema, since)
+            changed[mine] = source.differ(table.schema, locations.row[mine])
     return changed
+
+
+def refuse_changed_keys(tablet: Tablet, table: Table, locator: RowLocator, locations: Locations, since: int) -> None:
+    """Raise `SerializationFailure` where a key was inserted, updated or deleted after a transaction began,
+    `HistoryGone` where that is not known any more. Needs the lock as `touched_keys`."""
+    if tablet.newest <= since:
+        return
+    check_age(tablet, since)
+    touched = touched_keys(tablet, locator, locations, since)
+    if touched.any():
+        raise conflict(table, locator.keys.values_at(int(np.argmax(touched))))
+
+
+def check_age(tablet: Tablet, since: int) -> None:
+    """Raise `HistoryGone` where it is not known any more what was changed after a transaction began."""
+    mark = tablet.metadata.ancient_history_mark
+    if since < mark:
+        raise HistoryGone(
+            f"the transaction began at {format_timestamp(Timestamp(since))}, but what was changed in table "
+            f"{tablet.table.name} is known only since {format_timestamp(Timestamp(mark))}; retry the transaction"
+        )
+
+
+def conflict(table: Table, key: tuple[Any, ...]) -> SerializationFailure:
+    """The error of a transaction, of which another one has changed a row."""
+    return SerializationFailure(
+        f"row with key {describe_key(table, key)} of table {table.name} was changed by another transaction after this "
+        "one began; retry the transaction"
+    )

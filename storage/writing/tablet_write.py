@@ -40,7 +40,7 @@ from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
 from ..rowsets.memrowset import IndexKeys, MemRowSet
 from ..tablet.row_locator import Locations, RowLocator
 from ..tablet.tablet import Tablet
-from .changed_since import changed_rows
+from .changed_since import changed_rows, refuse_changed_keys
 from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
 from .net_changes import NetChanges
 from .op_resolution import OpBatch, Refusal, Resolution, resolve_ops
@@ -65,6 +65,8 @@ class TabletWrite:
         The row numbers in the whole batch, for errors.
     context : WriteContext, optional
         For the log.
+    snapshot : int, optional
+        That of the transaction whose rows these are: a row that another write has changed since is a conflict.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class TabletWrite:
         batch: IncomingRows,
         numbers: Array,
         context: WriteContext | None = None,
+        snapshot: int | None = None,
     ):
         self.tablet = tablet
         self.errors: list[RowError] = []
@@ -83,6 +86,7 @@ class TabletWrite:
         self._batch = _numbered(tablet, table.schema, batch)
         self._numbers = numbers
         self._context = context
+        self._snapshot = snapshot
         self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
         self._is_likely = bool(_NEEDS_ROW[batch.ops].all())
         self._locator = RowLocator(self._keys, likely=self._is_likely)
@@ -117,12 +121,15 @@ class TabletWrite:
         return None
 
     def check(self) -> None:
-        """Resolve the ops. Needs the tablet's `write_lock`."""
+        """Resolve the ops. Needs the tablet's `write_lock`. Raises `SerializationFailure` where a row was changed after
+        the snapshot of the transaction that writes it, `HistoryGone` where that is not known any more."""
         self.tablet.settle()
         if self.tablet.undecided:
             self._awaited = self.tablet.undecided[-1].ticket
         schema, batch = self._table.schema, self._batch
         self._locations = self._locator.locate(self.tablet.state)
+        if self._snapshot is not None:
+            refuse_changed_keys(self.tablet, self._table, self._locator, self._locations, self._snapshot)
         present = self._locations.present
         values = slice(schema.key_columns, None)
         ops = OpBatch(
@@ -148,9 +155,10 @@ class TabletWrite:
         ]
 
     def _changed_errors(self, since: int) -> list[RowError]:
-        if self.tablet.newest <= since:  # as `changed_rows` says, without a list of all rows
+        if self.tablet.newest <= since:  # as `changed_rows` says, without a map of all rows
             return []
-        reading = np.flatnonzero(_NEEDS_ROW[self._batch.ops]).tolist()
+        assert self._locations is not None
+        changed = changed_rows(self.tablet, self._table, self._locator, self._locations, since)
         return [
             RowError(
                 int(self._numbers[row]),
@@ -159,7 +167,7 @@ class TabletWrite:
                     f"{self._table.name} was changed by others since it was read"
                 ),
             )
-            for row in changed_rows(self.tablet, self._table, self._keys, reading, since)
+            for row in np.flatnonzero(changed & _NEEDS_ROW[self._batch.ops]).tolist()
         ]
 
     def _error(self, row: int, refusal: int, present: bool) -> IntegrityError:

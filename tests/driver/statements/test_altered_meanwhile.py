@@ -176,10 +176,10 @@ def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, m
     """Also where the table is altered after the first look at it."""
     import pyarrow as pa
     from nyala.model.store import WriteBatch
-    from nyala.storage.tables import table_store
+    from nyala.storage.tables.table_layout import TableLayout
 
     handle = connection.table("t").definition
-    route, altered = table_store._route, []
+    route, altered = TableLayout.route, []
 
     def routed(*args):
         if not altered:
@@ -187,7 +187,7 @@ def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, m
             script(connection, ALTERATIONS["dropped and added"])()
         return route(*args)
 
-    monkeypatch.setattr(table_store, "_route", routed)
+    monkeypatch.setattr(TableLayout, "route", routed)
     batch = pa.RecordBatch.from_pydict({"k": [1], "v": [2], "d": pa.array([7], pa.int32())})
     with pytest.raises(errors.SchemaChanged):
         connection.store.write(handle, WriteBatch(batch, Op.INSERT))
