@@ -70,7 +70,7 @@ class TableBatch:
 @dataclass(slots=True, eq=False)
 class AppliedWrite:
     """A write in memory and in the logs, not durable yet: the parts to wait for, and why others failed. `decision` is
-    there where several tablets are changed."""
+    there where the log of one tablet does not decide."""
 
     timestamp: Timestamp
     parts: list[TabletWrite]
@@ -141,7 +141,8 @@ class AtomicWriter:
             if check_only or not changing or any(batch.is_refused for batch in batches):
                 return AppliedWrite(self._clock.now(), parts, batches)
             decision = None
-            if len(changing) > 1:
+            # A part without changes may rely on an earlier write that fails yet: then nothing must be written.
+            if len(changing) > 1 or any(part.relies_on_log and not part.has_changes for part in parts):
                 self.commits.check_whole()
                 decision = Decision()
             for part in changing:

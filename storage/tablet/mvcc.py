@@ -171,7 +171,7 @@ def commit_together(managers: Sequence[MvccManager], timestamp: int) -> None:
 def start_together(managers: Sequence[MvccManager]) -> Timestamp:
     """One timestamp for a write into several tablets: a snapshot sees all of it or nothing.
 
-    `managers` are of one table, in the order of its tablets, so that two such calls cannot block each other.
+    `managers` are by table id and then in the order of tablets, so that two such calls cannot block each other.
     """
     with ExitStack() as stack:
         for manager in managers:

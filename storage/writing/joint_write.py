@@ -47,7 +47,7 @@ def finish_together(
     OutcomeUnknown
         Nothing of it is visible, but the next opening of the store may find all of it.
     """
-    is_in_doubt = False
+    is_in_doubt, tablets = False, len(parts) + len(failures)
     try:
         if not failures:
             failures = _sync_logs(parts, pool)
@@ -61,7 +61,7 @@ def finish_together(
             _abort(parts, decision)
     if failures:
         first = failures[0]
-        raise first if is_in_doubt else _nothing_written(first, len(parts))
+        raise first if is_in_doubt else _nothing_written(first, tablets)
 
 
 def _sync_logs(parts: Sequence[TabletWrite], pool: Executor) -> list[OperationalError]:

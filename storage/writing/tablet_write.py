@@ -102,6 +102,11 @@ class TabletWrite:
         """True if there are changes to apply, once checked."""
         return bool(self._changes)
 
+    @property
+    def relies_on_log(self) -> bool:
+        """True if the result, once checked, depends on earlier writes whose log entries may still fail."""
+        return self._awaited is not None
+
     # ---- 1 and 2: what the ops come to ---------------------------------------------------------------------------
 
     def probe(self) -> None:
