@@ -39,31 +39,10 @@ from ..log.wal_format import EntryKind
 from ..rowsets.memrowset import MemRowSet
 from ..tablet.row_locator import RowHome, change_row, locate_row
 from ..tablet.tablet import Tablet
-from .row_codec import LONG_TEXT, MISSING, RowCodec
+from .row_codec import MISSING, RowCodec
+from .row_rules import RULES, BatchPathNeeded, Rules, prepare_row
 from .wal_row import encode_row, row_front
 
-LONG_CELL = 1 << 18
-"""Characters; a text beyond may pass the limit of cells."""
-
-
-class _Rules(NamedTuple):
-    """Effects of an op: looked up once per row, since a member of an Enum takes longer to find than all the rest."""
-
-    is_insert: bool
-    is_upsert: bool
-    is_delete: bool
-    is_silent: bool
-
-
-_RULES = {
-    op: _Rules(
-        is_insert=op in (Op.INSERT, Op.INSERT_IGNORE),
-        is_upsert=op in (Op.UPSERT, Op.UPSERT_IGNORE),
-        is_delete=op in (Op.DELETE, Op.DELETE_IGNORE),
-        is_silent=op not in (Op.INSERT, Op.UPSERT, Op.UPDATE, Op.DELETE),
-    )
-    for op in Op
-}
 _UPDATE, _DELETE, _REINSERT = DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REINSERT
 _ROW = EntryKind.ROW
 
@@ -92,10 +71,6 @@ class _Unchanged(NamedTuple):
     tablet: Tablet
     timestamp: Timestamp
     ticket: LogTicket | None
-
-
-class _BatchPathNeeded(Exception):
-    """The row must be written as a batch; nothing has been done."""
 
 
 class Router(Protocol):
@@ -172,10 +147,10 @@ class RowWriter:
         batch path, or changes nothing."""
         physical, stored = self.codec.take_physical(row)
         try:
-            rules = _RULES[op]
-            self._prepare(rules, physical, stored)
+            rules = RULES[op]
+            prepare_row(self.codec, rules, physical, stored)
             started = self._start(rules, physical, stored, None, context)
-        except _BatchPathNeeded:
+        except BatchPathNeeded:
             return None
         return started if isinstance(started, StartedRow) else None
 
@@ -189,47 +164,21 @@ class RowWriter:
         context: WriteContext | None,
     ) -> WriteResult:
         try:
-            rules = _RULES[op]
-            self._prepare(rules, physical, stored)
+            rules = RULES[op]
+            prepare_row(self.codec, rules, physical, stored)
             return self._write(rules, physical, stored, since, context)
-        except _BatchPathNeeded:
+        except BatchPathNeeded:
             return self._write_batch(as_batch(self.codec, op, row, stored, since))
-
-    # ---- before the lock -----------------------------------------------------------------------------------------
-
-    def _prepare(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> None:
-        """Fill in defaults of key columns; `_BatchPathNeeded` if the row itself is or may be invalid."""
-        codec = self.codec
-        for place in codec.key_places:
-            value = physical[place]
-            if place == codec.number:
-                if (value is MISSING or value is None) is not rules.is_insert:
-                    raise _BatchPathNeeded
-            elif value is MISSING:
-                column = codec.columns[place]
-                if column.default_physical is None:
-                    raise _BatchPathNeeded
-                physical[place], stored[place] = column.default_physical, column.default_stored
-            elif value is None:
-                raise _BatchPathNeeded
-        if None in physical and any(physical[place] is None for place in codec.not_null):
-            raise _BatchPathNeeded
-        for place in codec.long_texts:
-            value = physical[place]
-            if value is None or value is MISSING or len(value) <= LONG_TEXT:
-                continue
-            if place < codec.key_columns or len(value) > LONG_CELL:
-                raise _BatchPathNeeded
 
     # ---- what it comes to ----------------------------------------------------------------------------------------
 
-    def _resolve(self, rules: _Rules, physical: list[Any], stored: list[Any], present: bool) -> _Change | None:
-        """The change of one row, None for none; `_BatchPathNeeded` where it is refused."""
+    def _resolve(self, rules: Rules, physical: list[Any], stored: list[Any], present: bool) -> _Change | None:
+        """The change of one row, None for none; `BatchPathNeeded` where it is refused."""
         if present is rules.is_insert and not rules.is_upsert:
             # INSERT of a key that is there, UPDATE or DELETE of one that is not.
             if rules.is_silent:
                 return None
-            raise _BatchPathNeeded
+            raise BatchPathNeeded
         if not present:
             return self._insertion(physical, stored)
         if rules.is_delete:
@@ -240,21 +189,21 @@ class RowWriter:
     def _insertion(self, physical: list[Any], stored: list[Any]) -> _Change:
         if MISSING in physical:
             if any(physical[place] is MISSING for place in self._required):
-                raise _BatchPathNeeded
+                raise BatchPathNeeded
             physical, stored = physical.copy(), stored.copy()
             for column in self.codec.columns:
                 if physical[column.place] is MISSING:
                     physical[column.place], stored[column.place] = column.default_physical, column.default_stored
         return _REINSERT, encode_row(self._insert_front, self._loggable(physical)), tuple(stored)
 
-    def _update(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> _Change | None:
+    def _update(self, rules: Rules, physical: list[Any], stored: list[Any]) -> _Change | None:
         if not self._immutable and MISSING not in physical:
             body = encode_row(self._whole_update_front, self._loggable(physical))
             return _UPDATE, body, dict(zip(self._value_ids, stored[self.codec.key_columns :]))
         places = [place for place in self._values if physical[place] is not MISSING]
         if self._immutable and not self._immutable.isdisjoint(places):
             if not rules.is_silent:
-                raise _BatchPathNeeded
+                raise BatchPathNeeded
             places = [place for place in places if place not in self._immutable]
         if not places:
             return None
@@ -280,7 +229,7 @@ class RowWriter:
 
     def _write(
         self,
-        rules: _Rules,
+        rules: Rules,
         physical: list[Any],
         stored: list[Any],
         since: Timestamp | None,
@@ -302,17 +251,17 @@ class RowWriter:
 
     def _start(
         self,
-        rules: _Rules,
+        rules: Rules,
         physical: list[Any],
         stored: list[Any],
         since: Timestamp | None,
         context: WriteContext | None,
     ) -> StartedRow | _Unchanged:
-        """All that precedes the wait for the log; `_BatchPathNeeded` also if the tablet was written after `since`."""
+        """All that precedes the wait for the log; `BatchPathNeeded` also if the tablet was written after `since`."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
-            raise _BatchPathNeeded
+            raise BatchPathNeeded
         tablet = self._tablets[place]
         if codec.number is not None and rules.is_insert:
             physical[codec.number] = stored[codec.number] = tablet.take_numbers(1)
@@ -320,16 +269,16 @@ class RowWriter:
         index = codec.key.index_key(key)
         with tablet.write_lock:
             if not self._is_current():
-                raise _BatchPathNeeded
+                raise BatchPathNeeded
             if since is not None and tablet.newest > since:
-                raise _BatchPathNeeded  # which finds out whether it was this row
+                raise BatchPathNeeded  # which finds out whether it was this row
             awaited: LogTicket | None = None
             if tablet.undecided or tablet.deciding:
                 tablet.settle()
                 if tablet.undecided:
                     awaited = tablet.undecided[-1].ticket
                 if any(logged.has_key(index) for logged in tablet.deciding):
-                    raise _BatchPathNeeded  # which waits for the decision
+                    raise BatchPathNeeded  # which waits for the decision
             home, number, ghost = locate_row(tablet.state, codec.key, key, index, rules.is_insert)
             change = self._resolve(rules, physical, stored, home is not None)
             if change is None:

@@ -7,7 +7,7 @@ answered per row. Whether a row may lack a column is known only where it is know
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from ...errors import (
 )
 from ...model.keys.keys import Keys
 from ...model.partitions.partition import Partitioner
-from ...model.schema import ColumnSchema, Table
+from ...model.schema import ColumnSchema, Schema, Table
 from ...model.store import Op, RowError, WriteBatch
 from ...model.types import DataType
 from ...model.vectors.vector import Array
@@ -96,6 +96,22 @@ def incoming(table: Table, batch: WriteBatch) -> IncomingRows:
     if batch.isset or table.schema.key[-1].auto_increment:
         rows = _without_unset(table, rows, given, batch.isset)
     return IncomingRows(rows, tuple(given), ops, batch.unchanged_since)
+
+
+def with_numbers(schema: Schema, batch: IncomingRows, take_numbers: Callable[[int], int]) -> IncomingRows:
+    """The batch with numbers in the AUTO_INCREMENT column of rows that are inserted; `take_numbers(count)` returns the
+    first of `count` consecutive ones."""
+    place = schema.key_columns - 1
+    if not schema.columns[place].auto_increment:
+        return batch
+    fresh = np.flatnonzero(~np.broadcast_to(batch.given[place], len(batch)))
+    if not len(fresh):
+        return batch
+    values = batch.rows.column(place).to_numpy().copy()
+    first = take_numbers(len(fresh))
+    values[fresh] = np.arange(first, first + len(fresh))
+    rows = batch.rows.set_column(place, batch.rows.schema.field(place), pa.array(values))
+    return IncomingRows(rows, batch.given, batch.ops, batch.unchanged_since)
 
 
 def _without_unset(

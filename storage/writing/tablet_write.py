@@ -18,17 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import (
-    AlreadyPresent,
-    ImmutableColumn,
-    IntegrityError,
-    NotFound,
-    NotNullViolation,
-    OperationalError,
-    RowChanged,
-)
+from ...errors import OperationalError, RowChanged
 from ...model.keys.keys import Keys
-from ...model.schema import Schema, Table
+from ...model.schema import Table
 from ...model.store import Op, RowError
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaKind
@@ -41,9 +33,10 @@ from ..rowsets.memrowset import IndexKeys, MemRowSet
 from ..tablet.row_locator import Locations, RowLocator
 from ..tablet.tablet import Tablet
 from .changed_since import changed_rows, refuse_changed_keys
-from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
+from .incoming_rows import IncomingRows, describe_key, incomplete_rows, with_numbers
 from .net_changes import NetChanges
-from .op_resolution import OpBatch, Refusal, Resolution, resolve_ops
+from .op_resolution import OpBatch, resolve_ops
+from .refused_rows import refused_rows
 
 LOG_ROWS = 1 << 17
 """Rows per log entry at most: entries then stay far below the 2 GiB that an Arrow string column can hold."""
@@ -83,7 +76,7 @@ class TabletWrite:
         self.applied = 0
         """Number of ops with an effect, once checked."""
         self._table = table
-        self._batch = _numbered(tablet, table.schema, batch)
+        self._batch = with_numbers(table.schema, batch, tablet.take_numbers)
         self._numbers = numbers
         self._context = context
         self._snapshot = snapshot
@@ -147,17 +140,10 @@ class TabletWrite:
         )
         resolution = resolve_ops(ops, present)
         self.applied = resolution.applied
-        self.errors = self._row_errors(resolution, present)
+        self.errors = refused_rows(self._table, batch.given, self._keys, resolution.refusals, present, self._numbers)
         if batch.unchanged_since is not None:
             self.errors += self._changed_errors(batch.unchanged_since)
         self._changes = NetChanges(schema, batch.rows, resolution)
-
-    def _row_errors(self, resolution: Resolution, present: Array) -> list[RowError]:
-        rows = np.flatnonzero(resolution.refusals).tolist()
-        return [
-            RowError(int(self._numbers[row]), self._error(row, int(resolution.refusals[row]), bool(present[row])))
-            for row in rows
-        ]
 
     def _changed_errors(self, since: int) -> list[RowError]:
         if self.tablet.newest <= since:  # as `changed_rows` says, without a map of all rows
@@ -174,31 +160,6 @@ class TabletWrite:
             )
             for row in np.flatnonzero(changed & _NEEDS_ROW[self._batch.ops]).tolist()
         ]
-
-    def _error(self, row: int, refusal: int, present: bool) -> IntegrityError:
-        table = self._table
-        if refusal == Refusal.INCOMPLETE:
-            name, number = missing_column(table, self._batch.given, row), self._numbers[row]
-            return NotNullViolation(
-                f"column {name} of table {table.name} is NOT NULL and has no default; row {number + 1} leaves it out"
-            )
-        key = describe_key(table, self._keys.values_at(row))
-        if refusal == Refusal.NOT_FOUND:
-            return NotFound(f"no row with key {key} is in table {table.name}")
-        if refusal == Refusal.IMMUTABLE:
-            return ImmutableColumn(
-                f"column {self._immutable_column(row)} of table {table.name} is IMMUTABLE; "
-                f"the row with key {key} keeps its value"
-            )
-        if present:
-            return AlreadyPresent(f"a row with key {key} is in table {table.name} already")
-        return AlreadyPresent(f"key {key} is twice among the rows for table {table.name}")
-
-    def _immutable_column(self, row: int) -> str:
-        columns = zip(self._table.schema.columns, self._batch.given)
-        return next(
-            c.name for c, given in columns if c.immutable and (given if isinstance(given, bool) else given[row])
-        )
 
     # ---- 3 and 4: log, memory, acknowledgement -------------------------------------------------------------------
 
@@ -303,22 +264,6 @@ class TabletWrite:
             raise
         if logged is not None:
             tablet.mvcc.commit(logged.timestamp)
-
-
-def _numbered(tablet: Tablet, schema: Schema, batch: IncomingRows) -> IncomingRows:
-    """The batch with numbers in the AUTO_INCREMENT column of rows that are inserted."""
-    place = schema.key_columns - 1
-    if not schema.columns[place].auto_increment:
-        return batch
-    given = np.broadcast_to(batch.given[place], len(batch))
-    fresh = np.flatnonzero(~given)
-    if not len(fresh):
-        return batch
-    values = batch.rows.column(place).to_numpy().copy()
-    first = tablet.take_numbers(len(fresh))
-    values[fresh] = np.arange(first, first + len(fresh))
-    rows = batch.rows.set_column(place, batch.rows.schema.field(place), pa.array(values))
-    return IncomingRows(rows, batch.given, batch.ops, batch.unchanged_since)
 
 
 def _chosen(keys: IndexKeys, rows: Array) -> IndexKeys:

@@ -20,7 +20,8 @@ from ....model.codec.values import key_to_plain, map_to_plain, value_from_plain
 from ....model.schema import Table
 from ....model.store import Op, Timestamp, WriteBatch, WriteResult
 from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
-from ....storage.single_rows.row_write import LONG_CELL, as_batch
+from ....storage.single_rows.row_rules import LONG_CELL
+from ....storage.single_rows.row_write import as_batch
 from ...wire.messages.methods import Call, ReadRow, RowReply, WriteReply, WriteRow
 from ..catalog.catalog_cache import CatalogCache, KnownTable
 from ..client_context import ClientContext

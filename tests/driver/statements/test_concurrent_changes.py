@@ -153,7 +153,7 @@ def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch
         return rows
 
     def by_batch(*given: object) -> None:
-        raise row_write._BatchPathNeeded
+        raise row_write.BatchPathNeeded
 
     check = TabletWrite._changed_errors
     monkeypatch.setattr(TabletWrite, "_changed_errors", lambda write, since: check(write, -1))  # rows are looked at
