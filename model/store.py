@@ -462,6 +462,10 @@ class Store(Protocol):
     def bulk_loader(self, table: Table) -> BulkLoader:
         """Start a bulk load of a table."""
 
+    def take_numbers(self, table: Table, partition: int, count: int) -> int:
+        """Reserve `count` consecutive numbers of the table's AUTO_INCREMENT column for rows of a partition (its place
+        among the table's), and return the first. Numbers that are not used leave gaps."""
+
     def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> Transaction:
         """Begin a transaction at the latest state. `ActiveTransaction` on a store that is one already."""
 

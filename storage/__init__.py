@@ -99,6 +99,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `writing.incoming_rows` | rows brought to a table's columns and types, and refused rows |
 | `single_rows.row_codec` | values of one row, held against their columns |
 | `single_rows.row_read` | one row by key |
+| `single_rows.row_rules` | rows that take the batch path |
 | `single_rows.row_write` | one row written |
 | `reading.tablet_scan` | scans of a tablet: cut into pieces, read |
 | `rowsets.memrowset` | rows in memory: what they cost |
@@ -131,6 +132,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `files.file_identity` | which tablet a file belongs to |
 | `files.page_cache` | decoded pages |
 | `files.temporary` | names of temporary files |
+| `transactions.transaction_store` | a transaction over any store |
 | `malloc` | the allocator's settings |
 | `inspect.check.check_store` | `nyala fs check` |
 | `inspect.check.check_rowset` | one column file checked |

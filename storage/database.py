@@ -48,6 +48,7 @@ from ..model.store import (
     WriteBatch,
     WriteResult,
 )
+from ..model.transactions import DEFAULT_OPTIONS, TransactionOptions
 from ..model.vectors.vector import Batch
 from .deltas.single_deltas import ROW_BYTES
 from .files.filesystem import FileSystem
@@ -80,6 +81,7 @@ from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
 from .tables.transaction_commit import commit_changes
 from .tablet.tablet import StoreOptions, Tablet
+from .transactions.transaction_store import TransactionStore
 
 MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
@@ -542,6 +544,14 @@ class Database:
         self._settle_catalog()
         write = partial(self.write, store.table)
         return TableBulkLoader(store, self._pool, lambda: self.open_table(table), write=write)
+
+    def take_numbers(self, table: Table, partition: int, count: int) -> int:
+        """Reserve `count` numbers of the table's AUTO_INCREMENT column for rows of a partition; the first."""
+        return self.open_table(table).tablets[partition].take_numbers(count)
+
+    def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> TransactionStore:
+        """Begin a transaction at the latest state."""
+        return TransactionStore(self, options)
 
     def flush(self, table: Table | None = None) -> int:
         """Flush the memory of one table or all to DiskRowSets; returns the number of rows."""

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from ...errors import Error
+from ...errors import Error, NotSupportedError
 from ...model.abandoned import close_when_dropped
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
@@ -29,10 +29,12 @@ from ...model.store import (
     WriteBatch,
     WriteResult,
 )
+from ...model.transactions import DEFAULT_OPTIONS, TransactionOptions
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import one_statement
 from ...storage.loads.loading import Loading
 from ...storage.malloc import keep_freed_blocks
+from ...storage.transactions.transaction_store import TransactionStore
 from ..wire.addresses import address_of
 from ..wire.calls.call_streams import sending_together
 from ..wire.calls.rpc import Channels
@@ -407,3 +409,16 @@ class Client:
             loader = ClusterLoader(self._shared, self._writer, known, self._statistics.counted, self._statistics.flush)
         loader.keeps = self
         return loader
+
+    def take_numbers(self, table: Table, partition: int, count: int) -> int:
+        """Implements `Store.take_numbers`: not possible yet."""
+        raise NotSupportedError(
+            f"table {table.name} has an AUTO_INCREMENT column, whose numbers its servers assign: rows cannot be "
+            "inserted inside a transaction"
+        )
+
+    # ---- transactions --------------------------------------------------------------------------------------------
+
+    def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> TransactionStore:
+        """Begins a transaction at the latest state that this client has seen or written."""
+        return TransactionStore(self, options)

@@ -128,7 +128,11 @@ class _Descending(tuple[Any, ...]):
 
 
 def merged(
-    sources: Sequence[OrderedSource], unordered: Sequence[Iterator[Batch]], key: KeyColumns, limit: int | None = None
+    sources: Sequence[OrderedSource],
+    unordered: Sequence[Iterator[Batch]],
+    key: KeyColumns,
+    limit: int | None = None,
+    unbounded: Sequence[Iterator[Batch]] = (),
 ) -> Iterator[Batch]:
     """Yields all rows of the sources in the order of `key`; keys are unique.
 
@@ -139,6 +143,8 @@ def merged(
         Rows in any order, with the same columns; all of them are read at the beginning.
     limit : int, optional
         Limit of rows.
+    unbounded : sequence of iterator of Batch
+        Rows in the order of `key`, of which no bounds are known; reading begins at once.
 
     Yields
     ------
@@ -146,7 +152,7 @@ def merged(
         Of at most 131,072 rows, never empty, with the columns of the sources' batches.
     """
     left = limit
-    for batch in _Merge(sources, unordered, key).batches():
+    for batch in _Merge(sources, unordered, key, unbounded).batches():
         if left is not None:
             if left == 0:
                 return
@@ -188,13 +194,21 @@ class _Head:
 class _Merge:
     """The state of one merge: heads, and sources that have not begun, the next one last."""
 
-    def __init__(self, sources: Sequence[OrderedSource], unordered: Sequence[Iterator[Batch]], key: KeyColumns):
+    def __init__(
+        self,
+        sources: Sequence[OrderedSource],
+        unordered: Sequence[Iterator[Batch]],
+        key: KeyColumns,
+        unbounded: Sequence[Iterator[Batch]],
+    ):
         self._key = key
         self._waiting = sorted(sources, key=lambda source: source.lowest, reverse=True)
         self._heads: list[_Head] = []
         for batches in unordered:
             if held := list(batches):
                 self._begin(_ordered(held, key), None)
+        for batches in unbounded:
+            self._begin(batches, None)
 
     def batches(self) -> Iterator[Batch]:
         """The rows in order."""

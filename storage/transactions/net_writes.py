@@ -1,0 +1,50 @@
+"""Net changes of a transaction: the newest entry of each key in a `TableWrite`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from ...model.store import Op, TableWrite, WriteBatch
+from ...model.vectors.vector import Array
+from .own_rows import OwnVersion
+from .own_run import OwnRun, Presence
+
+_OPS = (
+    (Presence.ABSENT, False, Op.INSERT),
+    (Presence.PRESENT, False, Op.UPDATE),
+    (Presence.UNKNOWN, False, Op.UPSERT),
+    (Presence.PRESENT, True, Op.DELETE),
+    (Presence.UNKNOWN, True, Op.DELETE_IGNORE),
+)
+
+
+def net_writes(version: OwnVersion) -> Iterator[TableWrite]:
+    """The net changes of a table; a key that was absent and is deleted changes nothing."""
+    for run, current in zip(version.runs, version.current):
+        for base, is_deleted, op in _OPS:
+            rows = np.flatnonzero(current & (run.base == base) & (run.is_deleted == is_deleted))
+            if len(rows):
+                yield _write(run, rows, op)
+
+
+def _write(run: OwnRun, rows: Array, op: Op) -> TableWrite:
+    schema = run.table.schema
+    names: list[str] = []
+    isset: dict[str, Array] = {}
+    for place, column in enumerate(schema.columns):
+        is_key = place < schema.key_columns
+        if is_key or op in (Op.INSERT, Op.UPSERT):
+            names.append(column.name)
+        elif op is Op.UPDATE:
+            mask = run.is_set(place)[rows]
+            if mask.any():
+                names.append(column.name)
+                if not mask.all():
+                    isset[column.name] = mask
+    batch = run.rows.select(names)
+    if len(rows) < len(run):
+        batch = batch.take(pa.array(rows))
+    return TableWrite(run.table, WriteBatch(batch, op, all_or_none=True, isset=isset))

@@ -1,0 +1,473 @@
+"""`TransactionStore`: a transaction over any store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from ...errors import (
+    ActiveTransaction,
+    DataError,
+    InternalError,
+    InvalidSavepoint,
+    NoActiveTransaction,
+    NotSupportedError,
+    ReadOnlyTransaction,
+)
+from ...model.alterations import AlterStep
+from ...model.clock import format_timestamp
+from ...model.keys.keys import Keys
+from ...model.schema import Table, TableDefinition, View
+from ...model.store import (
+    AnalyzeResult,
+    CompactionResult,
+    Op,
+    ScanBatches,
+    ScanCounters,
+    ScanSpec,
+    ScanToken,
+    Store,
+    TableStatistics,
+    TableStorage,
+    TabletDescription,
+    Timestamp,
+    TransactionChanges,
+    WriteBatch,
+    WriteResult,
+)
+from ...model.transactions import DEFAULT_OPTIONS, Isolation, TableRead, TransactionOptions
+from ...model.vectors.vector import Batch
+from ..single_rows.row_rules import BatchPathNeeded
+from ..single_rows.row_write import as_batch
+from .base_rows import BaseRows
+from .batch_write import write_batch
+from .merged_scan import MergedBatches, base_token, merged_part, merged_tokens
+from .net_writes import net_writes
+from .own_rows import Mark, OwnRows, table_context
+from .reads import TableReads
+from .row_write import note_known, write_single
+from .transaction_load import TransactionLoad
+
+
+class TransactionStore:
+    """A transaction; implements `model.store.Transaction`. Safe for several threads.
+
+    Parameters
+    ----------
+    store : Store
+    options : TransactionOptions
+
+    Examples
+    --------
+    >>> from ..database import Database
+    >>> with Database(":memory:") as database:
+    ...     transaction = TransactionStore(database, TransactionOptions())
+    ...     transaction.has_writes
+    False
+    """
+
+    def __init__(self, store: Store, options: TransactionOptions):
+        self._store = store
+        self._options = options
+        self._snapshot = store.now()
+        self._is_open = True
+        self._lock = threading.RLock()
+        """Held while own rows change."""
+        self._tables: dict[str, OwnRows] = {}
+        """By table id: tables that were written, or looked up by key."""
+        self._reads: dict[str, TableReads] = {}
+        self._locked: dict[str, TableReads] = {}
+        """Rows locked with FOR UPDATE."""
+        self._marks: dict[int, dict[str, Mark]] = {}
+        """By savepoint, ascending: the marks of the tables that were there."""
+        self._next_mark = 0
+        self._notes_reads = options.isolation is Isolation.SERIALIZABLE
+
+    # ---- the transaction -----------------------------------------------------------------------------------------
+
+    @property
+    def options(self) -> TransactionOptions:
+        return self._options
+
+    @property
+    def snapshot(self) -> Timestamp:
+        return self._snapshot
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    @property
+    def has_writes(self) -> bool:
+        return any(not own.is_empty for own in list(self._tables.values()))
+
+    def __repr__(self) -> str:
+        return f"TransactionStore({self._store!r}, {'open' if self._is_open else 'ended'})"
+
+    def own_rows(self, table: Table) -> int:
+        """Number of the table's rows that the transaction has written or deleted so far."""
+        own = self._tables.get(table.id)
+        if own is None or own.is_empty:
+            return 0
+        with self._lock:
+            return own.version().row_count
+
+    def lock_rows(self, table: Table, keys: pa.RecordBatch) -> None:
+        """Have COMMIT validate these rows."""
+        with self._lock:
+            self._check()
+            self._reads_of(self._locked, table).note_keys(keys.select([column.name for column in table.schema.key]))
+
+    def savepoint(self) -> int:
+        """A mark to which `rollback_to` returns."""
+        with self._lock:
+            self._check()
+            self._next_mark += 1
+            self._marks[self._next_mark] = {
+                table_id: own.mark() for table_id, own in self._tables.items() if not own.is_empty
+            }
+            return self._next_mark
+
+    def rollback_to(self, savepoint: int) -> None:
+        """Undo all writes made after the mark. Raises `InvalidSavepoint`."""
+        with self._lock:
+            self._check()
+            marks = self._marked(savepoint)
+            for later in [mark for mark in self._marks if mark > savepoint]:
+                del self._marks[later]
+            for table_id, own in self._tables.items():
+                own.go_back(marks.get(table_id))
+
+    def release(self, savepoint: int) -> None:
+        """Discard the mark and later ones. Raises `InvalidSavepoint`."""
+        with self._lock:
+            self._check()
+            self._marked(savepoint)
+            for later in [mark for mark in self._marks if mark >= savepoint]:
+                del self._marks[later]
+            if not self._marks:
+                for own in self._tables.values():
+                    own.singles.journal.clear()
+
+    def _marked(self, savepoint: int) -> dict[str, Mark]:
+        marks = self._marks.get(savepoint)
+        if marks is None:
+            raise InvalidSavepoint(f"savepoint {savepoint} does not exist, or was released or rolled back")
+        return marks
+
+    def commit(self) -> Timestamp:
+        """`Store.commit_transaction` with all changes. Ends the transaction, also by an error."""
+        with self._lock:
+            self._check()
+            self._is_open = False
+            try:
+                writes = [write for own in self._tables.values() for write in net_writes(own.version())]
+                reads = self._all_reads(bool(writes))
+                if not writes and not reads:
+                    return self._snapshot
+                changes = TransactionChanges(self._snapshot, tuple(writes), tuple(reads))
+            finally:
+                self._forget()
+        return self._store.commit_transaction(changes)
+
+    def _all_reads(self, has_writes: bool) -> list[TableRead]:
+        """The reads to be validated: without writes only locked rows, as the others are those of one snapshot."""
+        found = [read for reads in self._locked.values() for read in reads.reads()]
+        if has_writes:
+            found += [read for reads in self._reads.values() for read in reads.reads()]
+        return found
+
+    def rollback(self) -> None:
+        """End the transaction; nothing was written. No-op after the end."""
+        with self._lock:
+            self._is_open = False
+            self._forget()
+
+    def close(self) -> None:
+        """`rollback`."""
+        self.rollback()
+
+    def _forget(self) -> None:
+        self._tables = {}
+        self._reads = {}
+        self._locked = {}
+        self._marks = {}
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise NoActiveTransaction("the transaction has ended; begin another one")
+
+    def _check_writable(self) -> None:
+        self._check()
+        if self._options.read_only:
+            raise ReadOnlyTransaction("the transaction is READ ONLY; begin one that is READ WRITE to change rows")
+
+    # ---- the store under it --------------------------------------------------------------------------------------
+
+    @property
+    def catalog_version(self) -> int:
+        return self._store.catalog_version
+
+    @property
+    def temporary_directory(self) -> str | None:
+        return self._store.temporary_directory
+
+    @property
+    def runs_fragments(self) -> bool:
+        """False once there are own rows, which servers do not see."""
+        return self._store.runs_fragments and not self.has_writes
+
+    def now(self) -> Timestamp:
+        """The snapshot."""
+        self._check()
+        return self._snapshot
+
+    def tables(self) -> Sequence[Table]:
+        """All tables by name, ascending."""
+        self._check()
+        return self._store.tables()
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` names close ones."""
+        self._check()
+        return self._store.table(name)
+
+    def views(self) -> Sequence[View]:
+        """All views by name, ascending."""
+        self._check()
+        return self._store.views()
+
+    def view(self, name: str) -> View | None:
+        """One view; None where there is none of that name."""
+        self._check()
+        return self._store.view(name)
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """Those of the store, with the number of own rows."""
+        self._check()
+        found = self._store.statistics(table)
+        own = self._tables.get(table.id)
+        if own is None or own.is_empty:
+            return found
+        with self._lock:
+            growth = own.version().growth
+        return replace(found, row_count=max(0, found.row_count + growth))
+
+    def table_storage(self, table: Table) -> TableStorage:
+        """Storage of the table on disk."""
+        self._check()
+        return self._store.table_storage(table)
+
+    def tablet_count(self, table: Table) -> int:
+        """Number of tablets of the table."""
+        self._check()
+        return self._store.tablet_count(table)
+
+    def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
+        """The table's tablets, in the order of partitions."""
+        self._check()
+        return self._store.describe_tablets(table)
+
+    def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
+        """Primary keys of the store's rows at about even distances."""
+        self._check()
+        return self._store.key_samples(table, tablet_id)
+
+    # ---- what a transaction cannot do ----------------------------------------------------------------------------
+
+    def create_table(self, definition: TableDefinition) -> Table:
+        """Raises `NotSupportedError`; likewise all DDL."""
+        self._refuse_ddl("CREATE TABLE")
+
+    def drop_table(self, name: str, views: Collection[str] = ()) -> None:
+        """Raises `NotSupportedError`."""
+        self._refuse_ddl("DROP TABLE")
+
+    def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
+        """Raises `NotSupportedError`."""
+        self._refuse_ddl("ALTER TABLE")
+
+    def create_view(self, view: View, replace: bool = False) -> None:
+        """Raises `NotSupportedError`."""
+        self._refuse_ddl("CREATE VIEW")
+
+    def drop_views(self, names: Collection[str]) -> None:
+        """Raises `NotSupportedError`."""
+        self._refuse_ddl("DROP VIEW")
+
+    def _refuse_ddl(self, what: str) -> NoReturn:
+        self._check_writable()
+        raise NotSupportedError(f"{what} is not possible inside a transaction; COMMIT or ROLLBACK first")
+
+    def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
+        """Raises `ActiveTransaction`."""
+        self._refuse_maintenance("COMPACT TABLE")
+
+    def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
+        """Raises `ActiveTransaction`."""
+        self._refuse_maintenance("ANALYZE")
+
+    def _refuse_maintenance(self, what: str) -> NoReturn:
+        self._check()
+        raise ActiveTransaction(f"{what} cannot run inside a transaction; COMMIT or ROLLBACK first")
+
+    def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> NoReturn:
+        """Raises `ActiveTransaction`."""
+        raise ActiveTransaction(
+            "a transaction is active already; COMMIT or ROLLBACK it first, or set a SAVEPOINT in it"
+        )
+
+    def commit_transaction(self, changes: TransactionChanges) -> NoReturn:
+        """Raises `ActiveTransaction`."""
+        raise ActiveTransaction("a transaction is active already; its changes are committed by `commit`")
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def _is_past(self, table: Table, snapshot: Timestamp | None) -> bool:
+        """True for a read as of an earlier time; `DataError` as of a later one."""
+        if snapshot is None or snapshot == self._snapshot:
+            return False
+        if snapshot > self._snapshot:
+            raise DataError(
+                f"cannot read table {table.name} as of {format_timestamp(snapshot)}: the transaction reads as of "
+                f"{format_timestamp(self._snapshot)}"
+            )
+        return True
+
+    def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        """The units of a scan, over the store's rows and the own ones of now; of the past, and of changes, the store's
+        alone."""
+        self._check()
+        if self._is_past(table, spec.snapshot):
+            return self._store.scan_tokens(table, spec)
+        spec = replace(spec, snapshot=self._snapshot)
+        if self._notes_reads:
+            with self._lock:
+                self._reads_of(self._reads, table).note_scan(() if spec.changes is not None else spec.predicates)
+        own = self._tables.get(table.id)
+        if own is None or own.is_empty or spec.changes is not None:
+            return self._store.scan_tokens(table, spec)
+        if spec.fragment:
+            raise InternalError(f"a fragment cannot see the own rows of table {table.name}")
+        with self._lock:
+            own.check_version(table)
+            version = own.version()
+        return merged_tokens(own, version, spec)
+
+    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+        """Read a token; also after the end of the transaction."""
+        if merged_part(token) is None:
+            return self._store.scan(token, counters)
+        counters = counters or ScanCounters()
+        base = base_token(token)
+        return MergedBatches(token, None if base is None else self._store.scan(base, counters), counters)
+
+    def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[ScanBatches]:
+        """`Store.scan_all`; the store's tokens are read together."""
+        theirs = [base_token(token) if merged_part(token) is not None else token for token in tokens]
+        pairs = [(token, mine) for token, mine in zip(theirs, counters, strict=True) if token is not None]
+        read = iter(self._store.scan_all([token for token, _ in pairs], [mine for _, mine in pairs]))
+        found: list[ScanBatches] = []
+        for token, base, mine in zip(tokens, theirs, counters):
+            batches = None if base is None else next(read)
+            if merged_part(token) is not None:
+                found.append(MergedBatches(token, batches, mine))
+            else:
+                assert batches is not None
+                found.append(batches)
+        return found
+
+    def read_row(
+        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
+    ) -> tuple[Any, ...] | None:
+        """The row with a primary key as the transaction sees it; of the past as the store does."""
+        self._check()
+        if self._is_past(table, snapshot):
+            return self._store.read_row(table, key, columns, snapshot)
+        with self._lock:
+            own = self._own(table)
+            codec = own.context.codec
+            physical = codec.take_key(key)
+            index = codec.key.index_key(physical)
+            entry = own.entry(index, physical)
+            if entry is not None:
+                return own.values(entry, columns)
+        found = self._store.read_row(table, key, columns, self._snapshot)
+        with self._lock:
+            if self._notes_reads:
+                self._reads_of(self._reads, table).note_row(tuple(key))
+            note_known(own, index, found is not None)
+        return found
+
+    def _reads_of(self, reads: dict[str, TableReads], table: Table) -> TableReads:
+        found = reads.get(table.id)
+        if found is None:
+            found = reads[table.id] = TableReads(table)
+        return found
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def _own(self, table: Table) -> OwnRows:
+        """The own rows of a table; the lock is held."""
+        own = self._tables.get(table.id)
+        if own is None or (own.is_empty and own.context.table is not table):
+            # A point look-up of a server is a message; several are one scan.
+            base = BaseRows(self._store, table, self._snapshot, not self._store.runs_fragments)
+            own = self._tables[table.id] = OwnRows(table_context(table), base)
+        own.check_version(table)
+        return own
+
+    def write(self, table: Table, batch: WriteBatch) -> WriteResult:
+        """Apply a batch to the own rows; refused rows as `Store.write` refuses them."""
+        with self._lock:
+            self._check_writable()
+            note = partial(self._note_keys, table) if self._notes_reads else None
+            return write_batch(self._own(table), batch, partial(self._take_numbers, table), note)
+
+    def write_row(
+        self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
+    ) -> WriteResult:
+        """`write` for one row of Python values, by a shorter way."""
+        with self._lock:
+            self._check_writable()
+            own = self._own(table)
+            taken = own.context.codec.take(row)
+            stored = taken[1]
+            note = self._reads_of(self._reads, table).note_row if self._notes_reads else None
+            try:
+                numbers = partial(self._take_numbers, table)
+                return write_single(own, op, taken, bool(self._marks), numbers, note)
+            except BatchPathNeeded:
+                return self.write(table, as_batch(own.context.codec, op, row, stored))
+
+    def _note_keys(self, table: Table, keys: Keys) -> None:
+        arrays = [vector.to_arrow() for vector in keys.columns]
+        names = [column.name for column in table.schema.key]
+        self._reads_of(self._reads, table).note_keys(pa.RecordBatch.from_arrays(arrays, names=names))
+
+    def _take_numbers(self, table: Table, partition: int, count: int) -> int:
+        return self._store.take_numbers(table, partition, count)
+
+    def bulk_loader(self, table: Table) -> TransactionLoad:
+        """Start a bulk load whose rows become own rows."""
+        self._check_writable()
+        return TransactionLoad(table, self._check, partial(self._insert_all, table))
+
+    def _insert_all(self, table: Table, batches: Sequence[pa.RecordBatch]) -> None:
+        with self._lock:
+            mark = self.savepoint()
+            try:
+                for batch in batches:
+                    written = self.write(table, WriteBatch(batch, Op.INSERT, all_or_none=True))
+                    if written.errors:
+                        raise written.errors[0].error
+            except BaseException:
+                self.rollback_to(mark)
+                raise
+            finally:
+                self.release(mark)
