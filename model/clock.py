@@ -124,6 +124,15 @@ class HybridClock:
         """The greatest timestamp that this clock has returned or seen; 0 before the first."""
         return Timestamp(self._latest)
 
+    def advance(self, timestamp: Timestamp) -> bool:
+        """`update` to a timestamp above every one that this clock has returned or seen; False, with nothing done, for
+        any other."""
+        with self._lock:
+            if timestamp <= self._latest:
+                return False
+            self._latest = timestamp
+            return True
+
     def update(self, timestamp: Timestamp) -> None:
         """Record a timestamp of another source: every later `now` is above it."""
         with self._lock:

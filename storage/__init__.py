@@ -91,11 +91,13 @@ Doors: the modules that other rooms import. A test holds the list.
 | `tables.table_store` | one open table |
 | `tables.tablet_descriptions` | tablets as clients see them, sampled keys |
 | `tablet.tablet` | `Tablet`, its states, views and options |
+| `tablet.prepared` | prepared writes of transactions |
 | `tablet.tablet_apply` | log entries applied to a tablet |
 | `tablet.tablet_metadata` | metadata of a tablet's files |
 | `tablet.tablet_replay` | opening a tablet: files, then the log |
 | `writing.tablet_write` | a batch of ops on one tablet |
 | `writing.by_tablet` | rows of a batch by tablet |
+| `writing.joined_batches` | several batches as one |
 | `writing.incoming_rows` | rows brought to a table's columns and types, and refused rows |
 | `single_rows.row_codec` | values of one row, held against their columns |
 | `single_rows.row_read` | one row by key |
@@ -113,6 +115,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `loads.bulk_load` | a bulk load into one table |
 | `loads.loading` | the part of bulk loads that all stores share |
 | `log.tablet_log` | the log as a tablet sees it, and the context of a write |
+| `log.decision` | the outcome that parts of a write wait for |
 | `log.wal` | the write-ahead log: marks and tickets |
 | `log.wal_format` | log entries as bytes |
 | `log.wal_recovery` | segments read again |

@@ -531,7 +531,8 @@ class Database:
         self._settle_catalog()
         self._maintenance.memory.admit(sum(b.rows.nbytes + INDEX_BYTES * b.rows.num_rows for b in batches))
         with ExitStack() as stack:
-            tables = {part.table.id: part.table for part in (*changes.writes, *changes.reads)}
+            tables = {write.table.id: write.table for write in changes.writes}
+            tables |= {read.table.id: read.table for read in changes.reads}
             stores = {id_: stack.enter_context(self._opened(table)) for id_, table in tables.items()}
             timestamp = commit_changes(stores, changes, self._writer)
         if any(needs_flush(tablet) for store in stores.values() for tablet in store.whole_tablets):

@@ -26,6 +26,7 @@ from ...model.store import (
     TableStorage,
     TabletDescription,
     Timestamp,
+    TransactionChanges,
     WriteBatch,
     WriteResult,
 )
@@ -71,6 +72,7 @@ from .tablet_calls import TabletCalls
 from .writes.batch_writes import Writer
 from .writes.joint_writes import JointWriter
 from .writes.single_rows import SingleRows
+from .writes.transactions import TransactionWriter
 
 _DDL_SECONDS = 10.0
 """Seconds for a reply that waits until all tablets have done their part; then another master is called."""
@@ -143,6 +145,7 @@ class Client:
             return (joint if catalog.has_joint_writes else single).write(table, batch)
 
         self._write = write  # refers to no `Client`, so that its last reference frees it
+        self._transactions = TransactionWriter(shared, catalog, self._calls, self._statistics.wrote)
         self._rows = SingleRows(shared, catalog, self._calls, write, self._statistics.wrote)
         try:
             seconds = options.connect_deadline
@@ -379,6 +382,12 @@ class Client:
         return self._rows.read(table, key, columns, snapshot)
 
     # ---- writing -------------------------------------------------------------------------------------------------
+
+    @one_statement
+    def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
+        """Implements `Store.commit_transaction`: `writes.transactions` describes how."""
+        self._check()
+        return self._transactions.commit(changes, self)
 
     @one_statement
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:

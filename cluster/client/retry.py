@@ -9,6 +9,7 @@
 |
 | ServerOverloaded, other retryable errors | not now | the same again, after a pause |
 | StaleSchema | the table was altered | its new version, by the caller |
+| SerializationFailure | the transaction must be repeated as a whole | raised |
 | all others | permanent | raised |
 
 Pauses begin at 10 ms and double up to 1 s. Each is cut at random to between half and all of it, so that the clients of
@@ -38,6 +39,7 @@ from ...errors import (
     NotTheLeader,
     ReplicaUnavailable,
     ScannerExpired,
+    SerializationFailure,
     ServerUnavailable,
     StaleSchema,
 )
@@ -79,6 +81,8 @@ def verdict(error: BaseException) -> Verdict:
     """Returns the reaction to an error of one attempt."""
     if isinstance(error, StaleSchema):
         return Verdict.SCHEMA
+    if isinstance(error, SerializationFailure):
+        return Verdict.OUT
     # This client cancels no call: a cancelled one met a stopping server.
     if isinstance(error, _ELSEWHERE):
         return Verdict.ELSEWHERE

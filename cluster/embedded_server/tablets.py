@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ReplicaUnavailable, UnknownTable
+from ...errors import ProtocolError, ReplicaUnavailable, UnknownTable
 from ...model.schema import Table
 from ...model.store import AnalyzeResult, CompactionResult, Op, Timestamp, WriteBatch, WriteResult
 from ...storage.database import Database
@@ -117,9 +117,12 @@ class EmbeddedTablet:
         deadline: float,
         schema_version: int | None = None,
         check_only: bool = False,
+        is_transaction: bool = False,
     ) -> WriteResult:
         """See `ServedTablet`. The store routes each row itself; the tablet is the one that the client chose by the same
         version of the table."""
+        if is_transaction:
+            raise ProtocolError("a transaction on a served directory is committed as a whole, not tablet by tablet")
         if check_only:
             table = check_version(self.table, schema_version)
             return self.table_store.write(batch, check_only=True, table=table)

@@ -35,9 +35,9 @@ from typing import Any, Protocol
 from ...errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
 from ...storage.files.filesystem import FileSystem, ReadableFile
 from ...storage.maintenance.tablet_flush import flush, flush_deltas
-from ...storage.rowsets.rowset_metadata import RowSetMetadata
+from ...storage.rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ...storage.tables.store_directory import make_durable_directory
-from ...storage.tablet.tablet import Pin, rowset_files
+from ...storage.tablet.tablet import Pin
 from ...storage.tablet.tablet_metadata import TabletMetadata
 from ..consensus.consensus_file import NAME as CONSENSUS
 from ..consensus.consensus_file import ConsensusState, read_consensus, write_consensus
@@ -226,7 +226,7 @@ def _catch_up(replica: Replica) -> None:
     for stored in tablet.state.rowsets:
         flush_deltas(tablet, stored)
     with tablet.flush_lock:
-        with tablet.write_lock:
+        with tablet.nothing_prepared():
             cut = tablet.cut()
         tablet.wait_for(cut)
         with tablet.metadata_lock:

@@ -18,8 +18,8 @@ from ...storage.files.page_cache import PageCache
 from ...storage.inspect.check.check_rowset import check_column
 from ...storage.inspect.check.findings import Report
 from ...storage.keys.bloom import BloomReader
-from ...storage.rowsets.rowset_metadata import RowSetMetadata
-from ...storage.tablet.tablet import Tablet, rowset_files
+from ...storage.rowsets.rowset_metadata import RowSetMetadata, rowset_files
+from ...storage.tablet.tablet import Tablet
 from ..disk_errors import FILE_ERRORS
 
 

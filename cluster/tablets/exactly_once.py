@@ -7,9 +7,9 @@ again.
 
 Every replica keeps the results of the entries that it has applied, so a later leader has those of all earlier ones.
 With each call, a client sends the sequence number below which all its calls were answered: those results are dropped. A
-client that wrote nothing for an hour is dropped as a whole. Each replica measures that hour by its own monotonic clock,
-from when it received the entry: no timestamp, and so no wrong clock of a client or a leader, shortens it. A replica
-that was reopened measures from then, so it keeps results longer.
+client that wrote nothing for an hour is dropped as a whole; the outcome of a transaction (`transactions`) is kept. Each
+replica measures that hour by its own monotonic clock, from when it received the entry: no timestamp, and so no wrong
+clock of a client or a leader, shortens it. A replica that was reopened measures from then, so it keeps results longer.
 
 A leader records a result when it appends the entry; until that is decided, the result is not valid. A void entry never
 had a result. A result therefore needs no second step: the state of its entry's ticket decides its validity.
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -48,6 +48,9 @@ VERSION = 1
 NAME = "results"
 IDLE_SECONDS = 3600
 """Seconds without a write after which a client is dropped."""
+LASTING_SECONDS = 30 * 24 * 3600
+"""The same for the outcome of a transaction, which is forgotten on purpose as a rule (`ExactlyOnceTable.forget`): for
+so long a tablet that took part may be without a majority."""
 _SWEEP_SECONDS = 60
 """Seconds between two searches for idle clients."""
 
@@ -114,6 +117,12 @@ class _Client:
     first_incomplete: int = 0
     results: dict[int, _Result] = field(default_factory=dict)
     """By sequence number."""
+    is_lasting: bool = False
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds without a write after which it is dropped."""
+        return LASTING_SECONDS if self.is_lasting else IDLE_SECONDS
 
 
 class _SavedClient(Struct, frozen=True, array_like=True):
@@ -122,6 +131,7 @@ class _SavedClient(Struct, frozen=True, array_like=True):
     first_incomplete: int
     results: tuple[tuple[int, int, bytes], ...]
     """(Sequence number, index, result) each."""
+    is_lasting: bool = False
 
 
 class SavedResults(Struct, frozen=True):
@@ -179,7 +189,9 @@ class ExactlyOnceTable:
         """The file has the results of the entries up to this index."""
         for client in saved.clients:
             results = {sequence: _Result(index, body, None) for sequence, index, body in client.results}
-            self._clients[client.client] = _Client(client.newest, self._swept, client.first_incomplete, results)
+            self._clients[client.client] = _Client(
+                client.newest, self._swept, client.first_incomplete, results, client.is_lasting
+            )
 
     # ---- calls, at the leader ------------------------------------------------------------------------------------
 
@@ -255,6 +267,7 @@ class ExactlyOnceTable:
             if client is None:
                 client = self._clients[header.client] = _Client()
             client.newest = max(client.newest, timestamp)
+            client.is_lasting = header.is_lasting
             client.heard = now = self._now()
             if header.first_incomplete > client.first_incomplete:
                 client.first_incomplete = header.first_incomplete
@@ -263,8 +276,14 @@ class ExactlyOnceTable:
             client.results[header.sequence] = _Result(index, header.result, ticket)
             if now - self._swept > _SWEEP_SECONDS:
                 self._swept = now
-                for name in [name for name, client in self._clients.items() if client.heard < now - IDLE_SECONDS]:
+                for name in [n for n, client in self._clients.items() if client.heard < now - client.idle_seconds]:
                     del self._clients[name]
+
+    def forget(self, clients: Iterable[str]) -> None:
+        """Drops the results of clients that will not call again."""
+        with self._lock:
+            for client in clients:
+                self._clients.pop(client, None)
 
     # ---- results that the log no longer has
     # ---------------------------------------------------------------------------
@@ -284,6 +303,7 @@ class ExactlyOnceTable:
                             for sequence, result in client.results.items()
                             if result.index <= index and (result.ticket is None or result.ticket.durable)
                         ),
+                        client.is_lasting,
                     )
                     for name, client in self._clients.items()
                 ),

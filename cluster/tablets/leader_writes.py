@@ -15,6 +15,7 @@ A deadline that passes in step 4 leaves the write in flight. A retry of the call
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -22,8 +23,10 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
+from ...errors import DeadlineExceeded
 from ...model.clock import HybridClock
 from ...model.store import Op, RowError, Timestamp, WriteBatch, WriteResult
+from ...storage.log.decision import Decision
 from ...storage.log.tablet_log import WriteContext
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind
@@ -87,12 +90,20 @@ class LeaderWrites:
         self._rows: tuple[ReplicaLayout, RowWriter] | None = None
 
     def write(
-        self, batch: WriteBatch, call: Call | None, deadline: float, version: int | None, check_only: bool
+        self,
+        batch: WriteBatch,
+        call: Call | None,
+        deadline: float,
+        version: int | None,
+        check_only: bool,
+        is_transaction: bool,
     ) -> WriteResult:
         """Applies a batch; see `Replica.write`."""
         if check_only:
             return self._write(batch, None, deadline, version, check_only=True)
-        return self._once(call, deadline, lambda: self._write(batch, call, deadline, version))
+        return self._once(
+            call, deadline, lambda: self._write(batch, call, deadline, version, is_transaction=is_transaction)
+        )
 
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, deadline: float, version: int | None
@@ -123,20 +134,39 @@ class LeaderWrites:
     # ---- batches -------------------------------------------------------------------------------------------------
 
     def _write(
-        self, batch: WriteBatch, call: Call | None, deadline: float, version: int | None, check_only: bool = False
+        self,
+        batch: WriteBatch,
+        call: Call | None,
+        deadline: float,
+        version: int | None,
+        check_only: bool = False,
+        is_transaction: bool = False,
     ) -> WriteResult:
+        snapshot = batch.unchanged_since if is_transaction else None
         while True:
             layout = self._altering.layout
             layout.check_version(version)
-            found = self._try(layout, batch, call, deadline, check_only)
-            if found is not None:
+            found = self._try(layout, batch, call, deadline, check_only, snapshot)
+            if isinstance(found, WriteResult):
                 return found
-            self._altering.wait_altered(deadline)
+            if found is None:
+                self._altering.wait_altered(deadline)
+            elif not found.wait(max(deadline - time.monotonic(), 0.0)):
+                raise DeadlineExceeded(
+                    f"a transaction that has prepared the same rows of table {layout.table.name} has not ended in time"
+                )
 
     def _try(
-        self, layout: ReplicaLayout, batch: WriteBatch, call: Call | None, deadline: float, check_only: bool
-    ) -> WriteResult | None:
-        """Writes a batch by one version of the table; None, with nothing done, if the version has changed."""
+        self,
+        layout: ReplicaLayout,
+        batch: WriteBatch,
+        call: Call | None,
+        deadline: float,
+        check_only: bool,
+        snapshot: int | None,
+    ) -> WriteResult | Decision | None:
+        """Writes a batch by one version of the table. With nothing done: None if the version has changed, or the
+        decision to wait for where a transaction has prepared one of the keys."""
         tablet = self._tablet
         rows = incoming(layout.table, batch)
         errors = row_errors(layout.table, rows)
@@ -154,11 +184,13 @@ class LeaderWrites:
             return WriteResult(part.applied, _in_order(errors, part.errors), timestamp)
 
         context = self._context(call, result, deadline)
-        part = TabletWrite(tablet, layout.table, rows, np.asarray(numbers, np.intp), context)
+        part = TabletWrite(tablet, layout.table, rows, np.asarray(numbers, np.intp), context, snapshot)
         part.probe()
         with tablet.write_lock:
             if self._altering.layout is not layout or self._altering.is_altering:
                 return None
+            if (blocker := part.blocker()) is not None:
+                return blocker
             part.check()
             is_refused = batch.all_or_none and bool(errors or part.errors)
             applies = part.has_changes and not is_refused and not check_only

@@ -9,6 +9,9 @@
 A timestamp from before the leader began to serve in its term is not valid: another may have led in between, with a
 clock that was ahead. A new timestamp is taken then.
 
+A look-up waits for a prepared transaction only if that has the key; a scan waits for every one at or below its
+timestamp.
+
 A read with the deadline `NO_WAIT` raises `DeadlineExceeded` instead of waiting, so a thread that must not block may try
 it. The general form is used for that since it costs 0.5 of 10 us more than one made for the purpose (20,000 rows by
 key, one replica).
@@ -64,15 +67,28 @@ class ReplicaReads:
         """Returns a row by its key; see `Replica.read_row`."""
         while True:
             if snapshot is None:
-                timestamp = self._latest(deadline)
+                timestamp = self._latest(deadline, passes_held=True)
             else:
                 timestamp = snapshot
                 self._wait(snapshot, deadline)
+            if self._tablet.prepared:
+                self._wait_for_key(key, timestamp, deadline)
             found = self._find(key, columns, timestamp, version, checks_history=snapshot is not None)
             if found is not None:
                 return found
             if time.monotonic() >= deadline:
                 raise DeadlineExceeded(f"table {self._serving.layout.table.name} was not altered in time")
+
+    def _wait_for_key(self, key: Sequence[Any], timestamp: Timestamp, deadline: float) -> None:
+        """Returns when no transaction has prepared a row with this key at or below a timestamp."""
+        codec = self._serving.layout.codec
+        index = codec.key.index_key(codec.physical_key(key))
+        while (prepared := self._tablet.prepared.holding(index, timestamp)) is not None:
+            if not prepared.decision.wait(max(deadline - time.monotonic(), 0.0)):
+                raise DeadlineExceeded(
+                    f"a transaction has prepared the row in table {self._serving.layout.table.name}, and has not "
+                    "ended in time"
+                )
 
     def _find(
         self,
@@ -107,10 +123,10 @@ class ReplicaReads:
         check_version(view.table, version)
         return view
 
-    def _latest(self, deadline: float) -> Timestamp:
+    def _latest(self, deadline: float, passes_held: bool = False) -> Timestamp:
         self._consensus.check_serving()
         while True:
-            timestamp = self._tablet.mvcc.clean_now(deadline)
+            timestamp = self._tablet.mvcc.clean_now(deadline, passes_held=passes_held)
             self._consensus.check_can_serve(timestamp, deadline)
             if timestamp > self._serving.serving_since:
                 return timestamp

@@ -9,14 +9,7 @@ Opening does not replay the log: entries above the metadata's `replay_index` are
 as committed, like later ones. Until the replica has applied every entry that its files may reflect, it is not flushed
 or compacted: its `flush_lock` is held (`tablet_apply` explains why).
 
-    | state | event | next state |
-    |---|---|---|
-    | OPENING | it is open, and its files may reflect entries that are not applied | CATCHING_UP |
-    | OPENING | it is open, and every entry that its files may reflect is applied | CURRENT |
-    | OPENING | it cannot be opened | UNOPENED |
-    | CATCHING_UP | the last of these entries is applied | CURRENT |
-
-`health` has the states of its errors.
+`stages` has the states of its opening, `health` those of its errors.
 
 An alteration of the table goes through the log. Once it is proposed, the leader accepts no write until it is applied
 (or void): later entries are in the new schema. All replicas change to it at the same entry.
@@ -30,13 +23,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from enum import Enum
 from typing import Any
 
 from ...errors import DeadlineExceeded, DiskError, OperationalError, ReplicaUnavailable, StoreClosed
 from ...model.clock import HybridClock
 from ...model.schema import Table
-from ...model.state_table import StateTable
 from ...model.store import (
     AnalyzeResult,
     CompactionResult,
@@ -77,31 +68,12 @@ from .layout import ReplicaLayout, decode_description, encode_description, schem
 from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
 from .replica_log import ReplicaLog
+from .stages import STATES, Stage
 from .statistics import data_bytes, tablet_statistics
 from .superblock import ReplicaState, Superblock
+from .transactions import ReplicaTransactions
 
-_ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))
-
-
-class Stage(Enum):
-    """Progress of the opening of a replica; the table is on the module's page."""
-
-    OPENING = "opening"
-    CATCHING_UP = "catching up"
-    CURRENT = "current"
-    UNOPENED = "unopened"
-
-
-_S = Stage
-STATES = StateTable(
-    _S.OPENING,
-    {
-        (_S.OPENING, "it is open, and its files may reflect entries that are not applied"): _S.CATCHING_UP,
-        (_S.OPENING, "it is open, and every entry that its files may reflect is applied"): _S.CURRENT,
-        (_S.OPENING, "it cannot be opened"): _S.UNOPENED,
-        (_S.CATCHING_UP, "the last of these entries is applied"): _S.CURRENT,
-    },
-)
+_ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED, EntryKind.PREPARE, EntryKind.RESOLVE))
 
 
 class Replica(ReplicaHealth):
@@ -227,13 +199,16 @@ class Replica(ReplicaHealth):
         if is_behind:
             tablet.flush_lock.acquire()
         self._applier = TabletApplier(tablet, known_index)
-        self._writes = LeaderWrites(tablet, self.consensus, self.results, self._clock, self)
+        shared = tablet, self.consensus, self.results, self._clock, self
+        self._writes = LeaderWrites(*shared)
+        self._transactions = ReplicaTransactions(*shared, self._applier, self.watched)
         self._reads = ReplicaReads(tablet, self.consensus, self._clock, self)
         self._statistics = StatisticsCache(self.table, Analysis.read(self.fs, self.directory))
         self._to(Stage.CATCHING_UP if is_behind else Stage.CURRENT)
 
     def close(self) -> None:
         """Ends the replica's part in the consensus and closes all files. Reads must have ended."""
+        self.tablet.prepared.end()
         with suppress(OperationalError):
             self.consensus.close()
         self._log.stop()
@@ -264,7 +239,9 @@ class Replica(ReplicaHealth):
         """See `ReplicatedState`."""
         self._wait_open()
         if self._stage is Stage.CURRENT and not self.disk_full:
-            self._flush_overfull()
+            with self.tablet.prepared.closed():
+                if not self.tablet.prepared:  # whose outcome comes by this thread
+                    self._flush_overfull()
         all_entries, entries = entries, [entry for entry in entries if entry.index > self._applied_to]
         start = 0
         for number, entry in enumerate(entries):
@@ -274,12 +251,11 @@ class Replica(ReplicaHealth):
                 self._applied_to = entry.index
                 start = number + 1
         self._apply_rows(entries[start:])
-        entries = all_entries
-        self._clock.update(Timestamp(max(entry.timestamp for entry in entries)))
-        if self._stage is Stage.CATCHING_UP and entries[-1].index >= self._known_index:
+        self._clock.update(Timestamp(max(entry.timestamp for entry in all_entries)))
+        if self._stage is Stage.CATCHING_UP and all_entries[-1].index >= self._known_index:
             self._to(Stage.CURRENT)
             self.tablet.flush_lock.release()
-        if any(entry.kind == EntryKind.CONFIGURATION for entry in entries):
+        if any(entry.kind == EntryKind.CONFIGURATION for entry in all_entries):
             self._listener.on_change(self)
 
     def _apply_rows(self, entries: Sequence[Entry]) -> None:
@@ -291,7 +267,12 @@ class Replica(ReplicaHealth):
             for entry in entries:
                 if entry.kind in _ROWS:
                     logged, header = as_log_entry(entry)
-                    self._applier.add(logged, schema_at(entry.index))
+                    if logged.kind is EntryKind.PREPARE:
+                        self._transactions.apply_prepare(logged, schema_at(entry.index))
+                    elif logged.kind is EntryKind.RESOLVE:
+                        self._transactions.apply_resolve(logged)
+                    else:
+                        self._applier.add(logged, schema_at(entry.index))
                     if header is not None:
                         self.results.note(header, entry.index, entry.timestamp)
                 elif entry.kind == EntryKind.NO_OP:
@@ -382,6 +363,7 @@ class Replica(ReplicaHealth):
         deadline: float,
         schema_version: int | None = None,
         check_only: bool = False,
+        is_transaction: bool = False,
     ) -> WriteResult:
         """Applies a batch as one entry of the log. Refused rows are reported row by row.
 
@@ -391,6 +373,9 @@ class Replica(ReplicaHealth):
             The call id; a retry of the same call, here or at a later leader, gets the result of the first one.
         check_only : bool
             Report what would be refused now, and change nothing.
+        is_transaction : bool
+            `unchanged_since` is the snapshot of a transaction: `SerializationFailure` if any other write has changed
+            one of the keys since.
 
         Raises `NotTheLeader`, `StaleSchema` (also for a row of another tablet), `DiskError` with nothing done. After
         `DeadlineExceeded`, and errors after the entry was proposed, the outcome is unknown: a retry of the same call
@@ -398,7 +383,7 @@ class Replica(ReplicaHealth):
         """
         self._check_running()
         with self.watched:
-            return self._writes.write(batch, call, deadline, schema_version, check_only)
+            return self._writes.write(batch, call, deadline, schema_version, check_only, is_transaction)
 
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None
@@ -429,6 +414,12 @@ class Replica(ReplicaHealth):
         with self.watched:
             return self._writes.start_row(op, row, call, schema_version, later, judged)
 
+    @property
+    def transactions(self) -> ReplicaTransactions:
+        """Its parts of transactions over several tablets."""
+        self._check_running()
+        return self._transactions
+
     def alter(self, tablet: methods.Tablet, *, deadline: float) -> None:
         """Brings the tablet to another version of its table, at all replicas; returns when that is committed and
         applied here. No-op if the replica has that version or a later one."""
@@ -439,11 +430,15 @@ class Replica(ReplicaHealth):
             raise DeadlineExceeded(f"tablet {self.tablet_id} is being altered")
         try:
             self.wait_altered(deadline)
-            with self.tablet.write_lock:
-                if self.table.version >= layout.table.version:
-                    return
-                ticket = self.consensus.propose(EntryKind.ALTER, encode_description(tablet))
-                self._altering = ticket
+            ticket = None
+            while ticket is None:
+                if not self._transactions.wait_resolved(deadline):
+                    raise DeadlineExceeded(f"a transaction has prepared rows of tablet {self.tablet_id}")
+                with self.tablet.write_lock:
+                    if self.table.version >= layout.table.version:
+                        return
+                    if not self.tablet.prepared:
+                        ticket = self._altering = self.consensus.propose(EntryKind.ALTER, encode_description(tablet))
             self.consensus.wait(ticket, deadline)
             self.consensus.wait_applied(ticket.index, deadline)
         finally:

@@ -42,8 +42,10 @@ class ServedTablet(Protocol):
         deadline: float,
         schema_version: int | None = None,
         check_only: bool = False,
+        is_transaction: bool = False,
     ) -> WriteResult:
-        """Applies a batch. A retried call gets the result of the first one; `check_only` changes nothing."""
+        """Applies a batch. A retried call gets the result of the first one; `check_only` changes nothing;
+        `is_transaction`: `unchanged_since` is the snapshot of a transaction."""
 
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None

@@ -170,6 +170,10 @@ class Heartbeats:
         """True if the leading master has replied to the last heartbeat, or there are no masters."""
         return not self.reporters or any(reporter.is_leader for reporter in self.reporters)
 
+    def masters(self) -> list[str]:
+        """Returns the addresses of all masters, the leading one first."""
+        return [r.address for r in sorted(self.reporters, key=lambda reporter: not reporter.is_leader)]
+
     def start(self) -> None:
         """Starts the threads."""
         for reporter in self.reporters:

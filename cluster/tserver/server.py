@@ -34,6 +34,7 @@ from ..wire.peer_streams import FlightTransport
 from ..wire.process.server_process import run_server
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import Limits, RpcServer
+from .abandoned_transactions import AbandonedTransactions
 from .completions import Completions
 from .directories import KIND, ServerDirectories
 from .heartbeats import Heartbeats
@@ -192,6 +193,10 @@ class TabletServer:
                 "nyala-space", self.tablets.look_for_space, options.background, interval=options.full_check_seconds
             )
             stack.callback(self._space.stop)
+            self._abandoned = AbandonedTransactions(
+                self.tablets.replicas, self._channels, self._heartbeats.masters, options.background
+            )
+            stack.callback(self._abandoned.stop)
             self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()
@@ -247,7 +252,10 @@ class TabletServer:
             stack.callback(self.tablets.close)
             stack.callback(self.scans.close)
             stack.callback(self.maintenance.stop)
+            for replica in self.tablets.replicas():
+                stack.callback(replica.tablet.prepared.end)  # which maintenance may wait for
             stack.callback(self._space.stop)
+            stack.callback(self._abandoned.stop)
             stack.callback(self._rpc.stop)
             stack.callback(self._transport.close)  # a port with an open peer stream is not released
             stack.callback(self._heartbeats.stop)

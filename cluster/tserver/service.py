@@ -12,11 +12,15 @@ from ...errors import ConfigurationRefused, DeadlineExceeded
 from ...model.codec.values import key_from_plain, map_from_plain
 from ...model.store import WriteResult
 from ...storage.deltas.single_deltas import ROW_BYTES
+from ...storage.rowsets.memrowset import INDEX_BYTES
+from ..consensus.log.transaction_entries import PreparedNote
 from ..tablets.reads import NO_WAIT
 from ..tablets.replica import Replica
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Request
 from ..wire.messages.repair_methods import UnsafeChangeConfig
+from ..wire.messages.transaction_methods import Decide, DecideReply, PrepareReply, PrepareWrite, Resolve
+from ..wire.rows.write_rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
 from .completions import Completions
 from .maintenance import Maintenance
@@ -61,6 +65,9 @@ class Service:
             methods.CreateTablet: self.create_tablet,
             methods.DeleteTablet: self.delete_tablet,
             methods.AlterTablet: self.alter_tablet,
+            PrepareWrite: self.prepare_write,
+            Decide: self.decide,
+            Resolve: self.resolve,
             methods.ReportTablets: self.report_tablets,
             methods.ChangeReplicas: self.change_replicas,
             methods.StepDown: self.step_down,
@@ -121,6 +128,32 @@ class Service:
             return False  # a thread of the pool waits
         answer(row_reply(*row))
         return True
+
+    # ---- transactions over several tablets -----------------------------------------------------------------------
+
+    def prepare_write(self, request: PrepareWrite, context: CallContext) -> PrepareReply:
+        """Prepares a part of a transaction, at the leader."""
+        part = request.part
+        replica = self._tablets.get(part.tablet_id)
+        batch = write_from_request(part)
+        size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
+        self._admit(replica, size)
+        note = PreparedNote(request.transaction, request.decider_table, request.decider_tablet, request.forgotten)
+        timestamp = replica.transactions.prepare(note, request.timestamp, batch, part.schema_version, context.deadline)
+        self._written(replica, size)
+        return PrepareReply(timestamp=timestamp)
+
+    def decide(self, request: Decide, context: CallContext) -> DecideReply:
+        """Decides a transaction, at the leader of the tablet that decides."""
+        replica = self._tablets.get(request.tablet_id)
+        outcome = replica.transactions.decide(request.transaction, request.timestamp, context.deadline)
+        return DecideReply(timestamp=outcome)
+
+    def resolve(self, request: Resolve, context: CallContext) -> Done:
+        """Ends a part of a transaction, at the leader."""
+        replica = self._tablets.get(request.tablet_id)
+        replica.transactions.resolve(request.transaction, request.timestamp, context.deadline)
+        return Done()
 
     # ---- tablets -------------------------------------------------------------------------------------------------
 

@@ -85,6 +85,7 @@ class TabletService(Generic[Tablet]):
             deadline=context.deadline,
             schema_version=request.schema_version,
             check_only=request.check_only,
+            is_transaction=request.is_transaction,
         )
         if not request.check_only:
             self._written(tablet, size)

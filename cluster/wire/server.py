@@ -63,6 +63,7 @@ from .messages.envelope import (
 )
 from .messages.errors import error_to_body, flight_error
 from .messages.methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
+from .messages.transaction_methods import PrepareWrite
 from .process.ending import cut_connections, stop_at_exit
 from .rows.scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
 from .security.access import Role, address_of, check_request, check_role, identity_of
@@ -129,7 +130,7 @@ class Limits:
     connection_bytes: int = CONNECTION_BYTES
     all_bytes: int = ALL_BYTES
     idle_scan_seconds: float = 60.0
-    growing: frozenset[type[Request]] = frozenset({Write, WriteRow})
+    growing: frozenset[type[Request]] = frozenset({Write, WriteRow, PrepareWrite})
 
 
 class CallContext:

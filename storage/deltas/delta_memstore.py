@@ -37,7 +37,8 @@ TAIL_ROWS = 1024
 class DeltaMemStore:
     """All methods may be called from several threads; those that change it, by one at a time (the tablet's writer).
 
-    Timestamps come in ascending order; an aborted write leaves no trace.
+    Timestamps come in ascending order, but for those of `restamp`, which ascend for each row; an aborted write leaves
+    no trace.
     """
 
     def __init__(self, schema: Schema):
@@ -114,7 +115,8 @@ class DeltaMemStore:
             self.count += 1
             self.nbytes += size
             self.last_index = index
-            self.newest = timestamp
+            if timestamp > self.newest:
+                self.newest = timestamp
             self.version += 1
         if index < self.first_index or not self.first_index:
             self._note_first(index)
@@ -150,12 +152,26 @@ class DeltaMemStore:
                 self.version += 1
                 self._snapshot_version = self.version
 
+    def restamp(self, old: int, new: int) -> None:
+        """Give the deltas with one timestamp a later one; they are the newest of their rows."""
+        with self._joining:
+            self._join()
+            runs = list(self._runs)
+            if self._tail and runs:
+                runs[-1] = with_all_columns(runs[-1])
+            self._runs = tuple(run.restamped(old, new) for run in runs)
+            self._tail = DeltaTail(self._types)
+            with self._mutex:
+                self.newest = max(self.newest, new)
+                self.version += 1
+                self._snapshot_version = self.version
+
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[Deltas, ...]:
         """The current deltas, as runs for `deltas.resolve`; later ones are not visible in it.
 
-        The runs are in order of time: no timestamp of a run is below one of the run before it. While nothing changes,
+        The runs are in order of time for each row. While nothing changes,
         the result is the same tuple; unchanged runs are the same objects in later results.
         """
         if self._snapshot_version == self.version:

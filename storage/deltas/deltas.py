@@ -120,6 +120,14 @@ class Deltas:
                 columns[column] = DeltaColumn(places, given.values.filter(pa.array(kept)))
         return Deltas(self.rows[mask], self.timestamps[mask], self.kinds[mask], columns)
 
+    def restamped(self, old: int, new: int) -> Deltas:
+        """The deltas with another timestamp in the place of one; it must be the newest of its rows."""
+        if not self.oldest <= old <= self.newest:
+            return self
+        is_old = self.timestamps == np.uint64(old)
+        stamps = np.where(is_old, np.uint64(new), self.timestamps)
+        return Deltas(self.rows, stamps, self.kinds, self.columns) if is_old.any() else self
+
     def until(self, timestamp: int) -> Deltas:
         """The deltas at or below a timestamp."""
         return self if self.newest <= timestamp else self.select(self.timestamps <= np.uint64(timestamp))

@@ -32,11 +32,10 @@ from ..loads.load_record import PREFIX, LoadRecord
 from ..log.commit_log import CommitLog
 from ..log.wal_format import EntryKind, LogEntry, decode_header
 from ..log.wal_recovery import segment_index
-from ..rowsets.disk_rowset import DiskRowSet
+from ..rowsets.disk_rowset import DiskRowSet, rowset_keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tables.catalog import Catalog, CatalogEntry
-from ..tablet.tablet import rowset_keys
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import Replay
 from .dump.column_footer import file_facts

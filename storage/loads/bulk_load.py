@@ -37,11 +37,11 @@ from ...errors import AlreadyPresent, DiskError, OutcomeUnknown, SchemaChanged, 
 from ...model.keys.keys import Keys
 from ...model.schema import Table
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
-from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ..rowsets.rowset_writer import write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tables.table_store import TableStore
-from ..tablet.tablet import Tablet, rowset_files
+from ..tablet.tablet import Tablet
 from ..writing.incoming_rows import describe_key
 from .load_publish import Run, check_against_rowsets, common_keys, publish
 from .loading import SMALL_BYTES, SMALL_ROWS, Loading, loadable, routed

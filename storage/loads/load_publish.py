@@ -23,13 +23,13 @@ from ..keys.rowset_tree import RowSetTree
 from ..log.tablet_log import TabletLog
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
-from ..rowsets.disk_rowset import DiskRowSet
+from ..rowsets.disk_rowset import DiskRowSet, rowset_keys
 from ..rowsets.memrowset import index_keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tables.table_store import TableStore
 from ..tablet.mvcc import start_together
-from ..tablet.tablet import Pin, Tablet, rowset_keys
+from ..tablet.tablet import Pin, Tablet
 from ..writing.incoming_rows import describe_key
 from .load_record import LoadRecord, TabletLoad
 

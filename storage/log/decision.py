@@ -41,6 +41,7 @@ class Decision:
         """Decide that no part counts: there is no commit record, and there will be none."""
         self._decided.set()
 
-    def wait(self) -> None:
-        """Block until it is decided: at most about two fsyncs."""
-        self._decided.wait()
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until it is decided: at most about two fsyncs, in a cluster until `timeout` seconds have passed. True
+        if it is decided."""
+        return self._decided.wait(timeout)

@@ -33,6 +33,8 @@ class LoggedWrite:
     changed: list[ChangedRows] = field(default_factory=list)
     is_abandoned: bool = False
     """The writer has abandoned its wait: the thread that sees the decision commits the write."""
+    is_prepared: bool = False
+    """It holds its timestamp instead of being in flight, and stays undecided when its entry is durable: `prepared`."""
     decision: Decision | None = None
     """Of a part of a write over several tablets: that its entry is durable does not suffice."""
     keys: Callable[[], IndexKeys] = list
@@ -52,6 +54,15 @@ class LoggedWrite:
         if self._key_set is None:
             self._key_set = frozenset(self.keys())
         return self._key_set
+
+    def restamp(self, timestamp: int) -> None:
+        """Give a prepared write, which is alone at its timestamp, the commit timestamp, which is later. Needs the
+        tablet's `write_lock`; its keys have had no other write since."""
+        for change in self.changed:
+            change.memstore.restamp(self.timestamp, timestamp)
+        for memrowset, _ in self.inserted:
+            memrowset.restamp(self.timestamp, timestamp)
+        self.timestamp = timestamp
 
     def undo(self) -> None:
         """Take everything back. Needs the tablet's `write_lock`; later writes have been taken back before."""

@@ -16,8 +16,9 @@ import numpy as np
 from ...errors import OperationalError
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..keys.bloom import write_bloom
+from ..rowsets.disk_rowset import rowset_keys
 from ..rowsets.stored_rowset import StoredRowSet
-from ..tablet.tablet import Tablet, rowset_keys
+from ..tablet.tablet import Tablet
 
 _log = logging.getLogger("nyala.storage")
 

@@ -171,7 +171,7 @@ def _lost(stored: StoredRowSet, mark: int, dies: bool) -> int:
 
 def _settled_cut(tablet: Tablet) -> Cut:
     """A cut whose writes are decided: the log of rows that go needs no later flush to be unneeded, too."""
-    with tablet.write_lock:
+    with tablet.nothing_prepared():
         cut = tablet.cut()
     tablet.wait_for(cut)
     return cut

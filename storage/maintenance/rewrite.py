@@ -24,9 +24,9 @@ from ..deltas.delta_memstore import DeltaMemStore
 from ..deltas.deltas import DeltaKind, Deltas
 from ..deltas.version_merge import without_insertions
 from ..keys.bloom import BloomReader
-from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ..rowsets.stored_rowset import PatchCache, StoredRowSet
-from ..tablet.tablet import Cut, Tablet, rowset_files
+from ..tablet.tablet import Cut, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 
 _NUMBER = re.compile(r"-(\d+)\.\w+")

@@ -97,7 +97,7 @@ def perform(
     """
     if not rowsets:
         return Compacted((), 0)
-    with tablet.write_lock:
+    with tablet.nothing_prepared():
         cut = tablet.cut()
     tablet.wait_for(cut)
     merged = _Merge(tablet, rowsets, cut, max(mark, tablet.metadata.ancient_history_mark), check)

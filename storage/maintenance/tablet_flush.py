@@ -36,10 +36,10 @@ from ..deltas.inversion import insertions, invert
 from ..deltas.version_merge import above, deaths, moved
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetImage
-from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
-from ..tablet.tablet import Cut, Tablet, rowset_files
+from ..tablet.tablet import Cut, Tablet
 from .rewrite import NewFiles, carry_over, part, reopened
 
 
@@ -114,7 +114,7 @@ class _Flush:
         self._tablet = tablet
         self._workers = workers
         self._schema = tablet.table.schema
-        with tablet.write_lock, tablet.metadata_lock:
+        with tablet.nothing_prepared(), tablet.metadata_lock:
             state = tablet.state
             if state.flushing is None:
                 state = tablet.state = state.with_empty_memrowset(self._schema)
@@ -225,7 +225,7 @@ def flush_deltas(tablet: Tablet, stored: StoredRowSet) -> int:
 
 def _flush_old_deltas(tablet: Tablet, stored: StoredRowSet) -> tuple[StoredRowSet, int]:
     """Flush `stored.flushing`, or the DeltaMemStore where there is none: the rowset afterwards, and how many deltas."""
-    with tablet.write_lock, tablet.metadata_lock:
+    with tablet.nothing_prepared(), tablet.metadata_lock:
         if stored.flushing is None:
             swapped = replace(stored, flushing=stored.memstore, memstore=DeltaMemStore(tablet.table.schema))
             tablet.replace_rowsets([stored], [swapped])

@@ -410,3 +410,10 @@ def _group_verdicts(bound: BoundPredicate, start: int, stop: int) -> Array:
     starts = np.arange(0, len(verdicts), per_group)
     highest, lowest = np.maximum.reduceat(verdicts, starts), np.minimum.reduceat(verdicts, starts)
     return np.where(highest == lowest, highest, SOME)
+
+
+def rowset_keys(schema: Schema, rowset: DiskRowSet) -> list[Keys]:
+    """All keys of a rowset's base data, in pieces, in key order."""
+    types = tuple(column.type for column in schema.key)
+    batches = rowset.scan(schema.key, (), 0, rowset.row_count, ScanCounters())
+    return [Keys(types, tuple(batch.columns())) for batch in batches]

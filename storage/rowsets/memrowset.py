@@ -38,6 +38,8 @@ from .stored_rowset import DeletedRows, PatchCache
 
 INDEX_BYTES = 130
 """Memory that a key takes in the index: an object of 32 to 60 bytes, a row number, and their place in a dictionary."""
+NEVER = (1 << 63) - 1
+"""A timestamp above all others."""
 
 IndexKeys: TypeAlias = "list[int] | list[bytes]"
 
@@ -161,7 +163,7 @@ class MemRowSet:
         with self._mutex:
             first = self._chunks.row_count
             self._chunks.append(rows, timestamps)
-            self._newest = timestamps if isinstance(timestamps, int) else int(timestamps[-1])
+            self._newest = max(self._newest, timestamps if isinstance(timestamps, int) else int(timestamps[-1]))
         self._index.update(zip(keys, range(first, first + len(keys))))
         if self._order is not None:
             self._order.add_all(keys)
@@ -173,7 +175,8 @@ class MemRowSet:
         with self._mutex:
             row = self._chunks.row_count
             self._chunks.append_row(values, timestamp)
-            self._newest = timestamp
+            if timestamp > self._newest:
+                self._newest = timestamp
         self._index[key] = row
         if self._order is not None:
             self._order.add(key)
@@ -210,6 +213,16 @@ class MemRowSet:
             of_it = [run.select(run.timestamps == np.uint64(timestamp)) for run in self.mutations.snapshot()]
             self.mutations.abort(timestamp)
             self._mark_deleted(merge(of_it), undone=True)
+
+    def restamp(self, old: int, new: int) -> None:
+        """Give the rows and mutations with one timestamp a later one; they are the newest of their keys."""
+        with self._mutex:
+            if new in self._aborted:  # rows of a write that failed with the same timestamp stay invisible
+                self._chunks.restamp(new, NEVER)
+                self._aborted.discard(new)
+            self._chunks.restamp(old, new)
+            self._newest = max(self._newest, new)
+        self.mutations.restamp(old, new)
 
     def _mark_deleted(self, deltas: Deltas, undone: bool = False) -> None:
         deletes = deltas.rows[deltas.kinds == DeltaKind.DELETE]

@@ -66,10 +66,10 @@ class Chunk:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, timestamps: Array | int) -> Chunk:
-        """Some rows; `timestamps` ascend."""
+        """Some rows with their timestamps."""
         if isinstance(timestamps, int):
             return cls(rows, timestamps, timestamps, timestamps)
-        return cls(rows, timestamps, int(timestamps[0]), int(timestamps[-1]))
+        return cls(rows, timestamps, int(timestamps.min()), int(timestamps.max()))
 
     def __len__(self) -> int:
         count: int = self.rows.num_rows
@@ -116,6 +116,14 @@ class Chunk:
         if isinstance(self.timestamps, int):
             return np.full(len(self), self.timestamps, np.uint64)
         return self.timestamps
+
+    def restamped(self, old: int, new: int) -> Chunk:
+        """The rows with another timestamp in the place of one."""
+        if not self.oldest <= old <= self.newest:
+            return self
+        if isinstance(self.timestamps, int):
+            return Chunk.of(self.rows, new)
+        return Chunk.of(self.rows, np.where(self.timestamps == np.uint64(old), np.uint64(new), self.timestamps))
 
     def slice(self, start: int, stop: int) -> Chunk:
         """Some of the rows, as views."""
@@ -176,6 +184,13 @@ class Chunks:
         if len(pending.rows) >= PENDING_ROWS:
             with self._changed():
                 self._gather()
+
+    def restamp(self, old: int, new: int) -> None:
+        """Give the rows with one timestamp another one."""
+        with self._changed():
+            if self._pending:
+                self._gather()
+            self._chunks = [chunk.restamped(old, new) for chunk in self._chunks]
 
     @contextmanager
     def _changed(self) -> Iterator[None]:

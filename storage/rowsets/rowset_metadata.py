@@ -69,3 +69,8 @@ class RowSetMetadata:
         known["undo_files"] = tuple(known.get("undo_files", ()))
         known["redo_files"] = tuple(known.get("redo_files", ()))
         return cls(**known)
+
+
+def rowset_files(metadata: RowSetMetadata) -> list[str]:
+    """The names of a rowset's files."""
+    return [*metadata.column_files.values(), metadata.bloom_file, *metadata.undo_files, *metadata.redo_files]

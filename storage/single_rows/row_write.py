@@ -273,6 +273,8 @@ class RowWriter:
             if since is not None and tablet.newest > since:
                 raise BatchPathNeeded  # which finds out whether it was this row
             awaited: LogTicket | None = None
+            if tablet.prepared and tablet.prepared.holding(index) is not None:
+                raise BatchPathNeeded  # which waits for the outcome
             if tablet.undecided or tablet.deciding:
                 tablet.settle()
                 if tablet.undecided:

@@ -10,6 +10,9 @@ the same number on several tablets is one consistent state of all of them (Kudu:
 The in-flight set is entered under the lock under which the timestamp is drawn: a reader that draws a later timestamp
 cannot miss it.
 
+A write that is prepared, a part of a transaction over several tablets of a cluster, holds its timestamp (`hold`) until
+the outcome is known: readers at or above it wait as for a write in flight.
+
 A reader of the newest state need not draw one: what was acknowledged is committed, so the greatest timestamp that was
 committed will do (`newest_clean`), and writes that are on their way to the disk are above it, as a rule. So look-ups do
 not wait for other people's writes.
@@ -36,6 +39,8 @@ class MvccManager:
     def __init__(self, clock: HybridClock):
         self._clock = clock
         self._in_flight: set[int] = set()
+        self._held: set[int] = set()
+        """Timestamps of prepared writes."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._acknowledged = 0
@@ -87,6 +92,26 @@ class MvccManager:
             if self._waiting:
                 self._changed.notify_all()
 
+    def hold_new(self, proposed: int) -> int:
+        """Hold a timestamp for a new prepared write and return it: the proposed one if it is above every timestamp that
+        the clock has given, which then follows it; else a new one."""
+        with self._lock:
+            timestamp = proposed if self._clock.advance(Timestamp(proposed)) else self._clock.now()
+            self._held.add(timestamp)
+            return timestamp
+
+    def hold(self, timestamp: int) -> None:
+        """Hold the timestamp of a write that another server has prepared. No-op if it is held."""
+        with self._lock:
+            self._held.add(timestamp)
+
+    def release(self, timestamp: int) -> None:
+        """The outcome of a prepared write is visible: let readers pass. No-op if it is not held."""
+        with self._lock:
+            self._held.discard(timestamp)
+            if self._waiting:
+                self._changed.notify_all()
+
     def abort(self, timestamp: int) -> None:
         """The write failed, and its rows are marked so: let readers pass over it."""
         self.commit(timestamp)
@@ -104,18 +129,20 @@ class MvccManager:
         with self._lock:
             self._wait(timestamp, deadline)
 
-    def clean_now(self, deadline: float | None = None) -> Timestamp:
+    def clean_now(self, deadline: float | None = None, *, passes_held: bool = False) -> Timestamp:
         """A new timestamp at which every write is decided; all acknowledged writes are below it. Waits as
-        `wait_until_clean`."""
+        `wait_until_clean`; with `passes_held` not for prepared writes: the caller finds out whether they concern it."""
         with self._lock:
             timestamp = self._clock.now()
-            if self._in_flight:
-                self._wait(timestamp, deadline)
+            if self._in_flight or (self._held and not passes_held):
+                self._wait(timestamp, deadline, passes_held)
             return timestamp
 
     def newest_clean(self, deadline: float | None = None) -> Timestamp:
         """A timestamp at which every write is decided, and at or above all that was acknowledged so far; perhaps not a
-        new one. Waits as `wait_until_clean`, for writes only that are older than one that was acknowledged."""
+        new one. Waits as `wait_until_clean`, for writes only that are older than one that was acknowledged.
+
+        Embedded stores only: they have no prepared writes."""
         # As a rule without the lock: concurrent look-ups would pass it to each other, each with a switch of threads. A
         # writer that draws a timestamp holds the lock until it is in flight.
         latest = self._clock.latest
@@ -135,10 +162,11 @@ class MvccManager:
         """The greatest timestamp such that every write at or below it is decided, and none will get one any more."""
         with self._lock:
             now = self._clock.now()
-            return Timestamp(min(self._in_flight) - 1) if self._in_flight else now
+            undecided = self._in_flight | self._held if self._held else self._in_flight
+            return Timestamp(min(undecided) - 1) if undecided else now
 
-    def _wait(self, timestamp: int, deadline: float | None) -> None:
-        while self._in_flight and not self._is_clean(timestamp):
+    def _wait(self, timestamp: int, deadline: float | None, passes_held: bool = False) -> None:
+        while not self._is_clean(timestamp, passes_held):
             remaining = None if deadline is None else deadline - time.monotonic()
             if remaining is not None and remaining <= 0:
                 raise DeadlineExceeded("writes below the time that is read at were not decided in time")
@@ -146,7 +174,9 @@ class MvccManager:
             self._changed.wait(remaining)
             self._waiting -= 1
 
-    def _is_clean(self, timestamp: int) -> bool:
+    def _is_clean(self, timestamp: int, passes_held: bool = False) -> bool:
+        if self._held and not passes_held and min(self._held) <= timestamp:
+            return False
         return not self._in_flight or min(self._in_flight) > timestamp
 
 

@@ -40,9 +40,8 @@ from typing import NoReturn
 
 from ...errors import CorruptionError, DeadlineExceeded, DiskError, HistoryGone, OperationalError, TabletGone
 from ...model.clock import format_timestamp
-from ...model.keys.keys import Keys
 from ...model.schema import Schema, Table
-from ...model.store import ScanCounters, Timestamp
+from ...model.store import Timestamp
 from ..deltas.delta_memstore import DeltaMemStore
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
@@ -54,12 +53,11 @@ from ..log.logged_write import LoggedWrite
 from ..log.tablet_log import LogPlace, TabletLog
 from ..log.wal import LogTicket
 from ..log.wal_format import log_schema
-from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetSnapshot
-from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet, StoredRowSetView
 from .mvcc import MvccManager
+from .prepared import PreparedWrites
 from .tablet_metadata import TabletMetadata
 
 _SETTLE_SECONDS = 1.0
@@ -212,6 +210,8 @@ class Tablet:
     """Parts of writes over several tablets that were not known to be decided when last looked at, whether their log
     entries are durable or not. Other writes keep away from their keys, so they can be undone in any order; guarded by
     `write_lock`."""
+    prepared: PreparedWrites = field(default_factory=PreparedWrites)
+    """Parts of transactions over several tablets of a cluster whose outcome is not known yet."""
     commits: CommitLog | None = None
     """The store's, which decides on these; None in a cluster, where each tablet's log decides alone."""
     passed_over: tuple[int, ...] = ()
@@ -398,11 +398,15 @@ class Tablet:
             logged = undecided.popleft()
             if logged.ticket.error is not None:
                 failed.append(logged)
-            elif logged.is_abandoned:
+            elif logged.is_abandoned and not logged.is_prepared:
                 self.commit(logged.ticket, logged.timestamp)
         for logged in reversed(failed):
             logged.undo()
-            self.mvcc.abort(logged.timestamp)
+            if logged.is_prepared:
+                self.prepared.remove_void(logged)
+                self.mvcc.release(logged.timestamp)
+            else:
+                self.mvcc.abort(logged.timestamp)
         if self.deciding:
             self._settle_parts()
 
@@ -455,7 +459,8 @@ class Tablet:
     # ---- background work -----------------------------------------------------------------------------------------
 
     def cut(self) -> Cut:
-        """The current cut. Needs `write_lock`."""
+        """The current cut. Needs `write_lock`, as `nothing_prepared` holds it: what a transaction has prepared may get
+        a later timestamp than the cut's."""
         return Cut(self.newest, self.log.mark(), not any(m.row_count for m in self.state.memrowsets))
 
     def wait_for(self, cut: Cut) -> None:
@@ -531,11 +536,26 @@ class Tablet:
         self.log.remove_through(self.metadata.replay_index)
 
     @contextlib.contextmanager
+    def nothing_prepared(self) -> Iterator[None]:
+        """Hold `write_lock` while no transaction has prepared a write: what is in memory then is decided, in flight, or
+        undone by its own log entry. Blocks until the outcomes are known, and keeps new writes from being prepared
+        meanwhile. `StoreClosed` if the tablet is closed first."""
+        with self.prepared.closed():
+            while True:
+                self.prepared.wait(_SETTLE_SECONDS)  # without the lock, which an outcome needs
+                with self.write_lock:
+                    if self.prepared:
+                        self.settle()
+                    if not self.prepared:
+                        yield
+                        return
+
+    @contextlib.contextmanager
     def swap(self) -> Iterator[TabletState]:
         """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which it
         yields. It may take long if the log cannot decide, but fails only if the log has ended."""
         while True:
-            with self.write_lock:
+            with self.nothing_prepared():
                 try:
                     self.decide_all()
                 except OperationalError:
@@ -565,18 +585,3 @@ class Tablet:
         rowsets = [*kept[:place], *new, *kept[place:]]
         self.state = TabletState.of(state.memrowset, flushing, rowsets, self.cache, state)
         self.held_pins()  # the shared one would keep what was flushed in memory until the next look-up
-
-
-# ---- files -------------------------------------------------------------------------------------------------------
-
-
-def rowset_files(metadata: RowSetMetadata) -> list[str]:
-    """The names of a rowset's files."""
-    return [*metadata.column_files.values(), metadata.bloom_file, *metadata.undo_files, *metadata.redo_files]
-
-
-def rowset_keys(schema: Schema, rowset: DiskRowSet) -> list[Keys]:
-    """All keys of a rowset's base data, in pieces, in key order."""
-    types = tuple(column.type for column in schema.key)
-    batches = rowset.scan(schema.key, (), 0, rowset.row_count, ScanCounters())
-    return [Keys(types, tuple(batch.columns())) for batch in batches]

@@ -33,10 +33,14 @@ from ...model.schema import Schema
 from ...model.store import Op
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, merge
+from ..log.decision import Decision
 from ..log.logged_rows import LoggedPart, LoggedRows
+from ..log.logged_write import ChangedRows, LoggedWrite
+from ..log.wal import LogTicket
 from ..log.wal_format import COLUMN_ID, LogEntry, entry_parts
 from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
 from ..single_rows.wal_row import RowPart
+from .prepared import PreparedWrite
 from .row_locator import change_row, locate_row
 from .tablet import Tablet, TabletState
 
@@ -113,6 +117,23 @@ class TabletApplier:
         self._tablet.note_number(number_after(rows) - 1)
         apply_rows(self._tablet.state, rows, self._tablet.directory)
 
+    def prepare(self, transaction: str, entry: LogEntry, schema: pa.Schema, note: bytes) -> None:
+        """Apply a part of a transaction, whose outcome a later entry tells, so that it can be undone: `prepared`."""
+        self.finish()
+        tablet = self._tablet
+        tablet.newest = max(tablet.newest, entry.timestamp)
+        write = LoggedWrite(LogTicket(entry.index, durable=True), entry.timestamp, is_prepared=True)
+        tablet.mvcc.hold(entry.timestamp)
+        parts = [LoggedPart(part, schema, entry.index, entry.timestamp) for part in entry_parts(entry, schema)]
+        rows = LoggedRows.of(parts, tablet.table.schema)
+        tablet.note_number(number_after(rows) - 1)
+        keys: frozenset[int | bytes] = frozenset(index_keys(rows.keys))
+        if entry.index <= tablet.metadata.durable_index:
+            parts = [logged for logged in parts if logged.part.op is not Op.INSERT]
+        if parts:
+            apply_rows(tablet.state, LoggedRows.of(parts, tablet.table.schema), tablet.directory, write)
+        tablet.prepared.add(transaction, PreparedWrite(write, keys, Decision(), note))
+
 
 def number_after(logged: LoggedRows) -> int:
     """A number above all that the rows have in an AUTO_INCREMENT column; 1 where the table has none."""
@@ -126,18 +147,20 @@ def number_after(logged: LoggedRows) -> int:
 # ---- many rows ---------------------------------------------------------------------------------------------------
 
 
-def apply_rows(state: TabletState, logged: LoggedRows, path: str) -> None:
-    """Bring rows into a tablet's memory; `path` is for errors. `CorruptionError` where a key is inserted twice."""
-    step = _Step(state, path)
+def apply_rows(state: TabletState, logged: LoggedRows, path: str, write: LoggedWrite | None = None) -> None:
+    """Bring rows into a tablet's memory; `path` is for errors. `write` records what can be undone. `CorruptionError`
+    where a key is inserted twice."""
+    step = _Step(state, path, write)
     for start, stop in pairwise([0, *_step_bounds(logged), len(logged)]):
         step.apply(logged.slice(start, stop))
 
 
 class _Step:
-    def __init__(self, state: TabletState, path: str):
+    def __init__(self, state: TabletState, path: str, write: LoggedWrite | None):
         self._state = state
         self._memrowset = state.memrowset
         self._path = path
+        self._write = write
 
     def apply(self, logged: LoggedRows) -> None:
         """Rows of which none comes after the DELETE of its key, or before its INSERT."""
@@ -147,6 +170,7 @@ class _Step:
         rest = self._mutate(logged, index, np.flatnonzero(~is_insert), reinserts)
         if self._state.flushing is not None:
             rest = _mutate_flushing(self._state.flushing, logged, index, rest)
+            self._record(self._state.flushing, [])
         if not len(rest):
             return
         for stored, among in self._state.tree.candidates(logged.keys.take(rest)):
@@ -157,7 +181,14 @@ class _Step:
             if len(chosen):
                 deltas = logged.deltas(chosen, offsets, _KINDS[logged.ops[chosen]])
                 stored.memstore.append(deltas, int(logged.indexes[chosen[0]]))
-                stored.deleted.add(deltas.rows[deltas.kinds == DeltaKind.DELETE])
+                deleted = deltas.rows[deltas.kinds == DeltaKind.DELETE]
+                stored.deleted.add(deleted)
+                if self._write is not None:
+                    self._write.changed.append(ChangedRows(stored.memstore, stored.deleted, deleted))
+
+    def _record(self, memrowset: MemRowSet, keys: IndexKeys) -> None:
+        if self._write is not None:
+            self._write.inserted.append((memrowset, keys))
 
     def _insert(self, logged: LoggedRows, index: IndexKeys, chosen: Array) -> Deltas:
         """Insert rows; the REINSERTs of those whose ghosts are in the MemRowSet are still to be done."""
@@ -178,6 +209,7 @@ class _Step:
         if len(new):
             stamps, first = logged.timestamps[new], int(logged.indexes[new[0]])
             self._memrowset.insert(logged.whole_rows(new), keys, stamps, first)
+            self._record(self._memrowset, keys)
         if not len(again):
             return Deltas.empty()
         whole = logged.whole_rows(again)
@@ -204,6 +236,7 @@ class _Step:
             memrowset.mutations.append(mutations, int(logged.indexes[0]))
             memrowset.deleted.remove(reinserts.rows)
             memrowset.deleted.add(mutations.rows[mutations.kinds == DeltaKind.DELETE])
+            self._record(memrowset, [])
         return chosen[~is_here]
 
 

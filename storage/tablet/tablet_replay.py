@@ -20,9 +20,10 @@ from ..log.tablet_log import TabletLog
 from ..log.wal import WriteAheadLog
 from ..log.wal_format import EntryKind, LogEntry, log_schema
 from ..rowsets.memrowset import MemRowSet
+from ..rowsets.rowset_metadata import rowset_files
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from .mvcc import MvccManager
-from .tablet import StoreOptions, Tablet, TabletState, rowset_files
+from .tablet import StoreOptions, Tablet, TabletState
 from .tablet_apply import PendingRows, apply_rows, number_after
 from .tablet_metadata import TabletMetadata
 

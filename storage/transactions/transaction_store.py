@@ -326,6 +326,11 @@ class TransactionStore:
         """Raises `ActiveTransaction`."""
         raise ActiveTransaction("a transaction is active already; its changes are committed by `commit`")
 
+    def take_numbers(self, table: Table, partition: int, count: int) -> int:
+        """Those of the store."""
+        self._check_writable()
+        return self._store.take_numbers(table, partition, count)
+
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def _is_past(self, table: Table, snapshot: Timestamp | None) -> bool:

@@ -30,6 +30,7 @@ from ..log.tablet_log import WriteContext
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
 from ..rowsets.memrowset import IndexKeys, MemRowSet
+from ..tablet.prepared import PreparedWrite
 from ..tablet.row_locator import Locations, RowLocator
 from ..tablet.tablet import Tablet
 from .changed_since import changed_rows, refuse_changed_keys
@@ -111,6 +112,8 @@ class TabletWrite:
         """The decision to wait for, without locks, where a write over several tablets has keys of this one and is not
         decided yet. Needs the tablet's `write_lock`."""
         tablet = self.tablet
+        if tablet.prepared and (prepared := tablet.prepared.sharing(self._locator.index)) is not None:
+            return prepared.decision
         if tablet.deciding:
             tablet.settle()
             for logged in tablet.deciding:
@@ -169,6 +172,21 @@ class TabletWrite:
         assert self._changes is not None
         self._bodies = _bodies(self._changes.parts(), len(self._table.schema.columns))
 
+    def prepare(self, transaction: str, timestamp: int, note: bytes) -> PreparedWrite:
+        """`apply` as the part of a transaction over several tablets of a cluster: `timestamp` is held, and `await_log`
+        takes the place of `finish`. `note` is kept with the write."""
+        tablet = self.tablet
+        try:
+            ticket = tablet.log.append(timestamp, EntryKind.PART, self._bodies, self._awaited, self._context)
+        except OperationalError:
+            tablet.mvcc.release(timestamp)
+            raise
+        logged = LoggedWrite(ticket, timestamp, is_prepared=True)
+        prepared = PreparedWrite(logged, frozenset(self._locator.index), Decision(), note)
+        tablet.prepared.add(transaction, prepared)
+        self._change_memory(logged)
+        return prepared
+
     def apply(self, timestamp: int, decision: Decision | None = None) -> None:
         """Log what was encoded and make the changes; `timestamp` is in flight. Needs the tablet's `write_lock`.
 
@@ -185,12 +203,18 @@ class TabletWrite:
         except OperationalError:
             tablet.mvcc.abort(timestamp)
             raise
-        self._logged = LoggedWrite(ticket, timestamp)
-        tablet.undecided.append(self._logged)
+        logged = LoggedWrite(ticket, timestamp)
         if decision is not None:
             locator = self._locator
-            self._logged.decision, self._logged.keys = decision, lambda: locator.index
-            tablet.deciding.append(self._logged)
+            logged.decision, logged.keys = decision, lambda: locator.index
+            tablet.deciding.append(logged)
+        self._change_memory(logged)
+
+    def _change_memory(self, logged: LoggedWrite) -> None:
+        tablet, changes, timestamp, ticket = self.tablet, self._changes, logged.timestamp, logged.ticket
+        assert changes is not None
+        self._logged = logged
+        tablet.undecided.append(logged)
         tablet.newest = timestamp
         index = ticket.index - ticket.count + 1
         if len(changes.resolution.inserts):

@@ -29,7 +29,7 @@ from ....model.clock import format_timestamp
 from ....model.store import Timestamp
 from ....storage.log.tablet_log import WriteContext
 from ....storage.log.wal import LogMark, LogTicket
-from ....storage.log.wal_format import EntryKind
+from ....storage.log.wal_format import WRITES, EntryKind
 from ...disk_errors import is_full
 from ...raft.events import Propose
 from ..peer_driver import PeerDriver
@@ -108,7 +108,7 @@ class ReplicatedLog:
         Raises, with nothing done, `NotTheLeader`, `ServerOverloaded`, `StaleSchema` (while an ALTER is in progress),
         `ReplicaUnavailable`, or the error of `after`.
         """
-        if kind is EntryKind.WRITE and len(bodies) > 1:
+        if kind in WRITES and len(bodies) > 1:
             bodies = (b"".join(bodies),)
         if context is not None:
             (body,) = bodies

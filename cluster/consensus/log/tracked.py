@@ -6,8 +6,9 @@
     16      8      sequence number of the call, u64
     24      8      first incomplete call of the client, u64: results below may be dropped
     32      4      length of the result, u32
-    36      1      kind of the entry within: 1 WRITE, 3 ROW, ...
-    37      3      zeros
+    36      1      kind of the entry within: 1 WRITE, 3 ROW, 11 RESOLVE
+    37      1      1: the result is kept until it is forgotten on purpose, 0: until the client is idle
+    38      2      zeros
     40      ...    result, padded to a multiple of 8 bytes
             ...    body of the entry within
 
@@ -25,7 +26,7 @@ from ....errors import CorruptionError
 from ....storage.log.wal_format import EntryKind, LogEntry
 from ...raft.messages import Entry
 
-_HEADER = struct.Struct("<16sQQIB3x")
+_HEADER = struct.Struct("<16sQQIB?2x")
 
 
 class CallHeader(Struct, frozen=True, gc=False):
@@ -35,6 +36,8 @@ class CallHeader(Struct, frozen=True, gc=False):
     sequence: int
     first_incomplete: int
     result: bytes
+    is_lasting: bool = False
+    """The outcome of a transaction, which is needed until all its parts have ended."""
 
 
 def encode_tracked(header: CallHeader, kind: EntryKind, body: bytes) -> bytes:
@@ -44,7 +47,7 @@ def encode_tracked(header: CallHeader, kind: EntryKind, body: bytes) -> bytes:
     if len(client) != 16:
         raise ValueError(f"client {header.client!r} is not a UUID of 32 hexadecimal digits")
     result = header.result
-    front = _HEADER.pack(client, header.sequence, header.first_incomplete, len(result), kind)
+    front = _HEADER.pack(client, header.sequence, header.first_incomplete, len(result), kind, header.is_lasting)
     return b"".join((front, result, bytes(-len(result) % 8), body))
 
 
@@ -53,13 +56,14 @@ def decode_tracked(body: bytes | memoryview, place: str = "TRACKED entry") -> tu
     view = memoryview(body)
     if len(view) < _HEADER.size:
         raise CorruptionError(f"{len(view)} bytes are too few for a header", "log", place)
-    client, sequence, first_incomplete, length, kind = _HEADER.unpack_from(view)
+    client, sequence, first_incomplete, length, kind, is_lasting = _HEADER.unpack_from(view)
     end = _HEADER.size + length
     start = end + -length % 8
     if start > len(view):
         raise CorruptionError(f"a result of {length} bytes goes beyond the entry's end", "log", place)
     result = bytes(view[_HEADER.size : end])
-    return CallHeader(client.hex(), sequence, first_incomplete, result), EntryKind(kind), view[start:]
+    header = CallHeader(client.hex(), sequence, first_incomplete, result, is_lasting)
+    return header, EntryKind(kind), view[start:]
 
 
 def as_log_entry(entry: Entry) -> tuple[LogEntry, CallHeader | None]:

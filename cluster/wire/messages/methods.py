@@ -112,7 +112,8 @@ class WriteReply(Reply, frozen=True):
 class Write(Request, frozen=True, tag="write"):
     """Applies a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or
     one per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the client's
-    table. `check_only`: report what would be refused, and change nothing. `unchanged_since`: as in `WriteBatch`."""
+    table. `check_only`: report what would be refused, and change nothing. `unchanged_since`: as in `WriteBatch`; with
+    `is_transaction` the snapshot of a transaction, for which any later write to one of the keys is a conflict."""
 
     reply = WriteReply
     tablet_id: str
@@ -124,6 +125,7 @@ class Write(Request, frozen=True, tag="write"):
     all_or_none: bool = False
     check_only: bool = False
     unchanged_since: int | None = None
+    is_transaction: bool = False
 
 
 class WriteRow(Request, frozen=True, tag="write_row"):

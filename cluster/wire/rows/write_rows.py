@@ -23,6 +23,7 @@ def write_to_request(
     schema_version: int,
     call: Call | None,
     check_only: bool = False,
+    is_transaction: bool = False,
 ) -> Write:
     """Returns the batch as a request to a tablet."""
     return Write(
@@ -35,6 +36,7 @@ def write_to_request(
         all_or_none=batch.all_or_none,
         check_only=check_only,
         unchanged_since=batch.unchanged_since,
+        is_transaction=is_transaction,
     )
 
 

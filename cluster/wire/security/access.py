@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from ....errors import AccessDenied
-from ..messages import joint_methods, load_methods, methods
+from ..messages import joint_methods, load_methods, methods, transaction_methods
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
 
@@ -86,6 +86,9 @@ _CLIENTS: Final = (
     joint_methods.StageRows,
     joint_methods.WriteTable,
     joint_methods.DropStaged,
+    transaction_methods.PrepareWrite,
+    transaction_methods.Decide,
+    transaction_methods.Resolve,
 )
 _ADMINISTRATORS: Final = (
     methods.ReportTablets,

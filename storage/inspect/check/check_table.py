@@ -17,12 +17,12 @@ from ...files.filesystem import FileSystem
 from ...files.page_cache import PageCache
 from ...loads.load_record import PREFIX, LoadRecord, complete_loads
 from ...log.commit_log import CommitLog
-from ...rowsets.disk_rowset import DiskRowSet
-from ...rowsets.rowset_metadata import RowSetMetadata
+from ...rowsets.disk_rowset import DiskRowSet, rowset_keys
+from ...rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ...rowsets.stored_rowset import StoredRowSet
 from ...statistics.analysis import FILE as STATISTICS
 from ...tables.catalog import CatalogEntry
-from ...tablet.tablet import StoreOptions, Tablet, rowset_files, rowset_keys
+from ...tablet.tablet import StoreOptions, Tablet
 from ...tablet.tablet_metadata import TabletMetadata
 from ...tablet.tablet_replay import open_tablet
 from ...writing.incoming_rows import describe_key

@@ -1,0 +1,252 @@
+"""COMMIT of a transaction on a cluster, by the client: one write, or two-phase commit over several tablets.
+
+    one tablet        Write             one log entry, checked against the snapshot
+    several           PrepareWrite      at every tablet at the same time; all at one timestamp
+                      Decide            at the first of them: now the transaction is committed
+                      Resolve           at the others, after `commit_transaction` has returned
+
+There is no coordinator: the outcome is in the log of the tablet that decides, and the tablets find it themselves if
+this client ends (`tablets.transactions`). The commit timestamp is the greatest of the prepared parts. One is proposed,
+a little ahead of the clocks, so that as a rule all parts have the same. (Kudu's design of multi-row transactions
+records the outcome in a coordinator tablet; CockroachDB and Percolator record it, as here, with one of the
+participants.)
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ....errors import (
+    AlreadyPresent,
+    Error,
+    IntegrityError,
+    NotFound,
+    RowChanged,
+    SerializationFailure,
+    StaleSchema,
+    WriteTooLarge,
+)
+from ....model.altered_table import check_same_columns
+from ....model.clock import make_timestamp
+from ....model.schema import Table
+from ....model.store import TableWrite, Timestamp, TransactionChanges
+from ....model.waiting_time import carried
+from ....storage.writing.joined_batches import joined_batch
+from ...wire.messages.methods import Done, WriteReply
+from ...wire.messages.transaction_methods import Decide, DecideReply, PrepareReply, PrepareWrite, Resolve
+from ...wire.rows.write_rows import write_to_request
+from ..catalog.catalog_cache import CatalogCache, KnownTable
+from ..client_context import ClientContext
+from ..retry import Attempts
+from ..tablet_calls import TabletCalls
+from .read_validation import Scanning, validate_reads
+from .routing import PIECE_BYTES, PIECE_ROWS, Piece, route
+from .row_errors import row_errors
+
+LEAD = 2_000
+"""Microseconds by which a proposed timestamp is ahead of this machine's clock: about the time to reach the leaders."""
+FORGOTTEN = 1_000
+"""Most transactions that one request reports as forgotten."""
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The rows of a transaction for one tablet."""
+
+    known: KnownTable
+    piece: Piece
+
+
+class TransactionWriter:
+    """Commits transactions. Thread-safe.
+
+    Parameters
+    ----------
+    wrote : callable
+        Called with the table and the number of changed rows, after each write.
+    """
+
+    def __init__(
+        self,
+        shared: ClientContext,
+        catalog: CatalogCache,
+        calls: TabletCalls,
+        wrote: Callable[[Table, int], None],
+    ):
+        self._shared = shared
+        self._catalog = catalog
+        self._calls = calls
+        self._wrote = wrote
+        self._ended: dict[str, list[str]] = defaultdict(list)
+        """Transactions whose parts have all ended, by the tablet that decided them."""
+        self._lock = threading.Lock()
+        """Guards it."""
+
+    def commit(self, changes: TransactionChanges, store: Scanning) -> Timestamp:
+        """See `Store.commit_transaction`; `store` validates the reads."""
+        attempts = self._shared.attempts("the commit of a transaction")
+        writes = _by_table(changes.writes)
+        while True:
+            try:
+                parts = [part for write in writes for part in self._parts(write)]
+                found = self._commit(changes, parts, attempts, store)
+            except StaleSchema as error:
+                attempts.failed(error)
+                self._catalog.refresh()
+                attempts.pause()
+                continue
+            if found is not None:
+                break
+        for write in changes.writes:
+            self._wrote(write.table, write.batch.rows.num_rows)
+        self._shared.written(found)
+        return found
+
+    def _commit(
+        self, changes: TransactionChanges, parts: Sequence[_Part], attempts: Attempts, store: Scanning
+    ) -> Timestamp | None:
+        if not parts:
+            validate_reads(store, changes, self._shared.clock.now(), frozenset())
+            return changes.snapshot
+        if len(parts) == 1 and not changes.reads:
+            return self._write(parts[0], changes.snapshot, attempts)
+        return self._commit_parts(changes, parts, attempts, store)
+
+    def _parts(self, write: TableWrite) -> list[_Part]:
+        known = self._catalog.known(write.table)
+        batch = write.batch
+        check_same_columns(write.table, known.table, batch.rows.schema.names)
+        routed = route(known, batch)
+        for refused in routed.errors:
+            raise refused.error
+        tablets = [piece.tablet_id for piece in routed.pieces]
+        if len(set(tablets)) < len(tablets):
+            raise WriteTooLarge(
+                f"a transaction on a cluster writes at most {PIECE_ROWS:,} rows and {PIECE_BYTES >> 20} MiB to one "
+                f"tablet; the {batch.rows.num_rows:,} rows for table {known.table.name} are more: commit more often, "
+                "or load them"
+            )
+        return [_Part(known, piece) for piece in routed.pieces]
+
+    # ---- one tablet ----------------------------------------------------------------------------------------------
+
+    def _write(self, part: _Part, snapshot: Timestamp, attempts: Attempts) -> Timestamp:
+        with self._shared.numbers.numbered() as call:
+            request = write_to_request(
+                replace(part.piece.batch, unchanged_since=snapshot),
+                tablet_id=part.piece.tablet_id,
+                schema_version=part.known.table.version,
+                call=call,
+                is_transaction=True,
+            )
+            reply = self._calls.leader(request, WriteReply, part.known, part.piece.tablet_id, attempts)
+        for refused in row_errors(reply.errors, part.piece.numbers):
+            raise as_conflict(refused.error)
+        return Timestamp(reply.timestamp)
+
+    # ---- several -------------------------------------------------------------------------------------------------
+
+    def _commit_parts(
+        self, changes: TransactionChanges, parts: Sequence[_Part], attempts: Attempts, store: Scanning
+    ) -> Timestamp | None:
+        """Returns the commit timestamp; None, with nothing written, if the reads cannot be validated at it."""
+        transaction, decider = uuid.uuid4().hex, parts[0]
+        try:
+            prepared = self._prepare(transaction, changes.snapshot, parts, attempts)
+            timestamp = max(prepared)
+            self._shared.clock.update(timestamp)
+            if changes.reads:
+                if min(prepared) < timestamp:
+                    self._end(transaction, parts, 0)
+                    return None
+                validate_reads(store, changes, timestamp, frozenset(part.piece.tablet_id for part in parts))
+        except BaseException:
+            self._end(transaction, parts, 0)
+            raise
+        request = Decide(tablet_id=decider.piece.tablet_id, transaction=transaction, timestamp=timestamp)
+        reply = self._calls.leader(request, DecideReply, decider.known, decider.piece.tablet_id, attempts)
+        if not reply.timestamp:
+            self._end(transaction, parts, 0)
+            raise SerializationFailure(
+                "the transaction took too long to commit and was aborted by one of its tablets; retry the transaction"
+            )
+        with suppress(RuntimeError):  # the client is being closed: the tablets find the outcome
+            self._shared.farewells.submit(self._end, transaction, parts, timestamp)
+        return timestamp
+
+    def _prepare(
+        self,
+        transaction: str,
+        snapshot: Timestamp,
+        parts: Sequence[_Part],
+        attempts: Attempts,
+    ) -> list[Timestamp]:
+        """Prepares all parts at the same time; returns their timestamps."""
+        decider, clock = parts[0], self._shared.clock
+        # A clock that is ahead already, as after such a timestamp, needs no further lead.
+        proposed = max(make_timestamp(clock.wall() + LEAD), clock.now())
+        with self._lock:
+            ended = self._ended[decider.piece.tablet_id]
+            forgotten = tuple(ended[:FORGOTTEN])
+            del ended[:FORGOTTEN]
+
+        def prepare(part: _Part) -> int:
+            request = PrepareWrite(
+                transaction=transaction,
+                timestamp=proposed,
+                part=write_to_request(
+                    replace(part.piece.batch, unchanged_since=snapshot),
+                    tablet_id=part.piece.tablet_id,
+                    schema_version=part.known.table.version,
+                    call=None,
+                ),
+                decider_table=decider.known.table.id,
+                decider_tablet=decider.piece.tablet_id,
+                forgotten=forgotten if part is decider else (),
+            )
+            own = self._shared.attempts(f"preparing a transaction at table {part.known.table.name}", attempts.remaining)
+            return self._calls.leader(request, PrepareReply, part.known, part.piece.tablet_id, own).timestamp
+
+        futures = [self._shared.pool.submit(carried(prepare), part) for part in parts[1:]]
+        try:
+            prepared = [Timestamp(prepare(decider))]
+        finally:
+            wait(futures)
+        return prepared + [Timestamp(future.result()) for future in futures]
+
+    def _end(self, transaction: str, parts: Sequence[_Part], timestamp: int) -> None:
+        """Ends the parts, except that of a tablet that has decided to commit. A part that does not learn the outcome
+        here finds it itself."""
+        others = parts[1:] if timestamp else parts
+        ended = 0
+        for part in others:
+            request = Resolve(tablet_id=part.piece.tablet_id, transaction=transaction, timestamp=timestamp)
+            with suppress(Error):
+                attempts = self._shared.attempts("ending a transaction", _END_SECONDS)
+                self._calls.leader(request, Done, part.known, part.piece.tablet_id, attempts)
+                ended += 1
+        if timestamp and ended == len(others):
+            with self._lock:
+                self._ended[parts[0].piece.tablet_id].append(transaction)
+
+
+def _by_table(writes: Sequence[TableWrite]) -> list[TableWrite]:
+    """Returns one write for each table: a tablet has one part."""
+    by_table: dict[str, list[TableWrite]] = defaultdict(list)
+    for write in writes:
+        by_table[write.table.id].append(write)
+    return [TableWrite(some[-1].table, joined_batch([write.batch for write in some])) for some in by_table.values()]
+
+
+def as_conflict(error: IntegrityError) -> Exception:
+    """Returns the error of a transaction for a row that was refused, although it was possible at the snapshot."""
+    if isinstance(error, AlreadyPresent | NotFound | RowChanged):
+        return SerializationFailure(f"{error}: it was changed by another transaction; retry the transaction")
+    return error

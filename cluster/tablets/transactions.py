@@ -1,0 +1,302 @@
+"""Transactions over several tablets, at one replica: prepared writes, the record of the outcome, and their end.
+
+    | state of a part | event | next state |
+    |---|---|---|
+    | - | PREPARE is proposed, or applied | PREPARED |
+    | PREPARED | its entry is void | - |
+    | PREPARED | RESOLVE is applied: committed | visible |
+    | PREPARED | RESOLVE is applied: aborted | undone |
+
+A part is in the log and in memory from its PREPARE entry on, at a timestamp above every earlier one of the tablet. The
+commit timestamp is the greatest of all parts: RESOLVE has it, and parts with an earlier one get it in memory
+(`LoggedWrite.restamp`). Until RESOLVE the timestamp is held (`MvccManager.hold`), so scans at or above it wait, safe
+time stays below it, and the tablet is not flushed. Its keys are held, too: other writes of them wait.
+
+The outcome is the first RESOLVE entry of the tablet that decides. It is a TRACKED entry whose client is the
+transaction: the exactly-once table records it, at every replica, so that whoever requests a decision later gets the
+first one. A leader that does not hear of the outcome (`abandoned`) requests that tablet to decide ABORT, and resolves
+by the reply.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import (
+    AlreadyPresent,
+    DeadlineExceeded,
+    IntegrityError,
+    NotFound,
+    RowChanged,
+    SerializationFailure,
+)
+from ...model.clock import HybridClock
+from ...model.store import Timestamp, WriteBatch, WriteResult
+from ...storage.log.decision import Decision
+from ...storage.log.tablet_log import WriteContext
+from ...storage.log.wal import LogTicket
+from ...storage.log.wal_format import EntryKind, LogEntry
+from ...storage.maintenance.tablet_flush import flush_overfull
+from ...storage.tablet.prepared import PreparedWrite
+from ...storage.tablet.tablet import Tablet
+from ...storage.tablet.tablet_apply import TabletApplier
+from ...storage.writing.incoming_rows import incoming, row_errors
+from ...storage.writing.tablet_write import TabletWrite
+from ..consensus.consensus import Consensus
+from ..consensus.log.tracked import CallHeader, encode_tracked
+from ..consensus.log.transaction_entries import (
+    PreparedNote,
+    Resolution,
+    decode_note,
+    decode_prepare,
+    decode_resolution,
+    encode_note,
+    encode_prepare,
+    encode_resolution,
+)
+from ..wire.messages.methods import Call
+from .exactly_once import ExactlyOnceTable, check_call, decode_result, encode_result
+from .layout import ReplicaLayout
+from .leader_writes import Altering
+
+CONFLICT_SECONDS: Final = 0.2
+"""Seconds for which a part waits for another transaction that has prepared one of its keys; then it is refused. Two
+transactions may wait for each other at two tablets."""
+_RETRY_SECONDS: Final = 0.002
+
+
+class ReplicaTransactions:
+    """The transactions of one tablet. Thread-safe."""
+
+    def __init__(
+        self,
+        tablet: Tablet,
+        consensus: Consensus,
+        results: ExactlyOnceTable,
+        clock: HybridClock,
+        altering: Altering,
+        applier: TabletApplier,
+        watched: AbstractContextManager[object],
+    ):
+        self._tablet = tablet
+        self._consensus = consensus
+        self._results = results
+        self._clock = clock
+        self._altering = altering
+        self._applier = applier
+        self._watched = watched
+        self._since: dict[str, float] = {}
+        """When this replica met a prepared write, by transaction; monotonic seconds."""
+        self._since_lock = threading.Lock()
+
+    # ---- at the leader -------------------------------------------------------------------------------------------
+
+    def prepare(
+        self, note: PreparedNote, timestamp: int, batch: WriteBatch, version: int | None, deadline: float
+    ) -> int:
+        """Prepares this tablet's part of a transaction: durable and in memory, but not visible before it is resolved.
+
+        Parameters
+        ----------
+        note : PreparedNote
+            The transaction, and the tablet that decides.
+        timestamp : int
+            Proposed; the part takes a later one if the clock has passed it.
+        batch : WriteBatch
+            Net changes, unchanged since the transaction's snapshot.
+        version : int, optional
+            The caller's version of the table.
+
+        Returns the timestamp of the prepared part; that of the commit must not be below it. Raises
+        `SerializationFailure` for a conflict, otherwise as `Replica.write`. A repeated call has no further effect.
+        """
+        with self._watched:
+            return self._prepare(note, timestamp, batch, version, deadline)
+
+    def _prepare(
+        self, note: PreparedNote, timestamp: int, batch: WriteBatch, version: int | None, deadline: float
+    ) -> int:
+        self._consensus.check_serving()
+        check_call(_decision_call(note.transaction))
+        patience = min(time.monotonic() + CONFLICT_SECONDS, deadline)
+        while True:
+            layout = self._altering.layout
+            layout.check_version(version)
+            part = self._part(layout, note, batch, deadline)
+            found = self._try_to_prepare(part, layout, note, timestamp)
+            if isinstance(found, PreparedWrite):
+                self._consensus.wait(found.logged.ticket, deadline)
+                return found.timestamp
+            if isinstance(found, Decision):
+                if not found.wait(max(patience - time.monotonic(), 0.0)):
+                    raise SerializationFailure(
+                        f"another transaction is about to change the same rows of table {layout.table.name}; retry the "
+                        "transaction"
+                    )
+                continue
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded(f"tablet {self._tablet.id} could not prepare a transaction in time")
+            self._altering.wait_altered(deadline)
+            time.sleep(_RETRY_SECONDS)
+
+    def _part(self, layout: ReplicaLayout, note: PreparedNote, batch: WriteBatch, deadline: float) -> TabletWrite:
+        rows = incoming(layout.table, batch)
+        for refused in row_errors(layout.table, rows):
+            raise refused.error
+        layout.check_rows(rows.rows)
+        flush_overfull(self._tablet)
+        context = _PrepareContext(encode_note(note), deadline)
+        part = TabletWrite(self._tablet, layout.table, rows, np.arange(len(rows)), context, batch.unchanged_since)
+        part.probe()
+        return part
+
+    def _try_to_prepare(
+        self, part: TabletWrite, layout: ReplicaLayout, note: PreparedNote, timestamp: int
+    ) -> PreparedWrite | Decision | None:
+        """Returns the prepared write, or the decision to wait for; None if the tablet prepares nothing now."""
+        tablet = self._tablet
+        with tablet.write_lock:
+            tablet.settle()
+            known = tablet.prepared.get(note.transaction)
+            if known is not None:
+                return known
+            if self._altering.layout is not layout or self._altering.is_altering or not tablet.prepared.is_open:
+                return None
+            if (blocker := part.blocker()) is not None:
+                return blocker
+            part.check()
+            for refused in part.errors:
+                raise _as_conflict(refused.error)
+            part.encode()
+            prepared = part.prepare(note.transaction, tablet.mvcc.hold_new(timestamp), encode_note(note))
+            self._results.forget(note.forgotten)
+            self._met(note.transaction)
+            return prepared
+
+    def decide(self, transaction: str, timestamp: int, deadline: float) -> int:
+        """Records the outcome of a transaction that this tablet decides, and ends the part here: committed at
+        `timestamp` if that is not 0, and if the part is prepared. Returns the first recorded outcome: the commit
+        timestamp, or 0. After `DeadlineExceeded` it may be recorded all the same."""
+        call = _decision_call(transaction)
+        check_call(call)
+        self._consensus.check_serving()
+        known = self._results.begin(call, lambda ticket: self._consensus.wait(ticket, deadline), deadline)
+        if known is not None:
+            return decode_result(known).timestamp
+        try:
+            outcome = timestamp if self._tablet.prepared.get(transaction) is not None else 0
+            result = encode_result(WriteResult(int(outcome > 0), (), Timestamp(outcome)))
+            header = CallHeader(call.client, call.sequence, call.first_incomplete, result, is_lasting=True)
+            body = encode_tracked(header, EntryKind.RESOLVE, encode_resolution(Resolution(transaction, outcome)))
+            ticket = self._propose(EntryKind.TRACKED, body, outcome)
+            self._results.note(header, ticket.index, outcome, ticket)
+            self._end(ticket, deadline)
+        finally:
+            self._results.end(call)
+        return outcome
+
+    def resolve(self, transaction: str, timestamp: int, deadline: float) -> None:
+        """Ends this tablet's part of a transaction with its outcome (`decide`); no-op if there is none (any more)."""
+        self._consensus.check_serving()
+        prepared = self._tablet.prepared.get(transaction)
+        if prepared is None:
+            return
+        self._consensus.wait(prepared.logged.ticket, deadline)
+        body = encode_resolution(Resolution(transaction, timestamp))
+        self._end(self._propose(EntryKind.RESOLVE, body, timestamp), deadline)
+
+    def _propose(self, kind: EntryKind, body: bytes, timestamp: int) -> LogTicket:
+        """Proposes a RESOLVE entry. No write behind it in the log has a timestamp at or below that of the commit: so
+        one with the same timestamp, if any, is committed before, and cannot be undone any more."""
+        with self._tablet.write_lock:
+            self._clock.update(Timestamp(timestamp))
+            return self._consensus.propose(kind, body)
+
+    def _end(self, ticket: LogTicket, deadline: float) -> None:
+        self._consensus.wait(ticket, deadline)
+        self._consensus.wait_applied(ticket.index, deadline)
+
+    def abandoned(self, seconds: float) -> list[PreparedNote]:
+        """Returns the transactions whose parts here have been prepared for at least `seconds`, if this replica leads;
+        another request has to decide them."""
+        if not self._tablet.prepared or not self._consensus.status().is_serving:
+            return []
+        before = time.monotonic() - seconds
+        return [
+            decode_note(prepared.note)
+            for transaction, prepared in self._tablet.prepared
+            if self._met(transaction) <= before
+        ]
+
+    def _met(self, transaction: str) -> float:
+        with self._since_lock:
+            return self._since.setdefault(transaction, time.monotonic())
+
+    def wait_resolved(self, deadline: float) -> bool:
+        """Waits until nothing is prepared that is prepared now; False if that is not so by the deadline."""
+        return all(
+            prepared.decision.wait(max(deadline - time.monotonic(), 0.0)) for _, prepared in self._tablet.prepared
+        )
+
+    # ---- committed entries, at every replica ---------------------------------------------------------------------
+
+    def apply_prepare(self, entry: LogEntry, schema: pa.Schema) -> None:
+        """Applies a PREPARE entry of another leader. Needs the tablet's `write_lock`."""
+        encoded, rows = decode_prepare(entry.body, f"entry {entry.index}")
+        note = decode_note(encoded)
+        self._results.forget(note.forgotten)
+        self._applier.prepare(note.transaction, replace(entry, kind=EntryKind.PART, body=rows), schema, encoded)
+        self._met(note.transaction)
+
+    def apply_resolve(self, entry: LogEntry) -> None:
+        """Applies a RESOLVE entry. Needs the tablet's `write_lock`."""
+        resolution = decode_resolution(entry.body, f"entry {entry.index}")
+        self._applier.finish()
+        tablet = self._tablet
+        prepared = tablet.prepared.get(resolution.transaction)
+        if prepared is None:
+            return  # the files have its outcome
+        held = prepared.timestamp
+        if not resolution.is_committed:
+            prepared.logged.undo()
+        elif resolution.timestamp > held:
+            prepared.logged.restamp(resolution.timestamp)
+            tablet.newest = max(tablet.newest, resolution.timestamp)
+        tablet.prepared.remove(resolution.transaction)
+        tablet.mvcc.release(held)
+        if resolution.is_committed:
+            prepared.decision.commit()
+        else:
+            prepared.decision.abort()
+        with self._since_lock:
+            self._since.pop(resolution.transaction, None)
+
+
+class _PrepareContext(WriteContext):
+    """Makes a PREPARE entry of the rows of a part."""
+
+    def __init__(self, note: bytes, deadline: float):
+        super().__init__(deadline)
+        self._note = note
+
+    def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
+        return EntryKind.PREPARE, encode_prepare(self._note, body)
+
+
+def _decision_call(transaction: str) -> Call:
+    """Call id of the decision: the transaction is the client."""
+    return Call(transaction, 1, 0)
+
+
+def _as_conflict(error: IntegrityError) -> Exception:
+    """The refusal of a row that was possible at the transaction's snapshot."""
+    if isinstance(error, AlreadyPresent | NotFound | RowChanged):
+        return SerializationFailure(f"{error}; another transaction has changed it since this one began: retry it")
+    return error

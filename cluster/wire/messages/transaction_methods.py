@@ -1,0 +1,63 @@
+"""Methods for transactions over several tablets of a cluster: two-phase commit without a coordinator of its own.
+
+    client                    tablet A, which decides       tablet B
+      PrepareWrite   ──────►  PREPARE entry
+      PrepareWrite   ────────────────────────────────────►  PREPARE entry
+      Decide         ──────►  RESOLVE entry: the outcome
+      Resolve        ────────────────────────────────────►  RESOLVE entry
+
+The commit timestamp is the greatest prepare timestamp. The client proposes one, a little ahead of every clock that it
+knows, so that as a rule all tablets prepare at the same; a leader whose clock has passed it takes a later one. The
+first RESOLVE entry at A is the outcome. A leader that has held a prepared write for too long requests A to decide that
+the transaction is aborted, and resolves by the reply.
+"""
+
+from __future__ import annotations
+
+from .methods import Done, Reply, Request, Write
+
+
+class PrepareReply(Reply, frozen=True):
+    """`timestamp`: that of the prepared write."""
+
+    timestamp: int
+
+
+class PrepareWrite(Request, frozen=True, tag="prepare_write"):
+    """Prepares a tablet's part of a transaction, at its leader. `part` is its rows (`all_or_none`, `unchanged_since`:
+    the snapshot); its `call` is not used. `timestamp`: the proposed one. Idempotent by `transaction`. Raises
+    `SerializationFailure` for a conflict."""
+
+    reply = PrepareReply
+    transaction: str
+    timestamp: int
+    part: Write
+    decider_table: str
+    decider_tablet: str
+    forgotten: tuple[str, ...] = ()
+
+
+class DecideReply(Reply, frozen=True):
+    """The outcome: the commit timestamp, 0 if the transaction is aborted."""
+
+    timestamp: int
+
+
+class Decide(Request, frozen=True, tag="decide"):
+    """Decides a transaction, at the leader of the tablet that decides: committed at `timestamp` if that is not 0, and
+    if its part there is prepared. Returns the first outcome."""
+
+    reply = DecideReply
+    tablet_id: str
+    transaction: str
+    timestamp: int
+
+
+class Resolve(Request, frozen=True, tag="resolve"):
+    """Ends a tablet's part of a transaction with its outcome, as in `DecideReply`, at the leader. No-op if it has
+    ended."""
+
+    reply = Done
+    tablet_id: str
+    transaction: str
+    timestamp: int

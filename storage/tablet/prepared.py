@@ -1,0 +1,131 @@
+"""Prepared writes of a tablet: parts of transactions over several tablets of a cluster, whose outcome is not known yet.
+
+    prepare ──► in the log and in memory, timestamp held ──┬── commit   visible
+                                                           └── abort    undone
+
+A prepared write has a timestamp of the tablet's own; the commit timestamp may be later (`LoggedWrite.restamp`). It
+holds its keys: other writes of these keys wait for the outcome, and so do look-ups of them at or above its timestamp.
+Scans at or above it wait for the outcome as well (`MvccManager.hold`). `cluster.tablets.transactions` prepares and
+resolves; here is what writers and readers of the tablet need of it.
+
+Background work cuts the log, and replaces the memory that an abort would undo, only while nothing is prepared. It
+closes the tablet to new prepared writes until then (`Tablet.nothing_prepared`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...errors import StoreClosed
+from ..log.decision import Decision
+from ..log.logged_write import LoggedWrite
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedWrite:
+    """One prepared write.
+
+    Parameters
+    ----------
+    logged : LoggedWrite
+        Its changes in memory, at the commit timestamp.
+    keys : frozenset of int or bytes
+        Index keys of its rows.
+    decision : Decision
+        Decided when the outcome is visible.
+    note : bytes
+        What the log entry says of the transaction.
+    """
+
+    logged: LoggedWrite
+    keys: frozenset[int | bytes]
+    decision: Decision
+    note: bytes
+
+    @property
+    def timestamp(self) -> int:
+        """The timestamp that it holds; the commit timestamp is not below it."""
+        return self.logged.timestamp
+
+
+class PreparedWrites:
+    """The prepared writes of one tablet, by transaction id. Changed under the tablet's `write_lock`; may be read
+    without it."""
+
+    def __init__(self) -> None:
+        self._writes: dict[str, PreparedWrite] = {}
+        self._lock = threading.Lock()
+        """Guards `_closers`."""
+        self._closers = 0
+        self._is_ended = False
+
+    def __bool__(self) -> bool:
+        return bool(self._writes)
+
+    def __iter__(self) -> Iterator[tuple[str, PreparedWrite]]:
+        return iter(self._writes.items())
+
+    @property
+    def is_open(self) -> bool:
+        """False while background work keeps new writes from being prepared."""
+        return not self._closers
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """Keep new writes from being prepared meanwhile."""
+        with self._lock:
+            self._closers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._closers -= 1
+
+    def end(self) -> None:
+        """The tablet is being closed: background work must not wait for an outcome any more."""
+        self._is_ended = True
+
+    def wait(self, seconds: float) -> None:
+        """Block until a prepared write is decided; `StoreClosed` after `end`."""
+        for write in self._writes.values():
+            if self._is_ended:
+                raise StoreClosed("the tablet is being closed while a transaction has prepared writes")
+            write.decision.wait(seconds)
+            return
+
+    def get(self, transaction: str) -> PreparedWrite | None:
+        """The prepared write of a transaction."""
+        return self._writes.get(transaction)
+
+    def add(self, transaction: str, write: PreparedWrite) -> None:
+        """Hold the keys of a write."""
+        self._writes = {**self._writes, transaction: write}  # replaced, for readers without the lock
+
+    def remove(self, transaction: str) -> PreparedWrite | None:
+        """Release the keys of a write; None if there is no such write."""
+        writes = self._writes.copy()
+        write = writes.pop(transaction, None)
+        self._writes = writes
+        return write
+
+    def remove_void(self, logged: LoggedWrite) -> None:
+        """Forget a write whose log entry failed, and which has been undone."""
+        for transaction, write in self._writes.items():
+            if write.logged is logged:
+                self.remove(transaction)
+                write.decision.abort()
+                return
+
+    def holding(self, key: int | bytes, until: int | None = None) -> PreparedWrite | None:
+        """The write that holds a key, if its timestamp is at or below `until`."""
+        for write in self._writes.values():
+            if key in write.keys and (until is None or write.timestamp <= until):
+                return write
+        return None
+
+    def sharing(self, keys: Iterable[int | bytes]) -> PreparedWrite | None:
+        """A write that holds one of some keys."""
+        return next((write for write in self._writes.values() if not write.keys.isdisjoint(keys)), None)

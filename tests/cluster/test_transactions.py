@@ -1,0 +1,237 @@
+"""Transactions over several tablets of a real cluster: atomic and isolated, whatever dies."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+import nyala
+import pyarrow as pa
+import pytest
+from nyala.cluster.client.client import Client
+from nyala.cluster.client.options import ClientOptions
+from nyala.cluster.wire.messages.transaction_methods import Decide, DecideReply
+from nyala.driver.stores.cluster_url import servers
+from nyala.errors import ClusterError, SerializationFailure
+from nyala.model.predicates import Range
+from nyala.model.schema import Table
+from nyala.model.store import Op, ScanSpec, TableWrite, Timestamp, TransactionChanges, WriteBatch
+from nyala.model.transactions import TableRead
+from nyala.testing import MiniCluster
+
+pytestmark = pytest.mark.slow
+
+ACCOUNTS = 40
+BALANCE = 100
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MiniCluster]:
+    with MiniCluster(tservers=3) as found:
+        yield found
+
+
+@pytest.fixture
+def name(cluster: MiniCluster) -> Iterator[str]:
+    """A table of accounts in four tablets."""
+    found = f"t{uuid.uuid4().hex[:8]}"
+    with nyala.connect(cluster.url) as connection:
+        connection.execute(f"CREATE TABLE {found} (k INT PRIMARY KEY, n BIGINT) DISTRIBUTE BY HASH(k) INTO 4 BUCKETS")
+        connection.load(found, accounts(range(ACCOUNTS), [BALANCE] * ACCOUNTS))
+    yield found
+    with nyala.connect(cluster.url) as connection:
+        connection.execute(f"DROP TABLE {found}")
+
+
+@pytest.fixture
+def client(cluster: MiniCluster) -> Iterator[Client]:
+    with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as found:
+        yield found
+
+
+def accounts(keys: object, balances: object) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int32()), "n": pa.array(balances, pa.int64())})
+
+
+def write(table: Table, rows: dict[int, int], op: Op = Op.UPDATE) -> TableWrite:
+    (batch,) = accounts(list(rows), list(rows.values())).to_batches()
+    return TableWrite(table, WriteBatch(batch, op, all_or_none=True))
+
+
+def balances(client: Client, table: Table, snapshot: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for token in client.scan_tokens(table, ScanSpec(("k", "n"), snapshot=Timestamp(snapshot))):
+        for part in client.scan(token):
+            found.update(zip(*(column.to_arrow().to_pylist() for column in part.columns()), strict=True))
+    return found
+
+
+def transfer(client: Client, table: Table, source: int, target: int, amount: int) -> Timestamp:
+    since = client.now()
+    values = [client.read_row(table, (key,), ("n",), since) for key in (source, target)]
+    assert values[0] is not None and values[1] is not None
+    rows = {source: values[0][0] - amount, target: values[1][0] + amount}
+    return client.commit_transaction(TransactionChanges(since, (write(table, rows),)))
+
+
+def all_keys(client: Client, table: Table) -> dict[str, list[int]]:
+    """The accounts by tablet."""
+    return {
+        token.tablet_id: [key for part in client.scan(token) for key in part.column(0).to_arrow().to_pylist()]
+        for token in client.scan_tokens(table, ScanSpec(("k",), snapshot=client.now()))
+    }
+
+
+def test_a_commit_is_seen_as_a_whole_from_its_timestamp(client: Client, name: str) -> None:
+    table = client.table(name)
+    since = client.now()
+    rows = {key: -key for key in range(0, ACCOUNTS, 3)}
+    new = dict.fromkeys(range(ACCOUNTS, ACCOUNTS + 9), 1)
+    timestamp = client.commit_transaction(TransactionChanges(since, (write(table, rows), write(table, new, Op.INSERT))))
+    before = dict.fromkeys(range(ACCOUNTS), BALANCE)
+    assert balances(client, table, timestamp - 1) == before
+    assert balances(client, table, timestamp) == {**before, **rows, **new}
+    with pytest.raises(SerializationFailure, match=f"table {name}"):
+        client.commit_transaction(TransactionChanges(since, (write(table, {3: 7, 4: 7, 5: 7}),)))
+    assert balances(client, table, client.now()) == {**before, **rows, **new}
+
+
+def test_write_skew_is_possible_under_snapshot_and_refused_under_serializable(client: Client, name: str) -> None:
+    table = client.table(name)
+    (first, *_), (second, *_) = list(all_keys(client, table).values())[:2]
+    for is_serializable in (False, True):
+        since = client.now()
+
+        def commit(key: int, other: int, since: Timestamp = since, reads: bool = is_serializable) -> None:
+            read = TableRead(table, (Range.equal("k", other),))
+            changes = TransactionChanges(since, (write(table, {key: 0}),), (read,) if reads else ())
+            client.commit_transaction(changes)
+
+        commit(first, second)
+        if is_serializable:
+            with pytest.raises(SerializationFailure, match="relies on"):
+                commit(second, first)
+        else:
+            commit(second, first)
+
+
+def test_a_phantom_is_found_by_its_predicate(client: Client, name: str) -> None:
+    table = client.table(name)
+    for predicate, is_refused in ((Range("n", lower=500), True), (Range("n", upper=-500), False)):
+        since = client.now()
+        with nyala.connect(client.name) as other:
+            other.execute(
+                f"UPDATE {name} SET n = 501 WHERE k = 7" if is_refused else f"UPDATE {name} SET n = 1 WHERE k = 7"
+            )
+        changes = TransactionChanges(since, (write(table, {1: 5, 2: 5, 3: 5}),), (TableRead(table, (predicate,)),))
+        if is_refused:
+            with pytest.raises(SerializationFailure):
+                client.commit_transaction(changes)
+        else:
+            client.commit_transaction(changes)
+
+
+def prepare(client: Client, table: Table, rows: dict[int, int]) -> tuple[str, str, Timestamp]:
+    """Prepare as a client that dies before it has decided: (transaction, the tablet that decides, timestamp)."""
+    writer = client._transactions
+    parts = writer._parts(write(table, rows, Op.UPSERT))
+    transaction = uuid.uuid4().hex
+    attempts = client._shared.attempts("a test")
+    prepared = writer._prepare(transaction, client.now(), parts, attempts)
+    return transaction, parts[0].piece.tablet_id, max(prepared)
+
+
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_what_a_dead_client_has_prepared_is_ended_by_the_tablets(
+    cluster: MiniCluster, client: Client, name: str, is_decided: bool
+) -> None:
+    table = client.table(name)
+    rows = dict.fromkeys(range(10), -1)
+    transaction, decider, timestamp = prepare(client, table, rows)
+    if is_decided:
+        request = Decide(tablet_id=decider, transaction=transaction, timestamp=timestamp)
+        known = client._catalog.known(table)
+        reply = client._calls.leader(request, DecideReply, known, decider, client._shared.attempts("a test"))
+        assert reply.timestamp == timestamp
+    with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as other:
+        found = balances(other, table, max(other.now(), timestamp))
+        assert found == {**dict.fromkeys(range(ACCOUNTS), BALANCE), **(rows if is_decided else {})}
+        transfer(other, table, 1, 2, 5)
+
+
+def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, name: str) -> None:
+    """Transfers by several clients, each with a mark of its own in an account of its own: an acknowledged transfer is
+    there, one that failed is not, and every snapshot has the same sum."""
+    stop = threading.Event()
+    outcomes: dict[int, list[str]] = {number: [] for number in range(3)}
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        chosen = random.Random(number)
+        with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as client:
+            table, mark = client.table(name), 1000 + number
+            client.commit_transaction(TransactionChanges(client.now(), (write(table, {mark: 0}, Op.INSERT),)))
+            while not stop.is_set():
+                source, target = chosen.sample(range(ACCOUNTS), 2)
+                since = client.now()
+                try:
+                    values = [client.read_row(table, (key,), ("n",), since) for key in (source, target, mark)]
+                    amount = chosen.randrange(1, 9)
+                    rows = {source: values[0][0] - amount, target: values[1][0] + amount, mark: values[2][0] + 1}
+                    client.commit_transaction(TransactionChanges(since, (write(table, rows),)))
+                    outcomes[number].append("done")
+                except SerializationFailure:
+                    outcomes[number].append("refused")
+                except ClusterError:
+                    outcomes[number].append("unknown")
+
+    def watch() -> None:
+        with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as client:
+            table = client.table(name)
+            while not stop.is_set():
+                with suppress(ClusterError):
+                    found = balances(client, table, client.now())
+                    total = sum(n for k, n in found.items() if k < ACCOUNTS)
+                    assert total == ACCOUNTS * BALANCE
+
+    def guarded(act: object, *args: object) -> None:
+        try:
+            act(*args)  # type: ignore[operator]
+        except BaseException as error:
+            errors.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=guarded, args=(work, number)) for number in outcomes]
+    threads.append(threading.Thread(target=guarded, args=(watch,)))
+    for thread in threads:
+        thread.start()
+    chosen = random.Random(7)
+    end = time.monotonic() + 25
+    while time.monotonic() < end and not stop.is_set():
+        victim = chosen.choice(cluster.tservers)
+        if chosen.random() < 0.5:
+            cluster.kill(victim)
+            stop.wait(1.0)
+            cluster.start(victim)
+        else:
+            cluster.pause(victim)
+            stop.wait(2.0)
+            cluster.resume(victim)
+        stop.wait(2.0)
+    stop.set()
+    for thread in threads:
+        thread.join(90)
+        assert not thread.is_alive()
+    assert not errors, errors
+    with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
+        table = client.table(name)
+        found = balances(client, table, client.now())
+    assert sum(n for k, n in found.items() if k < ACCOUNTS) == ACCOUNTS * BALANCE
+    for number, each in outcomes.items():
+        done, unknown = each.count("done"), each.count("unknown")
+        assert done <= found[1000 + number] <= done + unknown, (number, done, unknown, found[1000 + number])
+        assert done > 5
