@@ -260,6 +260,12 @@ class TransactionChanges:
     writes: tuple[TableWrite, ...]
     reads: tuple[TableRead, ...] = ()
 
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The tables written to or read from, by id."""
+        written = {write.table.id: write.table for write in self.writes}
+        return written | {read.table.id: read.table for read in self.reads if read.table.id not in written}
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:

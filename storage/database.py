@@ -531,9 +531,7 @@ class Database:
         self._settle_catalog()
         self._maintenance.memory.admit(sum(b.rows.nbytes + INDEX_BYTES * b.rows.num_rows for b in batches))
         with ExitStack() as stack:
-            tables = {write.table.id: write.table for write in changes.writes}
-            tables |= {read.table.id: read.table for read in changes.reads}
-            stores = {id_: stack.enter_context(self._opened(table)) for id_, table in tables.items()}
+            stores = {id_: stack.enter_context(self._opened(table)) for id_, table in changes.tables.items()}
             timestamp = commit_changes(stores, changes, self._writer)
         if any(needs_flush(tablet) for store in stores.values() for tablet in store.whole_tablets):
             self._maintenance.wake()

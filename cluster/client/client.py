@@ -70,7 +70,8 @@ from .scans.stream_watch import StreamWatch
 from .scans.token_scan import TokenBatches, TokenScan
 from .tablet_calls import TabletCalls
 from .writes.batch_writes import Writer
-from .writes.joint_writes import JointWriter
+from .writes.joint_commits import JointCommits
+from .writes.joint_writes import EmbeddedCalls, JointWriter
 from .writes.single_rows import SingleRows
 from .writes.transactions import TransactionWriter
 
@@ -138,7 +139,9 @@ class Client:
         self._scans = Scans(shared, self._catalog, self._statistics.rows_of)
         self._watch = StreamWatch(shared)
         self._writer = Writer(shared, self._catalog, self._calls, self._statistics.wrote)
-        self._joint_writer = JointWriter(shared, self._catalog, self._masters, self._statistics.wrote)
+        embedded = EmbeddedCalls(shared, self._masters)
+        self._joint_writer = JointWriter(shared, self._catalog, embedded, self._statistics.wrote)
+        self._joint_commits = JointCommits(shared, self._catalog, embedded, self._statistics.wrote)
         catalog, joint, single = self._catalog, self._joint_writer, self._writer
 
         def write(table: Table, batch: WriteBatch) -> WriteResult:
@@ -385,8 +388,11 @@ class Client:
 
     @one_statement
     def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
-        """Implements `Store.commit_transaction`: `writes.transactions` describes how."""
+        """Implements `Store.commit_transaction`: on a cluster as `writes.transactions`, in a served directory as
+        `writes.joint_commits` describes."""
         self._check()
+        if self._catalog.has_joint_writes:
+            return self._joint_commits.commit(changes)
         return self._transactions.commit(changes, self)
 
     @one_statement

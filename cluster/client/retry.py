@@ -82,7 +82,7 @@ def verdict(error: BaseException) -> Verdict:
     if isinstance(error, StaleSchema):
         return Verdict.SCHEMA
     if isinstance(error, SerializationFailure):
-        return Verdict.OUT
+        return Verdict.OUT  # the whole transaction is to be retried, not its COMMIT
     # This client cancels no call: a cancelled one met a stopping server.
     if isinstance(error, _ELSEWHERE):
         return Verdict.ELSEWHERE

@@ -1,7 +1,9 @@
-"""Writes of clients to a whole table: one batch of the store, all or nothing over any number of tablets.
+"""Writes of clients to whole tables: one batch of the store, all or nothing over any number of tablets; the COMMIT of a
+transaction, with batches of several tables.
 
-    WriteTable                                        a batch of one message
-    StageRows 1, 2, 3, ... ─► WriteTable              a larger one: written once complete, as one batch
+    WriteTable, CommitTransaction                     rows of one message
+    StageRows 1, 2, 3, ... ─► WriteTable,             a larger one: written once complete, as one batch for each table
+                          │   CommitTransaction
                           └─► DropStaged              nothing of it, nor after `IDLE_SECONDS` without a message
 
 The store writes such a batch like one of its own process, with a COMMIT if it changes several tablets
@@ -15,19 +17,25 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
 from ...errors import LimitExceeded, MemoryLimitExceeded, OperationalError, ProtocolError, StaleSchema
 from ...model.schema import Table
-from ...model.store import Op, WriteBatch
-from ...model.vectors.vector import Array
+from ...model.store import TableWrite, Timestamp, TransactionChanges, WriteBatch
+from ...model.transactions import TableRead
 from ...storage.database import Database
+from ...storage.writing.joined_batches import joined_batch
 from ..tablets.layout import check_version
 from ..tserver.replies import write_reply
-from ..wire.messages.joint_methods import DropStaged, StageRows, TableWritten, WriteTable
+from ..wire.messages.joint_methods import (
+    CommittedBatch,
+    CommitTransaction,
+    DropStaged,
+    StageRows,
+    TableWritten,
+    WriteTable,
+)
 from ..wire.messages.methods import Done, Reply, Request, WriteReply
-from ..wire.rows.write_rows import write_from_request
+from ..wire.messages.plain import predicates_from_plain
+from ..wire.rows.write_rows import rows_from_bytes, write_from_request
 from ..wire.server import CallContext
 from .call_results import Calls
 from .tablets import EmbeddedTablets
@@ -67,7 +75,12 @@ class OwnedWrites:
 
     def handlers(self) -> dict[type[Request], Handler]:
         """Returns the handlers by class of request."""
-        return {StageRows: self.stage, WriteTable: self.write, DropStaged: self.drop}
+        return {
+            StageRows: self.stage,
+            WriteTable: self.write,
+            DropStaged: self.drop,
+            CommitTransaction: self.commit,
+        }
 
     @property
     def count(self) -> int:
@@ -121,35 +134,67 @@ class OwnedWrites:
         return _page(reply, request.errors_from)
 
     def _check(self, request: WriteTable) -> WriteReply:
-        table = self._table(request)
+        table = self._table(request.table_id, request.piece.schema_version)
         store = self._store.open_table(table)
         return write_reply(store.write(self._batch(request), check_only=True, table=table))
 
     def _write(self, request: WriteTable) -> WriteReply:
-        reply = write_reply(self._store.write(self._table(request), self._batch(request)))
+        table = self._table(request.table_id, request.piece.schema_version)
+        reply = write_reply(self._store.write(table, self._batch(request)))
         self._drop(request.batch_id)
         return reply
 
-    def _table(self, request: WriteTable) -> Table:
+    def _table(self, table_id: str, version: int) -> Table:
         """Returns the table; raises `StaleSchema` if it was altered or dropped since the client read the catalog."""
-        table = self._tablets.table(request.table_id)
+        table = self._tablets.table(table_id)
         if table is None:
-            raise StaleSchema(f"table {request.table_id} has been dropped")
-        return check_version(table, request.piece.schema_version)
+            raise StaleSchema(f"table {table_id} has been dropped")
+        return check_version(table, version)
+
+    # ---- transactions --------------------------------------------------------------------------------------------
+
+    def commit(self, request: CommitTransaction, context: CallContext) -> WriteReply:
+        """Applies the changes of a transaction."""
+        if request.snapshot > self._store.now():
+            raise ProtocolError("the snapshot of a transaction is in the future")
+        return self._calls.once(request.call, context.deadline, WriteReply, lambda: self._commit(request))
+
+    def _commit(self, request: CommitTransaction) -> WriteReply:
+        writes = tuple(
+            TableWrite(self._table(part.table_id, part.schema_version), self._part(part)) for part in request.writes
+        )
+        reads = tuple(
+            TableRead(
+                self._table(part.table_id, part.schema_version),
+                predicates_from_plain(part.predicates),
+                None if part.keys is None else rows_from_bytes(part.keys),
+            )
+            for part in request.reads
+        )
+        changes = TransactionChanges(Timestamp(request.snapshot), writes, reads)
+        timestamp = self._store.commit_transaction(changes)
+        for part in request.writes:
+            self._drop(part.batch_id)
+        return WriteReply(applied=sum(write.batch.rows.num_rows for write in writes), timestamp=timestamp)
+
+    def _part(self, part: CommittedBatch) -> WriteBatch:
+        if part.piece is not None:
+            return write_from_request(part.piece)
+        return _joined(self._staged_pieces(part.batch_id, part.staged))
+
+    # ---- staged pieces -------------------------------------------------------------------------------------------
 
     def _batch(self, request: WriteTable) -> WriteBatch:
         last = write_from_request(request.piece)
-        if not request.staged:
-            return last
+        return last if not request.staged else _joined([*self._staged_pieces(request.batch_id, request.staged), last])
+
+    def _staged_pieces(self, batch_id: str, count: int) -> list[WriteBatch]:
         with self._lock:
-            staged = self._get(request.batch_id)
-            if request.staged != len(staged.pieces):
-                raise ProtocolError(
-                    f"batch {request.batch_id} has {len(staged.pieces)} of {request.staged} staged pieces"
-                )
+            staged = self._get(batch_id)
+            if count != len(staged.pieces):
+                raise ProtocolError(f"batch {batch_id} has {len(staged.pieces)} of {count} staged pieces")
             staged.used = time.monotonic()
-            pieces = [*staged.pieces, last]
-        return _joined(pieces)
+            return list(staged.pieces)
 
     def drop(self, request: DropStaged, context: CallContext) -> Done:
         """Drops the staged pieces of a batch."""
@@ -202,17 +247,4 @@ def _joined(pieces: Sequence[WriteBatch]) -> WriteBatch:
     last = pieces[-1]
     if any(piece.rows.schema != last.rows.schema or piece.isset.keys() != last.isset.keys() for piece in pieces):
         raise ProtocolError("the pieces of a batch have different columns")
-    rows = pa.Table.from_batches([piece.rows for piece in pieces]).combine_chunks().to_batches()
-    if len(rows) != 1:
-        raise ProtocolError("the pieces of a batch do not fit into one")
-    isset = {name: np.concatenate([piece.isset[name] for piece in pieces]) for name in last.isset}
-    return WriteBatch(rows[0], _ops(pieces), last.all_or_none, isset, last.unchanged_since)
-
-
-def _ops(pieces: Sequence[WriteBatch]) -> Op | Array:
-    found = [piece.ops for piece in pieces]
-    if isinstance(found[0], Op) and all(ops is found[0] for ops in found):
-        return found[0]
-    return np.concatenate(
-        [np.full(p.rows.num_rows, p.ops, np.uint8) if isinstance(p.ops, Op) else p.ops for p in pieces]
-    )
+    return joined_batch(pieces)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...errors import LimitExceeded
 from ...model.store import Op, WriteBatch
 from ...model.vectors.vector import Array
 
@@ -26,7 +27,10 @@ def joined_batch(batches: Sequence[WriteBatch]) -> WriteBatch:
         given = [_given(batch, name) for batch in batches]
         if not all(mask is True for mask in given):
             isset[name] = np.concatenate([np.broadcast_to(m, b.rows.num_rows) for m, b in zip(given, batches)])
-    merged = rows.to_batches() or [pa.RecordBatch.from_arrays([c.combine_chunks() for c in rows.columns], names)]
+    merged = rows.to_batches()
+    if len(merged) > 1:
+        raise LimitExceeded("the rows of one table have more than 2 GiB in a column; write fewer in one transaction")
+    merged = merged or [pa.RecordBatch.from_arrays([c.combine_chunks() for c in rows.columns], names)]
     return WriteBatch(merged[0], joined_ops(batches), last.all_or_none, isset, last.unchanged_since)
 
 

@@ -36,7 +36,7 @@ R = TypeVar("R", bound=Reply)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Outgoing:
+class OutgoingBatch:
     """A batch for sending: whole rows of the table's types, in pieces of a message each.
 
     Parameters
@@ -54,28 +54,42 @@ class _Outgoing:
     errors: list[RowError]
 
 
+class EmbeddedCalls:
+    """Calls of an embedded server, whose address is that of the master. Thread-safe."""
+
+    def __init__(self, shared: ClientContext, masters: Masters):
+        self._shared = shared
+        self._masters = masters
+
+    def call(self, request: Request, reply: type[R], attempts: Attempts) -> R:
+        """Returns the server's reply. Raises its permanent errors, including `StaleSchema`, or `DeadlineExceeded`."""
+        return until_reply(lambda: self.call_once(request, attempts.timeout()), reply, lambda: attempts)
+
+    def call_once(self, request: Request, timeout: float) -> object:
+        """`call` with one attempt."""
+        return self._shared.channels.get(self._masters.address).call(request, timeout=timeout)
+
+
 class JointWriter:
     """Writes batches of rows through an embedded server. Thread-safe.
 
     Parameters
     ----------
-    masters : Masters
-        Have the server's address.
     wrote : callable
         Called with the table and the number of changed rows, after each write.
     """
 
     def __init__(
-        self, shared: ClientContext, catalog: CatalogCache, masters: Masters, wrote: Callable[[Table, int], None]
+        self, shared: ClientContext, catalog: CatalogCache, calls: EmbeddedCalls, wrote: Callable[[Table, int], None]
     ):
         self._shared = shared
         self._catalog = catalog
-        self._masters = masters
+        self._calls = calls
         self._wrote = wrote
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """Implements `Store.write`."""
-        known, sent = self._catalog.fitting(table, lambda known: (known, _outgoing(table, known, batch)))
+        known, sent = self._catalog.fitting(table, lambda known: (known, outgoing_batch(table, known, batch)))
         check_only = batch.all_or_none and bool(sent.errors)
         if not len(sent.numbers):
             return WriteResult(0, tuple(sent.errors), self._shared.clock.now())
@@ -93,15 +107,15 @@ class JointWriter:
         self._shared.written(found.timestamp)
         return WriteResult(found.applied, tuple(errors), found.timestamp)
 
-    def _send(self, known: KnownTable, sent: _Outgoing, check_only: bool) -> WriteResult:
+    def _send(self, known: KnownTable, sent: OutgoingBatch, check_only: bool) -> WriteResult:
         what = f"a write of {len(sent.numbers)} rows to table {known.table.name}"
         if len(sent.pieces) == 1:
             return self._write(known, sent, check_only, "", self._shared.attempts(what))
         batch_id = uuid.uuid4().hex
         try:
             for number, piece in enumerate(sent.pieces[:-1], 1):
-                request = StageRows(batch_id=batch_id, number=number, piece=_message(known, piece, check_only))
-                self._call(request, Done, self._shared.attempts(what))
+                request = StageRows(batch_id=batch_id, number=number, piece=message_of(known, piece, check_only))
+                self._calls.call(request, Done, self._shared.attempts(what))
             # The last request writes all of it, in the time that its pieces would have by themselves.
             seconds = self._shared.options.deadline * len(sent.pieces)
             return self._write(known, sent, check_only, batch_id, self._shared.attempts(what, seconds))
@@ -111,7 +125,7 @@ class JointWriter:
             raise
 
     def _write(
-        self, known: KnownTable, sent: _Outgoing, check_only: bool, batch_id: str, attempts: Attempts
+        self, known: KnownTable, sent: OutgoingBatch, check_only: bool, batch_id: str, attempts: Attempts
     ) -> WriteResult:
         if check_only:
             return self._written(known, sent, None, batch_id, attempts)
@@ -119,20 +133,20 @@ class JointWriter:
             return self._written(known, sent, call, batch_id, attempts)
 
     def _written(
-        self, known: KnownTable, sent: _Outgoing, call: Call | None, batch_id: str, attempts: Attempts
+        self, known: KnownTable, sent: OutgoingBatch, call: Call | None, batch_id: str, attempts: Attempts
     ) -> WriteResult:
         refused: list[WrittenRow] = []
         while True:
             request = WriteTable(
                 table_id=known.table.id,
-                piece=_message(known, sent.pieces[-1], call is None),
+                piece=message_of(known, sent.pieces[-1], call is None),
                 call=call,
                 batch_id=batch_id,
                 staged=len(sent.pieces) - 1,
                 errors_from=len(refused),
             )
             try:
-                reply = self._call(request, TableWritten, attempts)
+                reply = self._calls.call(request, TableWritten, attempts)
             except StaleSchema as error:
                 attempts.failed(error)
                 before, known = known, self._catalog.newer(known, attempts)
@@ -143,20 +157,12 @@ class JointWriter:
                 errors = tuple(refused_rows(refused, sent.numbers))
                 return WriteResult(reply.applied, errors, Timestamp(reply.timestamp))
 
-    def _call(self, request: Request, reply: type[R], attempts: Attempts) -> R:
-        """Returns the server's reply. Raises its permanent errors, including `StaleSchema`, or `DeadlineExceeded`."""
-        return until_reply(
-            lambda: self._shared.channels.get(self._masters.address).call(request, timeout=attempts.timeout()),
-            reply,
-            lambda: attempts,
-        )
-
     def _forget(self, batch_id: str) -> None:
         with suppress(Error):
-            self._shared.channels.get(self._masters.address).call(DropStaged(batch_id=batch_id), timeout=5.0)
+            self._calls.call_once(DropStaged(batch_id=batch_id), 5.0)
 
 
-def _outgoing(table: Table, known: KnownTable, batch: WriteBatch) -> _Outgoing:
+def outgoing_batch(table: Table, known: KnownTable, batch: WriteBatch) -> OutgoingBatch:
     """Returns the batch, made for the caller's version of a table, for its latest version. Raises errors of the batch
     as a whole, as `writes.routing.route` does."""
     check_same_columns(table, known.table, batch.rows.schema.names)
@@ -164,8 +170,9 @@ def _outgoing(table: Table, known: KnownTable, batch: WriteBatch) -> _Outgoing:
     errors = row_errors(known.table, rows)
     numbers = rows_without(len(rows), errors)
     rows = rows.take(numbers)
-    return _Outgoing(message_batches(rows, batch.all_or_none), np.asarray(numbers), errors)
+    return OutgoingBatch(message_batches(rows, batch.all_or_none), np.asarray(numbers), errors)
 
 
-def _message(known: KnownTable, piece: WriteBatch, check_only: bool) -> Write:
+def message_of(known: KnownTable, piece: WriteBatch, check_only: bool) -> Write:
+    """Returns a piece for the table's latest version."""
     return write_to_request(piece, tablet_id="", schema_version=known.table.version, call=None, check_only=check_only)

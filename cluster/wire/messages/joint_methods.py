@@ -1,13 +1,20 @@
-"""Methods for writes to a whole table; only the embedded server has them (`cluster.embedded_server.joint_writes`).
+"""Methods for writes to whole tables; only the embedded server has them (`cluster.embedded_server.joint_writes`).
 
 A batch that fits into one message is one `WriteTable`. Of a larger one, all but the last piece are sent before as
 `StageRows`, which the server keeps in memory. The `WriteTable` that names them has the last rows, and writes all of
 them as one batch. The client names a batch and numbers its pieces, so each request may be sent twice.
+
+A transaction is one `CommitTransaction`. If its rows fit into it, it has them; otherwise all pieces of all its batches
+are staged before.
 """
 
 from __future__ import annotations
 
-from .methods import Call, Done, Reply, Request, Write, WrittenRow
+from typing import Any
+
+from msgspec import Struct
+
+from .methods import Call, Done, Reply, Request, Write, WriteReply, WrittenRow
 
 
 class StageRows(Request, frozen=True, tag="stage_rows"):
@@ -48,3 +55,33 @@ class DropStaged(Request, frozen=True, tag="drop_staged"):
 
     reply = Done
     batch_id: str
+
+
+class CommittedBatch(Struct, frozen=True):
+    """The rows of a transaction for one table: `piece`, or the staged pieces of a batch, `staged` of them."""
+
+    table_id: str
+    schema_version: int
+    piece: Write | None = None
+    batch_id: str = ""
+    staged: int = 0
+
+
+class ValidatedRead(Struct, frozen=True):
+    """As `model.transactions.TableRead`: predicates as a plain map (`plain.predicates_to_plain`), keys as an Arrow IPC
+    stream."""
+
+    table_id: str
+    schema_version: int
+    predicates: dict[str, Any]
+    keys: bytes | None = None
+
+
+class CommitTransaction(Request, frozen=True, tag="commit_transaction"):
+    """Applies the changes of a transaction, all at one timestamp or nothing (`Store.commit_transaction`)."""
+
+    reply = WriteReply
+    snapshot: int
+    writes: tuple[CommittedBatch, ...]
+    reads: tuple[ValidatedRead, ...]
+    call: Call | None

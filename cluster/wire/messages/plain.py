@@ -13,7 +13,7 @@ map that storage refuses (two columns of one name) raises storage's error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -33,6 +33,7 @@ from ....model.alterations import (
 from ....model.codec import tables
 from ....model.codec.predicates import predicate_from_plain, predicate_to_plain
 from ....model.codec.values import map_from_plain, map_to_plain, reads, value_from_plain, value_to_plain
+from ....model.predicates import ColumnPredicate
 from ....model.schema import Compression, Encoding, Table, TableDefinition, View
 from ....model.store import (
     ChangeRange,
@@ -147,6 +148,17 @@ def step_from_plain(data: Plain) -> AlterStep:
 
 
 # ---- scans ----------------------------------------------------------------------------------------------------------
+
+
+def predicates_to_plain(predicates: Iterable[ColumnPredicate]) -> Plain:
+    """Returns predicates as plain data."""
+    return {"all": [predicate_to_plain(predicate) for predicate in predicates]}
+
+
+@reads("predicates")
+def predicates_from_plain(data: Plain) -> tuple[ColumnPredicate, ...]:
+    """Returns the predicates of `predicates_to_plain`."""
+    return tuple(predicate_from_plain(predicate) for predicate in data["all"])
 
 
 def spec_to_plain(spec: ScanSpec) -> Plain:

@@ -86,6 +86,7 @@ _CLIENTS: Final = (
     joint_methods.StageRows,
     joint_methods.WriteTable,
     joint_methods.DropStaged,
+    joint_methods.CommitTransaction,
     transaction_methods.PrepareWrite,
     transaction_methods.Decide,
     transaction_methods.Resolve,

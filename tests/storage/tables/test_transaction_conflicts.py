@@ -1,5 +1,5 @@
-"""What a COMMIT is refused for: keys and reads that another write has changed since the snapshot, wherever rows and
-their history are by now; and what is not."""
+"""A COMMIT is refused for keys and reads that another write has changed since the snapshot, wherever rows and their
+history are by now, and for nothing else."""
 
 from __future__ import annotations
 
