@@ -142,7 +142,7 @@ class AtomicWriter:
                 return AppliedWrite(self._clock.now(), parts, batches)
             decision = None
             # A part without changes may rely on an earlier write that fails yet: then nothing must be written.
-            if len(changing) > 1 or any(part.relies_on_log and not part.has_changes for part in parts):
+            if len(parts) > 1 and (len(changing) > 1 or any(p.relies_on_log and not p.has_changes for p in parts)):
                 self.commits.check_whole()
                 decision = Decision()
             for part in changing:
