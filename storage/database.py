@@ -30,8 +30,7 @@ from ..model.alterations import AlterStep
 from ..model.altered_table import apply_steps
 from ..model.clock import HybridClock, format_timestamp, split_timestamp
 from ..model.forks import check_process, stay_with_process
-from ..model.partitions.partition import Partitioner
-from ..model.schema import Table, TableDefinition, View, check_encoding, check_partitions
+from ..model.schema import Table, TableDefinition, View
 from ..model.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ..model.store import (
     AnalyzeResult,
@@ -76,6 +75,7 @@ from .tables.durable_catalog import DurableCatalog
 from .tables.housekeeping import finish_loads_and_commits, flush_commit_holders
 from .tables.store_directory import check_format, make_durable_directory
 from .tables.table_alteration import alter
+from .tables.table_creation import create_table
 from .tables.table_folders import TableFolders
 from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
@@ -282,28 +282,12 @@ class Database:
     def create_table(self, definition: TableDefinition) -> Table:
         """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
         be."""
-        for column in definition.schema.columns:
-            check_encoding(column)
-        check_partitions(definition.schema, definition.partitions)
-        partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
         with self._ddl_lock:
             self._check_open()
-            catalog = self._catalog
-            catalog.current.check_free(definition.name)
-            changed = catalog.current.with_table(definition, partitions)
-            # Whatever happens from here on, the number is taken.
-            catalog.current = replace(catalog.current, next_table=changed.next_table)
-            entry = changed.entries[definition.name]
-            store = self._folders.make(entry)
-            try:
-                catalog.write(changed)
-            except DiskError:
-                # The catalog that names the table may be on the disk until the current one is written again.
-                self._folders.drop(store, lambda: catalog.is_durable)
-                raise
-            self._stores[entry.table.id] = store
-            catalog.current = changed
-            return entry.table
+            changed, store = create_table(self._catalog, self._folders, definition)
+            self._stores[store.table.id] = store
+            self._catalog.current = changed
+            return store.table
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
         """Drop a table and its data durably, and with it, in the same step, the views named; scans that run already

@@ -146,9 +146,11 @@ class MemRowSet:
     def touched(self, rows: Array, since: int) -> Array:
         """Which of some rows (ndarray of int64, none of an aborted write) were inserted, updated or deleted after a
         timestamp, writes in flight included: ndarray of bool."""
-        with self._mutex:
-            first = self._chunks.first_after(since) if self._newest > since else self._chunks.row_count
-        return np.asarray((rows >= first) | self.mutations.touched(rows, since))
+        touched_rows = self.mutations.touched(rows, since)
+        if self._newest > since:
+            with self._mutex:
+                touched_rows |= self._chunks.inserted_after(rows, since)
+        return touched_rows
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

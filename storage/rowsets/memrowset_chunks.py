@@ -235,18 +235,19 @@ class Chunks:
         pending = self._pending
         return (*self._chunks, PendingChunk(pending, 0, len(pending))) if pending else tuple(self._chunks)
 
-    def first_after(self, timestamp: int) -> int:
-        """Number of the first row inserted after a timestamp, `row_count` where there is none: timestamps ascend."""
-        stamps = self._pending.stamps
-        if stamps and stamps[0] <= timestamp:
-            return self.row_count - len(stamps) + bisect_right(stamps, timestamp)
-        number = bisect_right(self._chunks, timestamp, key=lambda chunk: chunk.newest)
-        if number == len(self._chunks):
-            return self.row_count - len(stamps)
-        chunk = self._chunks[number]
-        if chunk.oldest > timestamp:
-            return self._starts[number]
-        return self._starts[number] + int(np.searchsorted(chunk.stamps(), np.uint64(timestamp), side="right"))
+    def inserted_after(self, rows: Array, timestamp: int) -> Array:
+        """Which of some rows (ndarray of int64, in any order) were inserted after a timestamp: ndarray of bool."""
+        late = np.zeros(len(rows), np.bool_)
+        first = 0
+        for chunk in self.snapshot():
+            if chunk.newest > timestamp:  # nearly always the last ones only
+                mine = np.flatnonzero((rows >= first) & (rows < first + len(chunk)))
+                if chunk.oldest > timestamp:
+                    late[mine] = True
+                elif len(mine):
+                    late[mine] = chunk.stamps()[rows[mine] - first] > np.uint64(timestamp)
+            first += len(chunk)
+        return late
 
     def locate(self, rows: Sequence[int], mutex: threading.Lock) -> list[Located | None]:
         """Some rows as they were inserted, in their order; None where the number is -1.

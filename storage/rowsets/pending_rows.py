@@ -63,6 +63,11 @@ class PendingChunk:
         return self.stop - self.start
 
     @property
+    def oldest(self) -> int:
+        """The least timestamp."""
+        return self.pending.stamps[self.start]
+
+    @property
     def newest(self) -> int:
         """The greatest timestamp."""
         return self.pending.stamps[self.stop - 1]

@@ -437,3 +437,30 @@ def test_one_timestamp_for_several_tablets():
         manager.commit(timestamp)
     with pytest.raises(KeyError):
         managers[0].commit(timestamp)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    writes=st.lists(st.tuples(st.integers(1, 300), st.booleans()), min_size=1, max_size=8),
+    since=st.integers(0, 1000),
+    restamped=st.integers(0, 7),
+)
+def test_rows_written_after_a_time_are_found_in_whatever_order_their_timestamps_are(writes, since, restamped):
+    """A prepared write of a cluster gets a later timestamp than rows that came after it."""
+    memrowset, stamps = MemRowSet(PLAIN_SCHEMA), []
+    for number, (count, is_single) in enumerate(writes, 1):
+        timestamp, first = 100 * number, len(stamps)
+        rows = batch(range(first, first + count))
+        if is_single:
+            for place, values in enumerate(zip(*(column.to_pylist() for column in rows.columns))):
+                key = index_keys(Keys.from_rows(PLAIN_SCHEMA, rows.slice(place, 1)))[0]
+                memrowset.insert_row(values, key, timestamp, number)
+        else:
+            insert(memrowset, rows, timestamp)
+        stamps += [timestamp] * count
+    if restamped < len(writes):
+        old = 100 * (restamped + 1)
+        memrowset.restamp(old, 950)
+        stamps = [950 if stamp == old else stamp for stamp in stamps]
+    rows = np.random.default_rng(1).permutation(len(stamps))
+    assert memrowset.touched(rows, since).tolist() == [stamps[row] > since for row in rows]
