@@ -134,7 +134,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `files.checked_file` | small files with a checksum, replaced as a whole |
 | `files.file_identity` | which tablet a file belongs to |
 | `files.page_cache` | decoded pages |
-| `files.temporary` | names of temporary files |
+| `files.spill_file` | temporary files of record batches |
 | `transactions.transaction_store` | a transaction over any store |
 | `malloc` | the allocator's settings |
 | `inspect.check.check_store` | `nyala fs check` |

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from ...model.vectors.vector import Batch, Vector, concat
+from ...storage.files.spill_file import SpillFile
 from ..lazy import empty_vector
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS
 from ..spilling.heaps import Heap, HeapWork, heaps_of
 from ..spilling.partitions import PartitionedRows, SpilledRows, partition_numbers
-from ..spilling.spill_file import SpillFile
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct, Tuples
 from .group_codes import Segments, one_group, segments, segments_of_codes, sort_rows

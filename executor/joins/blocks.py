@@ -14,13 +14,13 @@ import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Vector, concat
 from ...sql.expressions import Column
+from ...storage.files.spill_file import Extent
 from ..lazy import empty_batch
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from ..run.stream import Morsel, Stream, sliced
 from ..spilling.encoded import types_of
 from ..spilling.partitions import SpilledRows
-from ..spilling.spill_file import Extent
 from .pairs import MARKS_BUILD
 from .sizes import loaded_bytes
 

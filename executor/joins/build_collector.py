@@ -8,13 +8,13 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from ...model.vectors.vector import Batch, Vector, concat
+from ...storage.files.spill_file import Extent
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced
 from ..spilling.encoded import types_of
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
-from ..spilling.spill_file import Extent
 
 T = TypeVar("T")
 

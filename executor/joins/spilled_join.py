@@ -23,11 +23,11 @@ import numpy as np
 
 from ...model.types import INT
 from ...model.vectors.vector import Array, Batch, Flat
+from ...storage.files.spill_file import SpillFile
 from ..run.context import ExecutionContext
 from ..run.stream import Morsel, Stream, sliced
 from ..spilling.encoded import types_of
 from ..spilling.partitions import DEEPEST, PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
-from ..spilling.spill_file import SpillFile
 from .blocks import BlockJoin, Room, block_stream, read_now, read_rows
 from .build_collector import RowWriter
 from .join_shape import DROPS_UNMATCHED_PROBE, JoinShape, KeptSide

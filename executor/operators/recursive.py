@@ -22,6 +22,7 @@ from ...model.vectors.vector import Array, Batch, concat
 from ...planner.algebra import physical
 from ...planner.algebra.physical import PhysicalNode
 from ...sql.expressions import Column
+from ...storage.files.spill_file import Extent
 from ..aggregation.group_codes import segments
 from ..hashing import row_hashes
 from ..lazy import joined
@@ -30,7 +31,6 @@ from ..run.memory import Account
 from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
-from ..spilling.spill_file import Extent
 
 _HASH_BYTES = 16
 """A row's hash, and its position."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from ...model.vectors.vector import Batch
+from ...storage.files.spill_file import Extent, SpillFile
 from ..lazy import joined
 from ..run.context import ExecutionContext
 from ..run.memory import Account
@@ -18,7 +19,6 @@ from ..spilling.encoded import to_record_batch, types_of
 from ..spilling.heaps import HeapWork
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
-from ..spilling.spill_file import Extent, SpillFile
 
 
 def kept_rows(source: Stream, context: ExecutionContext) -> tuple[Morsel, ...]:

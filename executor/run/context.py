@@ -24,8 +24,8 @@ from ...model.store import ScanCounters, ScanToken, Store, Timestamp
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import carried
 from ...planner.algebra.physical import PhysicalNode
+from ...storage.files.spill_file import SpillFile
 from ..scans.prefetch import PrefetchedTokens
-from ..spilling.spill_file import SpillFile
 from .adaptive_threads import LARGE_ROWS, LONG, REMEMBERED, WORTH_SHARING, Crew
 from .memory import Account, Memory
 from .operator_stats import Actuals

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import PhysicalNode
-from ..spilling.spill_file import SpillFile
+from ...storage.files.spill_file import SpillFile
 from .memory import Usage
 
 

@@ -23,11 +23,11 @@ import numpy as np
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Batch, Dict, Text, Vector, concat
 from ...sql.expressions import OrderItem
+from ...storage.files.spill_file import Extent, SpillFile
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS
 from ..spilling.encoded import to_record_batch
 from ..spilling.partitions import SpilledRows
-from ..spilling.spill_file import Extent, SpillFile
 from .sort_keys import order_of
 
 _COPIES = 3

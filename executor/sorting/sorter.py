@@ -14,11 +14,11 @@ import numpy as np
 from ...model.types import DataType
 from ...model.vectors.vector import Batch, Vector
 from ...sql.expressions import Column, OrderItem
+from ...storage.files.spill_file import SpillFile
 from ..expressions.evaluate import Compiler
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from ..run.stream import BATCH_ROWS, Stream
-from ..spilling.spill_file import SpillFile
 from .held_rows import HeldRows
 from .runs import Ordering, Run, cost_of, merged, rewritten, write_run
 from .sort_keys import order_of

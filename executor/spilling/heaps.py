@@ -20,13 +20,13 @@ from typing import Final, TypeVar
 import numpy as np
 
 from ...model.vectors.vector import Batch
+from ...storage.files.spill_file import SpillFile
 from ..hashing import row_hashes
 from ..lazy import concat_batches
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from .partitions import BITS, DEEPEST, PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
 from .sizes import batch_bytes
-from .spill_file import SpillFile
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Batch, Vector
+from ...storage.files.spill_file import Extent, SpillFile
 from ..hashing import row_hashes
 from ..run.stream import BATCH_ROWS
 from .encoded import from_record_batch, to_record_batch
-from .spill_file import Extent, SpillFile
 
 BITS = 4
 PARTITIONS = 1 << BITS

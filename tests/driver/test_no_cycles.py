@@ -21,10 +21,10 @@ from nyala.driver.session.executions import Execution
 from nyala.driver.tables.table_scans import Scan
 from nyala.errors import Error
 from nyala.executor.run.memory import Account
-from nyala.executor.spilling.spill_file import SpillFile
 from nyala.model.store import ScanToken
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import _OpenFile
+from nyala.storage.files.spill_file import SpillFile
 from nyala.storage.tablet.tablet import Pin, TabletView
 
 ROWS = 40_000

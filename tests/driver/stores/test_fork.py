@@ -25,10 +25,10 @@ from fork_support import Child, in_child, raised_by
 from nyala.driver.connection import Connection
 from nyala.driver.stores import open_stores as stores
 from nyala.driver.stores.served_directory import reachable
-from nyala.executor.spilling.spill_file import SpillFile
 from nyala.executor.statements import changing
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
+from nyala.storage.files.spill_file import SpillFile
 from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance import memory
 

@@ -24,13 +24,13 @@ from nyala.errors import Cancelled, DataError, OperationalError
 from nyala.executor import ExecutionContext, run
 from nyala.executor.sorting.runs import Ordering, Run, merged, write_run
 from nyala.executor.sorting.sort_keys import order_of
-from nyala.executor.spilling.spill_file import SpillFile
 from nyala.model.types import BIGINT, STRING
 from nyala.model.vectors.vector import Batch, Dict, Flat, Text
 from nyala.planner import plan_query
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
 from nyala.sql.expressions import Column, OrderItem
+from nyala.storage.files.spill_file import SpillFile
 from window_calls import AGGREGATES, LARGE, NUMBERS, QUERIES, calls, rounded
 
 Row = tuple[Any, ...]

@@ -20,9 +20,9 @@ from nyala.executor.hashing import row_hashes
 from nyala.executor.run.memory import Memory
 from nyala.executor.spilling.encoded import from_record_batch, to_record_batch
 from nyala.executor.spilling.partitions import PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
-from nyala.executor.spilling.spill_file import SpillFile
 from nyala.model.types import BIGINT, DOUBLE, INT, STRING, DataType, Kind
 from nyala.model.vectors.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
+from nyala.storage.files.spill_file import SpillFile
 
 WIDE = DataType(Kind.DECIMAL, 38, 0)
 VALUES = st.lists(st.one_of(st.none(), st.integers(0, 200)), min_size=1, max_size=300)
@@ -131,7 +131,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
     script = (
-        "import sys, time, pyarrow as pa; from nyala.executor.spilling.spill_file import SpillFile;"
+        "import sys, time, pyarrow as pa; from nyala.storage.files.spill_file import SpillFile;"
         f"f = SpillFile({str(tmp_path)!r}); f.write(pa.record_batch([pa.array(range(100000))], names=['a']));"
         "print('written', flush=True); time.sleep(60)"
     )

@@ -6,6 +6,7 @@ frees it when it is closed, when it is no longer referenced, and when the proces
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 import threading
@@ -16,7 +17,7 @@ import pyarrow as pa
 from ...errors import DiskError, DiskFull, OperationalError
 from ...model.disk_errors import disk_error
 from ...model.forks import finalize, stay_with_process
-from ...storage.files.temporary import TEMPORARY_PREFIX
+from .temporary import TEMPORARY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class Extent:
     rows: int
 
 
+_STATEMENT = (
+    "the statement needs more memory than memory_limit allows; set temp_directory to another place, or raise "
+    "memory_limit"
+)
+
+
 class SpillFile:
     """Record batches written once and read any number of times, by several threads.
 
@@ -36,9 +43,12 @@ class SpillFile:
     directory : str, optional
         Directory of the file; None: the system's directory for temporary files. Raises `DiskError` if the file cannot
         be created.
+    need : str
+        Why the file is needed, and what else is possible, for errors.
     """
 
-    def __init__(self, directory: str | None = None):
+    def __init__(self, directory: str | None = None, need: str = _STATEMENT):
+        self._need = need
         self._directory = directory or tempfile.gettempdir()
         try:
             self._file = tempfile.TemporaryFile(prefix=TEMPORARY_PREFIX, dir=self._directory)  # noqa: SIM115
@@ -86,6 +96,15 @@ class SpillFile:
         with pa.ipc.open_stream(parts[0] if len(parts) == 1 else b"".join(parts)) as reader:
             return reader.read_next_batch()
 
+    def map(self, extent: Extent) -> pa.RecordBatch:
+        """The record batch at an extent, in memory that the system reads from the file when it is touched, and may give
+        away again. It stays readable after `close`."""
+        start = extent.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        skipped = extent.offset - start
+        mapped = mmap.mmap(self._file.fileno(), skipped + extent.length, access=mmap.ACCESS_READ, offset=start)
+        with pa.ipc.open_stream(pa.py_buffer(mapped).slice(skipped)) as reader:
+            return reader.read_next_batch()
+
     def close(self) -> None:
         """Close the file, which frees its space; closing again does nothing."""
         self._file.close()
@@ -95,8 +114,4 @@ class SpillFile:
     def _failure(self, error: OSError) -> DiskError:
         failed = disk_error(self._directory, error)
         what = "is full" if isinstance(failed, DiskFull) else f"cannot be used ({error.strerror or error})"
-        return type(failed)(
-            f"the temporary directory {self._directory} {what}, and the statement needs more memory than memory_limit "
-            "allows; set temp_directory to another place, or raise memory_limit",
-            failed.errno,
-        )
+        return type(failed)(f"the temporary directory {self._directory} {what}, and {self._need}", failed.errno)
