@@ -234,8 +234,9 @@ class WriteResult:
 class TableWrite:
     """Net changes of a transaction to one table: one row per key, in `batch`.
 
-    INSERT: the key was absent at the snapshot. UPDATE, DELETE: it was present. UPSERT, DELETE_IGNORE: not known. The
-    batch is `all_or_none` and has no `unchanged_since`; the transaction's snapshot holds for all rows.
+    INSERT: the key was absent at the snapshot. UPDATE, DELETE: it was present. UPSERT, DELETE_IGNORE: not known (or
+    absent, where the table has AUTO_INCREMENT numbers, which an INSERT cannot give). The batch is `all_or_none` and has
+    no `unchanged_since`; the transaction's snapshot holds for all rows.
     """
 
     table: Table
@@ -251,7 +252,8 @@ class TransactionChanges:
     snapshot : Timestamp
         At which the transaction has read.
     writes : tuple of TableWrite
-        By table; several of one table have no key in common.
+        By table; several of one table take effect in their order. They have no key in common, but for a row that was
+        deleted and inserted again with other values of IMMUTABLE columns: a DELETE, then an INSERT.
     reads : tuple of TableRead
         To be validated: of SERIALIZABLE all that was read, otherwise the rows locked with FOR UPDATE.
     """

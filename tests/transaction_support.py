@@ -25,9 +25,6 @@ from nyala.model.store import (
     ScanCounters,
     ScanSpec,
     Store,
-    TableWrite,
-    Timestamp,
-    TransactionChanges,
     WriteBatch,
     WriteResult,
 )
@@ -44,36 +41,8 @@ from nyala.model.types import (
     TINYINT,
     DataType,
 )
-from nyala.storage.database import Database
 
 WIDE = DECIMAL(38, 4)
-
-
-class CommittingDatabase(Database):
-    """A store that applies the writes of a COMMIT one by one, without any promise."""
-
-    def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
-        for write in changes.writes:
-            for batch in _without_immutable(write):
-                result = self.write(write.table, batch)
-                assert not result.errors, result.errors
-        return self.now()
-
-
-def _without_immutable(write: TableWrite) -> list[WriteBatch]:
-    """The same, with a new row in the place of one whose immutable column is set: it was deleted and inserted again."""
-    batch = write.batch
-    if batch.ops is not Op.UPDATE or "b" not in batch.rows.schema.names:
-        return [batch]
-    again = batch.isset.get("b", np.ones(batch.rows.num_rows, np.bool_))
-    key = [column.name for column in write.table.schema.key]
-    rest = [name for name in batch.rows.schema.names if name != "b"]
-    isset = {name: mask[~again] for name, mask in batch.isset.items() if name != "b"}
-    return [
-        WriteBatch(batch.rows.select(key).filter(pa.array(again)), Op.DELETE),
-        WriteBatch(batch.rows.filter(pa.array(again)), Op.INSERT),
-        WriteBatch(batch.rows.select(rest).filter(pa.array(~again)), Op.UPDATE, isset=isset),
-    ]
 
 
 ONE_TABLET = PartitionSchema()

@@ -280,13 +280,15 @@ def _joined(parts: Sequence[tuple[Batch, int, int]], key: KeyColumns) -> Iterato
     if len(batches) == 1:
         yield batches[0]
         return
-    yield from _ordered(batches, key)
+    yield from _ordered(batches, key, of_runs=True)
 
 
-def _ordered(batches: Sequence[Batch], key: KeyColumns) -> Iterator[Batch]:
-    """The rows of some batches in key order; columns that are not of the key are read when they are touched."""
+def _ordered(batches: Sequence[Batch], key: KeyColumns, of_runs: bool = False) -> Iterator[Batch]:
+    """The rows of some batches (`of_runs`: each in the order of the scan) in key order; columns that are not of the key
+    are read when they are touched."""
     columns = _JoinedColumns(batches)
-    order = Keys(key.types, tuple(columns.get(place) for place in key.places)).order()
+    keys = Keys(key.types, tuple(columns.get(place) for place in key.places))
+    order = keys.merge_order() if of_runs else keys.order()
     order = order[::-1] if key.descending else order
     for start in range(0, len(order), ROW_GROUP_ROWS):
         rows = order[start : start + ROW_GROUP_ROWS]

@@ -22,7 +22,7 @@ from ..writing.incoming_rows import (
 from ..writing.op_resolution import Given, OpBatch, Resolution, resolve_ops
 from ..writing.refused_rows import refused_rows
 from .gathering import gathered
-from .own_rows import OwnRows, OwnVersion
+from .own_rows import NOTHING, OwnRows, OwnVersion
 from .own_run import OwnRun, Presence
 
 _UPSERTS = (Op.UPSERT, Op.UPSERT_IGNORE)
@@ -76,8 +76,9 @@ def write_batch(
     rows = rows.take(numbers)
     rows, numbers, is_numbered = _routed(own, rows, numbers, errors, take_numbers)
     keys = Keys.from_rows(table.schema, rows.rows)
-    version = own.version()
-    known = _known(own, version, rows, keys, is_numbered)
+    is_blind = _are_whole_upserts(own, rows)
+    version = NOTHING if is_blind else own.version()
+    known = _known(own, version, rows, keys, is_numbered, is_blind)
     values = slice(table.schema.key_columns, None)
     resolution = resolve_ops(
         OpBatch(
@@ -148,7 +149,9 @@ def _numbered(
     return IncomingRows(numbered, rows.given, rows.ops)
 
 
-def _known(own: OwnRows, version: OwnVersion, rows: IncomingRows, keys: Keys, is_numbered: Array | None) -> _Known:
+def _known(
+    own: OwnRows, version: OwnVersion, rows: IncomingRows, keys: Keys, is_numbered: Array | None, is_blind: bool
+) -> _Known:
     which, row = version.find(keys)
     base = np.full(len(keys), Presence.UNKNOWN, np.uint8)
     present = np.zeros(len(keys), np.bool_)
@@ -157,7 +160,7 @@ def _known(own: OwnRows, version: OwnVersion, rows: IncomingRows, keys: Keys, is
         base[mine] = run.base[row[mine]]
         present[mine] = ~run.is_deleted[row[mine]]
     looked_up = np.empty(0, np.intp)
-    if not _are_whole_upserts(own, rows):
+    if not is_blind:
         lacking = which < 0
         if is_numbered is not None:
             base[is_numbered & lacking] = Presence.ABSENT
@@ -171,7 +174,8 @@ def _known(own: OwnRows, version: OwnVersion, rows: IncomingRows, keys: Keys, is
 
 
 def _are_whole_upserts(own: OwnRows, rows: IncomingRows) -> bool:
-    """True if the outcome does not depend on what there is: rows of all columns that replace any others."""
+    """True if the outcome depends neither on the store nor on earlier entries: rows of all columns, which replace any
+    others."""
     context = own.context
     if context.immutable or not np.isin(rows.ops, _UPSERTS).all():
         return False

@@ -19,13 +19,16 @@ from ...model.bloom_predicate import bloom_predicate
 from ...model.keys.key_codec import codec_of
 from ...model.keys.key_words import argsort, signed_words
 from ...model.keys.keys import Keys
-from ...model.predicates import BitmapFilter, ColumnPredicate, InList, Range
+from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
 from ...model.schema import Schema
 from ...model.vectors.vector import Array, Batch, Vector
 from ..predicate_eval.evaluation import evaluate
 
+_MANY = 1024
 _LISTED = 64
 """Number of distinct values up to which a predicate lists them."""
+_SIEVE_BITS = 20
+"""A sieve has at most two to this power cells."""
 _BITMAP_SPAN = 1 << 16
 _BITS_PER_KEY = 64
 """Limit of a bitmap's bits per key, unless it has at most `_BITMAP_SPAN`: about as much memory as the keys take."""
@@ -68,6 +71,10 @@ class KeyIndex:
             return found
         wanted = self._words_of(keys)
         pending = np.flatnonzero((wanted >= words[0]) & (wanted <= words[-1]))
+        if self._is_packed and len(pending) > _MANY:
+            # Look-ups in the order of keys find what they need in the cache.
+            order_of_keys = keys.order()
+            pending = order_of_keys if len(pending) == len(keys) else order_of_keys[np.isin(order_of_keys, pending)]
         at = np.searchsorted(words, wanted[pending])
         while len(pending):
             is_match = words[np.minimum(at, len(words) - 1)] == wanted[pending]
@@ -102,6 +109,23 @@ class KeyIndex:
         return tuple(predicate for column, vector in named for predicate in _enclosing(column.name, vector))
 
     @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        """Bounds of a first key column of integers; for wide decimals those of the type."""
+        column = self._keys.columns[0]
+        words = signed_words(column.type, column)
+        if len(words) == 2:
+            return -(1 << 127), 1 << 127
+        return int(words[0].min()), int(words[0].max())
+
+    @cached_property
+    def _sieve(self) -> _Sieve | None:
+        """For the first key column, where a Bloom filter would be the narrowest predicate; None otherwise."""
+        column = self._keys.columns[0]
+        if column.type.is_text or not any(isinstance(predicate, BloomFilter) for predicate in self._first[0]):
+            return None
+        return _Sieve(signed_words(column.type, column)[0])
+
+    @cached_property
     def _first(self) -> tuple[tuple[ColumnPredicate, ...], bool]:
         """The predicates on the first key column; True if they admit no other key."""
         name = self._schema.columns[0].name
@@ -120,15 +144,43 @@ class KeyIndex:
             Of the key columns in the batch, in key order.
         """
         predicates, is_exact = self._first
-        mask = evaluate(predicates[0], batch.column(places[0]))
-        for predicate in predicates[1:]:
-            mask &= evaluate(predicate, batch.column(places[0]))
+        first = batch.column(places[0])
+        bounds = first.bounds()
+        if bounds is not None and (bounds[1] < self._bounds[0] or bounds[0] > self._bounds[1]):
+            return np.empty(0, np.intp)
+        mask = evaluate(predicates[0], first)
+        if (sieve := self._sieve) is not None:
+            mask &= sieve.admits(signed_words(first.type, first)[0])
+        else:
+            for predicate in predicates[1:]:
+                mask &= evaluate(predicate, first)
         rows = np.flatnonzero(mask)
         if is_exact or not len(rows):
             return rows
         candidates = batch.select(rows)
         keys = Keys(self._keys.types, tuple(candidates.column(place) for place in places))
         return rows[self.find(keys) >= 0]
+
+
+class _Sieve:
+    """A bitmap over ranges of `2 ** shift` integers: several times as fast as a Bloom filter."""
+
+    def __init__(self, values: Array):
+        self._low = values.min()
+        span = int(values.max()) - int(self._low)
+        self._shift = np.uint64(max(0, span.bit_length() - _SIEVE_BITS))
+        self._bits = np.zeros(self._cells(values).max() + 1, np.bool_)
+        self._bits[self._cells(values)] = True
+
+    def _cells(self, values: Array) -> Array:
+        # Differences modulo 2**64 are the true ones of values at or above the lowest.
+        cells: Array = (values - self._low).view(np.uint64) >> self._shift
+        return cells.view(np.int64)
+
+    def admits(self, values: Array) -> Array:
+        """False for values that are not among the sieve's: ndarray of bool. Values below the lowest may be admitted."""
+        cells = self._cells(values)
+        return self._bits[np.where((cells >= 0) & (cells < len(self._bits)), cells, 0)]
 
 
 def _are_equal(left: Keys, right: Keys) -> Array:

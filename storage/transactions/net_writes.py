@@ -22,12 +22,32 @@ _OPS = (
 
 
 def net_writes(version: OwnVersion) -> Iterator[TableWrite]:
-    """The net changes of a table; a key that was absent and is deleted changes nothing."""
+    """The net changes of a table, in the order in which they are to be made; a key that was absent and is deleted
+    changes nothing.
+
+    A row that is deleted and inserted again may change IMMUTABLE columns: it is a DELETE, then an INSERT. An INSERT
+    must leave AUTO_INCREMENT numbers to the store, so that rows with numbers are an UPSERT.
+    """
     for run, current in zip(version.runs, version.current):
         for base, is_deleted, op in _OPS:
             rows = np.flatnonzero(current & (run.base == base) & (run.is_deleted == is_deleted))
+            if op is Op.UPDATE and len(again := rows[_are_reinserted(run)[rows]]):
+                yield _write(run, again, Op.DELETE)
+                yield _write(run, again, Op.INSERT)
+                rows = np.setdiff1d(rows, again)
+            if op is Op.INSERT and run.table.schema.auto_increment is not None:
+                op = Op.UPSERT
             if len(rows):
                 yield _write(run, rows, op)
+
+
+def _are_reinserted(run: OwnRun) -> Array:
+    """The rows that set an IMMUTABLE column: ndarray of bool, shape (n_rows,)."""
+    found = np.zeros(len(run), np.bool_)
+    for place, column in enumerate(run.table.schema.columns):
+        if column.immutable:
+            found |= run.is_set(place)
+    return found
 
 
 def _write(run: OwnRun, rows: Array, op: Op) -> TableWrite:

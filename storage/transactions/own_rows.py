@@ -1,6 +1,6 @@
 """Own rows of a transaction in one table: single rows in a dictionary, batches in runs (`own_run`).
 
-    runs      [oldest, ..., newest]     immutable; few, since a run is merged with an older one that is not much larger
+    runs      [oldest, ..., newest]     immutable; merged before a look-up with older ones that are not much larger
     singles   {key: entry}              newer than all runs; becomes a run when there are many, or for a batch or a scan
 
 A *mark* remembers the runs and how far the journal of the single rows was: going back to it restores the runs and
@@ -10,7 +10,7 @@ undoes the journal. So a savepoint costs nothing, and an undo what was done sinc
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -31,6 +31,8 @@ from .own_run import OwnRun, Presence, merged_runs
 MOST_SINGLES = 4096
 """Entries of single rows that become a run: a scan makes one of them anew each time."""
 MOST_SINGLE_BYTES = 8 << 20
+_MOST_RUNS = 64
+"""Runs that are merged at once: before a look-up, or where there are more."""
 _MERGED_BYTES = 64 << 20
 """Runs of this size are not merged: texts of one Arrow array must stay below 2 GiB, and copies cost memory."""
 
@@ -173,7 +175,7 @@ class OwnVersion:
         return total
 
 
-_NOTHING = OwnVersion(())
+NOTHING = OwnVersion(())
 
 
 class OwnRows:
@@ -186,11 +188,21 @@ class OwnRows:
         self.singles = SingleEntries()
         self.known: dict[IndexKey, bool] = {}
         """Keys that were looked up in the store, and whether it has them."""
-        self._version: OwnVersion | None = _NOTHING
+        self._version: OwnVersion | None = NOTHING
 
     @property
     def is_empty(self) -> bool:
         return not self.runs and not self.singles.entries
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes of memory that `spill` would free."""
+        return sum(run.nbytes for run in self.runs)
+
+    def spill(self, move: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Move all runs to a file."""
+        for run in self.runs:
+            run.spill(move)
 
     def check_version(self, table: Table) -> None:
         """Raise `SchemaChanged` unless `table`, a caller's, is as it was when the transaction used it first."""
@@ -216,14 +228,22 @@ class OwnRows:
     def add(self, run: OwnRun) -> None:
         """Add newer entries."""
         self.seal()
-        runs = [*self.runs, run]
-        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
-            if runs[-2].nbytes + runs[-1].nbytes > _MERGED_BYTES:
-                break
-            newer, older = runs.pop(), runs.pop()
-            runs.append(merged_runs(older, newer))
-        self.runs = tuple(runs)
+        self.runs = (*self.runs, run)
+        if len(self.runs) > _MOST_RUNS:
+            self._merge()
         self._version = None
+
+    def _merge(self) -> None:
+        """Merge the newest runs with those that are not much larger."""
+        first, total, size = len(self.runs), 0, 0
+        while first:
+            run = self.runs[first - 1]
+            size += run.size
+            if total and (len(run) > 2 * total or size > _MERGED_BYTES):
+                break
+            total += len(run)
+            first -= 1
+        self.runs = (*self.runs[:first], merged_runs(self.runs[first:]))
 
     def seal(self) -> None:
         """Turn the single rows into a run."""
@@ -234,6 +254,8 @@ class OwnRows:
     def version(self) -> OwnVersion:
         """All entries now."""
         if self._version is None:
+            if len(self.runs) > 1:
+                self._merge()
             runs = self.runs
             if self.singles.entries:
                 runs = (*runs, run_of(self.context.table, self.singles.entries.values()))
@@ -262,6 +284,8 @@ class OwnRows:
         found = self.singles.entries.get(index)
         if found is not None or not self.runs:
             return found
+        if len(self.runs) > 1:
+            self._merge()
         for run in reversed(self.runs):
             row = run.index.find_one(key)
             if row >= 0:

@@ -17,7 +17,7 @@ Cells that an UPDATE has not set are read from the store when a scan needs them,
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +27,7 @@ from ...errors import InternalError
 from ...model.keys.keys import Keys
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
-from ...model.vectors.vector import Array, Vector, vector_from_arrow
+from ...model.vectors.vector import Array, Vector, concat, vector_from_arrow
 from ..writing.op_resolution import Given
 from .base_rows import BaseRows
 from .gathering import gathered
@@ -61,6 +61,9 @@ class OwnRun:
         self.isset = tuple(isset)
         self.base = base
         self.is_deleted = is_deleted
+        self.size = int(rows.nbytes)
+        """About the bytes of the rows, in memory or in a file."""
+        self._is_spilled = False
         self._lock = threading.Lock()
         self._completed: dict[int, pa.Array] = {}
         """Columns with the store's values in cells that are not set, by position."""
@@ -70,9 +73,19 @@ class OwnRun:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes of memory that the entries take."""
-        entry_bytes = len(self.isset) + 18
-        return int(self.rows.nbytes + entry_bytes * self.rows.num_rows)
+        """About the bytes of memory that `spill` would free."""
+        kept = sum(int(array.nbytes) for array in list(self._completed.values()))
+        return kept if self._is_spilled else self.size + kept
+
+    def spill(self, move: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Move the rows to a file; about 30 bytes for each stay in memory. Values do not change: scans go on."""
+        with self._lock:
+            if not self._is_spilled:
+                self.rows = move(self.rows)
+                self._is_spilled = True
+            self._completed = {}
+            for derived in ("keys", "index", "shadows"):
+                self.__dict__.pop(derived, None)
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
@@ -124,17 +137,18 @@ class OwnRun:
         """A column of all rows; cells that are not set have the store's values, those of deleted rows any."""
         return vector_from_arrow(self.table.schema.columns[place].type, self._array(place, base))
 
-    def complete(self, places: Sequence[int], base: BaseRows) -> None:
-        """Read what `column` needs of the store for several columns, together."""
+    def complete(self, places: Sequence[int], base: BaseRows) -> dict[int, pa.Array]:
+        """Read the cells that `column` needs of the store for several columns, together; the columns by position."""
         with self._lock:
-            lacking = [place for place in places if self.isset[place] is not True and place not in self._completed]
+            completed = self._completed
+            lacking = [place for place in places if self.isset[place] is not True and place not in completed]
             unset = [(place, np.flatnonzero(~self.is_set(place) & ~self.is_deleted)) for place in lacking]
             for place, rows in unset:
                 if not len(rows):
-                    self._completed[place] = self.rows.column(place)
+                    completed[place] = self.rows.column(place)
             unset = [(place, rows) for place, rows in unset if len(rows)]
             if not unset:
-                return
+                return completed
             union = np.unique(np.concatenate([rows for _, rows in unset]))
             columns = self.table.schema.columns
             present, arrays = base.fetch(self.keys.take(union), [columns[place].name for place, _ in unset])
@@ -146,34 +160,40 @@ class OwnRun:
                 source = np.arange(len(self))
                 source[rows] = np.searchsorted(union, rows)
                 cells = [self.rows.column(place), array]
-                self._completed[place] = gathered(cells, which, source, columns[place].type.arrow)
+                completed[place] = gathered(cells, which, source, columns[place].type.arrow)
+            return completed
 
     def _array(self, place: int, base: BaseRows) -> pa.Array:
         if self.isset[place] is True:
             return self.rows.column(place)
-        if place not in self._completed:
-            self.complete([place], base)
-        return self._completed[place]
+        found = self._completed.get(place)
+        return self.complete([place], base)[place] if found is None else found
 
 
-def merged_runs(older: OwnRun, newer: OwnRun) -> OwnRun:
-    """One run of the entries of two."""
-    kept = np.flatnonzero(newer.index.find(older.keys) < 0)
-    if not len(kept):
-        return newer
-    schema = older.table.schema
-    which = np.repeat(np.array([0, 1], np.int8), [len(kept), len(newer)])
-    row = np.concatenate([kept, np.arange(len(newer))])
+def merged_runs(runs: Sequence[OwnRun]) -> OwnRun:
+    """One run, in the order of keys, of the entries of several (at least one, the newest last)."""
+    if len(runs) == 1:
+        return runs[0]
+    schema = runs[0].table.schema
+    sizes = [len(run) for run in runs]
+    columns = zip(*(run.keys.columns for run in runs))
+    keys = Keys(runs[0].keys.types, tuple(concat(list(vectors)) for vectors in columns))
+    order = keys.merge_order() if all(run.keys.is_strictly_ascending() for run in runs) else keys.order()
+    # Of equal keys the newest comes last.
+    is_first = np.ones(len(order), np.bool_)
+    is_first[keys.duplicates()] = False
+    kept = order[np.append(is_first[order][1:], True)]
+    which = np.repeat(np.arange(len(runs)), sizes)[kept]
+    row = kept - np.concatenate([[0], np.cumsum(sizes)])[which]
     arrays = []
     isset: list[Given] = []
     for place, column in enumerate(schema.columns):
-        cells = [older.rows.column(place), newer.rows.column(place)]
-        arrays.append(gathered(cells, which, row, column.type.arrow))
-        flags = [older.isset[place], newer.isset[place]]
-        if isinstance(flags[0], bool) and flags[0] is flags[1]:
-            isset.append(flags[0])
+        arrays.append(gathered([run.rows.column(place) for run in runs], which, row, column.type.arrow))
+        flags = {run.isset[place] if isinstance(run.isset[place], bool) else None for run in runs}
+        if len(flags) == 1 and None not in flags:
+            isset.append(flags.pop() is True)
         else:
-            isset.append(np.concatenate([older.is_set(place)[kept], newer.is_set(place)]))
+            isset.append(np.concatenate([run.is_set(place) for run in runs])[kept])
     rows = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
-    base = np.concatenate([older.base[kept], newer.base])
-    return OwnRun(older.table, rows, isset, base, np.concatenate([older.is_deleted[kept], newer.is_deleted]))
+    base = np.concatenate([run.base for run in runs])[kept]
+    return OwnRun(runs[0].table, rows, isset, base, np.concatenate([run.is_deleted for run in runs])[kept])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -23,15 +23,29 @@ class TransactionLoad(Loading):
         Raises where the transaction has ended.
     insert : callable
         Inserts batches, all or none; raises the first row's error.
+    move : callable
+        Moves a batch to a temporary file.
+    limit : int
+        Bytes of rows kept in memory.
     """
 
     def __init__(
-        self, table: Table, check_open: Callable[[], object], insert: Callable[[Sequence[pa.RecordBatch]], None]
+        self,
+        table: Table,
+        check_open: Callable[[], object],
+        insert: Callable[[Iterable[pa.RecordBatch]], None],
+        move: Callable[[pa.RecordBatch], pa.RecordBatch],
+        limit: int,
     ):
         super().__init__(table)
         self._check = check_open
         self._insert = insert
+        self._move = move
+        self._limit = limit
+        self._moved: list[pa.RecordBatch] = []
         self._batches: list[pa.RecordBatch] = []
+        self._buffered = 0
+        self._rows = 0
 
     def _check_open(self) -> None:
         self._check()
@@ -40,27 +54,36 @@ class TransactionLoad(Loading):
         number = self._table.schema.auto_increment
         for batch in loadable(self._table, rows):
             self._batches.append(batch if number is None else batch.drop_columns([number.name]))
+            self._buffered += batch.nbytes
+            self._rows += batch.num_rows
+            if self._buffered > self._limit:
+                self._moved += map(self._move, _grouped(self._batches))
+                self._batches, self._buffered = [], 0
 
     def _forget(self) -> None:
-        self._batches = []
+        self._moved, self._batches = [], []
 
     def finish(self) -> int:
         """Make all rows own rows of the transaction; how many there are. See `model.store.BulkLoader`."""
         with self._step():
-            self._insert(_grouped(self._batches))
-        count = int(sum(batch.num_rows for batch in self._batches))
+            self._insert(_grouped([*self._moved, *self._batches]))
         self._end()
-        return count
+        return self._rows
 
 
-def _grouped(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows in few batches."""
-    groups: list[list[pa.RecordBatch]] = []
+    group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if not groups or rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES:
-            groups.append([])
-            rows = size = 0
-        groups[-1].append(batch)
+        if group and (rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES):
+            yield _joined(group)
+            group, rows, size = [], 0, 0
+        group.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-    return [pa.Table.from_batches(group).combine_chunks().to_batches()[0] for group in groups]
+    if group:
+        yield _joined(group)
+
+
+def _joined(group: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return group[0] if len(group) == 1 else pa.Table.from_batches(group).combine_chunks().to_batches()[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -42,6 +42,7 @@ from ...model.store import (
 )
 from ...model.transactions import DEFAULT_OPTIONS, Isolation, TableRead, TransactionOptions
 from ...model.vectors.vector import Batch
+from ..files.spill_file import SpillFile
 from ..single_rows.row_rules import BatchPathNeeded
 from ..single_rows.row_write import as_batch
 from .base_rows import BaseRows
@@ -52,6 +53,12 @@ from .own_rows import Mark, OwnRows, table_context
 from .reads import TableReads
 from .row_write import note_known, write_single
 from .transaction_load import TransactionLoad
+
+_MEMORY_LIMIT = 256 << 20
+_NEED = (
+    "the transaction's own rows need more memory than its limit; set temp_directory to another place, raise "
+    "memory_limit, or commit more often"
+)
 
 
 class TransactionStore:
@@ -86,6 +93,8 @@ class TransactionStore:
         self._marks: dict[int, dict[str, Mark]] = {}
         """By savepoint, ascending: the marks of the tables that were there."""
         self._next_mark = 0
+        self._limit = _MEMORY_LIMIT if options.memory_limit is None else options.memory_limit
+        self._file: SpillFile | None = None
         self._notes_reads = options.isolation is Isolation.SERIALIZABLE
 
     # ---- the transaction -----------------------------------------------------------------------------------------
@@ -197,6 +206,7 @@ class TransactionStore:
         self._reads = {}
         self._locked = {}
         self._marks = {}
+        self._file = None
 
     def _check(self) -> None:
         if not self._is_open:
@@ -432,7 +442,10 @@ class TransactionStore:
         with self._lock:
             self._check_writable()
             note = partial(self._note_keys, table) if self._notes_reads else None
-            return write_batch(self._own(table), batch, partial(self._take_numbers, table), note)
+            own = self._own(table)
+            result = write_batch(own, batch, partial(self._store.take_numbers, table), note)
+            self._limit_memory()
+            return result
 
     def write_row(
         self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
@@ -445,8 +458,11 @@ class TransactionStore:
             stored = taken[1]
             note = self._reads_of(self._reads, table).note_row if self._notes_reads else None
             try:
-                numbers = partial(self._take_numbers, table)
-                return write_single(own, op, taken, bool(self._marks), numbers, note)
+                numbers = partial(self._store.take_numbers, table)
+                result = write_single(own, op, taken, bool(self._marks), numbers, note)
+                if own.runs and not own.singles.entries:  # they became a run
+                    self._limit_memory()
+                return result
             except BatchPathNeeded:
                 return self.write(table, as_batch(own.context.codec, op, row, stored))
 
@@ -455,15 +471,26 @@ class TransactionStore:
         names = [column.name for column in table.schema.key]
         self._reads_of(self._reads, table).note_keys(pa.RecordBatch.from_arrays(arrays, names=names))
 
-    def _take_numbers(self, table: Table, partition: int, count: int) -> int:
-        return self._store.take_numbers(table, partition, count)
+    def _limit_memory(self) -> None:
+        """Move own rows to a file if they take too much memory; the lock is held."""
+        if sum(own.nbytes for own in self._tables.values()) > self._limit:
+            for own in self._tables.values():
+                own.spill(self._move)
+
+    def _move(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that are in a temporary file, in memory that the system may give away."""
+        with self._lock:
+            if self._file is None:
+                self._file = SpillFile(self._options.temporary_directory or self.temporary_directory, _NEED)
+            file = self._file
+        return file.map(file.write(rows))
 
     def bulk_loader(self, table: Table) -> TransactionLoad:
         """Start a bulk load whose rows become own rows."""
         self._check_writable()
-        return TransactionLoad(table, self._check, partial(self._insert_all, table))
+        return TransactionLoad(table, self._check, partial(self._insert_all, table), self._move, self._limit)
 
-    def _insert_all(self, table: Table, batches: Sequence[pa.RecordBatch]) -> None:
+    def _insert_all(self, table: Table, batches: Iterable[pa.RecordBatch]) -> None:
         with self._lock:
             mark = self.savepoint()
             try:

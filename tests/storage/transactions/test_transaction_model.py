@@ -7,12 +7,12 @@ from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from nyala.errors import Error
+from nyala.errors import Error, SerializationFailure
 from nyala.model.predicates import AnyOf, InList, IsNull, Range
 from nyala.model.store import Op, ScanSpec
 from nyala.model.transactions import TransactionOptions
 from nyala.storage.database import Database
-from transaction_support import POOLS, SHAPES, CommittingDatabase, batch_of, contents, make_equal, outcome, scanned
+from transaction_support import POOLS, SHAPES, batch_of, contents, make_equal, outcome, scanned
 
 OPS = st.sampled_from(list(Op))
 
@@ -23,7 +23,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @initialize(shape=st.sampled_from(list(SHAPES)), data=st.data(), spills=st.booleans())
     def begin(self, shape, data, spills):
         self.shape = SHAPES[shape]
-        self.db = CommittingDatabase(":memory:", background=False)
+        self.db = Database(":memory:", background=False)
         self.mirror = Database(":memory:", background=False)
         self.table = self.db.create_table(self.shape.definition())
         self.same_table = self.mirror.create_table(self.shape.definition())
@@ -46,7 +46,11 @@ class TransactionMachine(RuleBasedStateMachine):
             self.db.write(self.table, batch_of(self.table, rows, self.names, Op.UPSERT_IGNORE))
         make_equal(self.mirror, self.same_table, contents(self.db, self.table))
         self.transaction = self.db.begin(TransactionOptions(memory_limit=1 if spills else None))
-        self.is_disturbed = False
+        self.written: set[tuple] = set()
+        self.disturbed: set[tuple] = set()
+
+    def key_of(self, row):
+        return tuple(row[name] for name in self.key)
 
     def keys(self):
         pools = zip(self.key, self.shape.pools)
@@ -67,6 +71,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), op=OPS)
     def write_row(self, data, op):
         row = data.draw(self.rows() | self.some_rows())
+        self.written.add(self.key_of(row))
         mine = self.transaction.write_row(self.table, op, row)
         assert outcome(mine) == outcome(self.mirror.write_row(self.same_table, op, row))
 
@@ -75,6 +80,7 @@ class TransactionMachine(RuleBasedStateMachine):
         rows = data.draw(st.lists(self.rows() if whole else self.some_rows(), min_size=1, max_size=10))
         chosen = data.draw(st.lists(st.sampled_from(list(POOLS)), unique=True))
         names = self.names if whole else (*self.key, *chosen)
+        self.written.update(map(self.key_of, rows))
         given = [{name: row[name] for name in names if name in row} for row in rows]
         ops = data.draw(st.lists(OPS, min_size=len(rows), max_size=len(rows))) if mixed else op
         mine = self.transaction.write(self.table, batch_of(self.table, given, names, ops, all_or_none=all_or_none))
@@ -84,6 +90,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def load(self, data):
         rows = data.draw(st.lists(self.rows(), min_size=1, max_size=4))
+        self.written.update(map(self.key_of, rows))
         results = []
         for store, table in ((self.transaction, self.table), (self.mirror, self.same_table)):
             try:
@@ -99,7 +106,7 @@ class TransactionMachine(RuleBasedStateMachine):
         rows = data.draw(st.lists(self.rows(), min_size=1, max_size=5))
         op = data.draw(st.sampled_from([Op.UPSERT_IGNORE, Op.DELETE_IGNORE]))
         self.db.write(self.table, batch_of(self.table, rows, self.names if op is Op.UPSERT_IGNORE else self.key, op))
-        self.is_disturbed = True
+        self.disturbed.update(map(self.key_of, rows))
 
     @rule()
     def flush(self):
@@ -201,11 +208,17 @@ class TransactionMachine(RuleBasedStateMachine):
     def teardown(self):
         if not hasattr(self, "transaction"):
             return
-        if self.is_disturbed:
-            self.transaction.rollback()
-        else:
+        before = {self.key_of(row): row for row in contents(self.db, self.table)}
+        mirrored = {self.key_of(row): row for row in contents(self.mirror, self.same_table)}
+        try:
             self.transaction.commit()
-            assert contents(self.db, self.table) == contents(self.mirror, self.same_table)
+        except SerializationFailure:
+            assert self.written & self.disturbed
+            assert {self.key_of(row): row for row in contents(self.db, self.table)} == before
+        else:
+            after = {self.key_of(row): row for row in contents(self.db, self.table)}
+            for key in (before.keys() | mirrored.keys() | after.keys()) - (self.written & self.disturbed):
+                assert after.get(key) == (mirrored if key in self.written else before).get(key)
         self.db.close()
         self.mirror.close()
 
