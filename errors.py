@@ -22,82 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+from .error_bases import DatabaseError as DatabaseError
+from .error_bases import DataError as DataError
+from .error_bases import Error as Error
+from .error_bases import IntegrityError as IntegrityError
+from .error_bases import InterfaceError as InterfaceError
+from .error_bases import InternalError as InternalError
+from .error_bases import NotRolledBackWarning as NotRolledBackWarning
+from .error_bases import NotSupportedError as NotSupportedError
+from .error_bases import OperationalError as OperationalError
+from .error_bases import ProgrammingError as ProgrammingError
+from .error_bases import StatementTooComplex as StatementTooComplex
+from .error_bases import Warning as Warning
 from .error_hints import did_you_mean as did_you_mean
 from .error_hints import listed as listed
 from .error_hints import quoted_name as quoted_name
-
-
-class Warning(Exception):  # the name is PEP 249's
-    """A condition worth attention (PEP 249)."""
-
-
-class NotRolledBackWarning(UserWarning):
-    """Call commit() after writes: a rollback was requested, and the rows written before it stay."""
-
-
-class Error(Exception):
-    """The base of all errors that nyala raises (PEP 249)."""
-
-    sqlstate: ClassVar[str] = "XX000"
-    retryable: ClassVar[bool] = False
-    deterministic: ClassVar[bool] = False
-
-
-class InterfaceError(Error):
-    """Correct the call: the driver was used wrongly (a closed cursor, a missing parameter)."""
-
-    sqlstate = "08000"
-
-
-class DatabaseError(Error):
-    """The base of all errors that come from the database (PEP 249)."""
-
-
-class DataError(DatabaseError):
-    """Correct the value: it is out of range, malformed or impossible to compute."""
-
-    sqlstate = "22000"
-    deterministic = True
-
-
-class OperationalError(DatabaseError):
-    """Check the environment: memory, disk, locks, processes."""
-
-    sqlstate = "58000"
-
-
-class IntegrityError(DatabaseError):
-    """Correct the row: it breaks a rule of its table."""
-
-    sqlstate = "23000"
-    deterministic = True
-
-
-class InternalError(DatabaseError):
-    """Report it: this is a bug in nyala, not in your statement."""
-
-
-class ProgrammingError(DatabaseError):
-    """Correct the statement."""
-
-    sqlstate = "42000"
-    deterministic = True
-
-
-class NotSupportedError(DatabaseError):
-    """Rephrase the statement: nyala does not support the feature."""
-
-    sqlstate = "0A000"
-    deterministic = True
-
-
-class StatementTooComplex(NotSupportedError):
-    """Split the statement: it is nested deeper than it can be read, planned or run."""
-
-    sqlstate = "54001"
-
 
 # ---- ProgrammingError: the statement ---------------------------------------------------------------------------
 
@@ -360,6 +301,12 @@ class SerializationFailure(OperationalError):
 
     sqlstate = "40001"
     retryable = True
+
+
+class FailedTransaction(SerializationFailure):
+    """Roll back and retry the whole transaction: an earlier statement of it has met a conflict."""
+
+    sqlstate = "25P02"
 
 
 class NoActiveTransaction(OperationalError):

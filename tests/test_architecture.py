@@ -30,7 +30,7 @@ STOREYS = (
     ("model",),
     ("command_line",),
     ("errors",),
-    ("error_hints",),
+    ("error_bases", "error_hints"),
 )
 """Top to bottom: a room knows only the rooms below it, and of its own storey only itself."""
 FLOOR = {room: depth for depth, storey in enumerate(STOREYS) for room in storey}

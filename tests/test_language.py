@@ -29,6 +29,7 @@ ROOMS = (
     "command_line.py",
     "docs",
     "driver",
+    "error_bases.py",
     "error_hints.py",
     "errors.py",
     "executor",
