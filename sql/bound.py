@@ -6,6 +6,7 @@
                 ├── CreateTableAs                    ──► the same: a new table and its rows
                 ├── CreateTable, AlterTable, DropTable   ──► the store's catalog; also those of `bound_catalog`
                 ├── CompactTable                     ──► the store's maintenance
+                ├── those of `bound_transactions`    ──► the driver's session
                 └── Explain(statement)
 
     Query = body (Select | Values | SetOperation | Recursive) + ORDER BY + LIMIT
@@ -36,6 +37,17 @@ from .bound_catalog import ShowFunctions as ShowFunctions
 from .bound_catalog import ShowPartitions as ShowPartitions
 from .bound_catalog import ShowStats as ShowStats
 from .bound_catalog import ShowTables as ShowTables
+from .bound_transactions import BeginTransaction as BeginTransaction
+from .bound_transactions import CommitTransaction as CommitTransaction
+from .bound_transactions import ReleaseSavepoint as ReleaseSavepoint
+from .bound_transactions import RollbackToSavepoint as RollbackToSavepoint
+from .bound_transactions import RollbackTransaction as RollbackTransaction
+from .bound_transactions import RowLocks as RowLocks
+from .bound_transactions import SetSavepoint as SetSavepoint
+from .bound_transactions import SetSessionCharacteristics as SetSessionCharacteristics
+from .bound_transactions import SetTransaction as SetTransaction
+from .bound_transactions import TransactionModes as TransactionModes
+from .bound_transactions import TransactionStatement as TransactionStatement
 from .expressions import Aggregate, Column, Expr, OrderItem, Window
 from .files import FileDescription, FileSource
 
@@ -218,9 +230,19 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
-    """A query whose rows are returned to the caller."""
+    """A query whose rows are returned to the caller.
+
+    `locks` are those of FOR UPDATE and its like. Then the last columns of the query are keys of locked rows, which are
+    not part of the result; it has `visible` columns.
+    """
 
     query: Query
+    locks: tuple[RowLocks, ...] = ()
+
+    @property
+    def visible(self) -> int:
+        """Number of columns of the result."""
+        return self.locks[0].first if self.locks else len(self.query.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,5 +406,6 @@ Statement: TypeAlias = (
     | ResetSettings
     | ShowSettings
     | CatalogStatement
+    | TransactionStatement
     | Explain
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import InterfaceError, NotSupportedError, StatementError, did_you_mean
+from ..model.transactions import Isolation
 
 MOST_THREADS: Final = 1024
 _UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -114,9 +115,68 @@ def _timezone(value: Any) -> str:
     return "UTC"
 
 
+def _isolation(value: Any) -> Isolation:
+    found = " ".join(str(value).replace("_", " ").upper().split())
+    if not isinstance(value, bool) and isinstance(value, str) and found in _LEVELS:
+        return _LEVELS[found]
+    levels = [level.value for level in Isolation]
+    raise StatementError(f"an isolation level is {', '.join(levels[:-1])} or {levels[-1]}, not {value}")
+
+
+def _switch(name: str) -> Callable[[Any], bool]:
+    def read(value: Any) -> bool:
+        found = _SWITCHES.get(str(value).lower())
+        if found is None:
+            raise StatementError(f"{name} is on or off, not {value}")
+        return found
+
+    return read
+
+
+_LEVELS: Final = {level.value: level for level in Isolation}
+_SWITCHES: Final = {
+    **dict.fromkeys(("on", "true", "yes", "1"), True),
+    **dict.fromkeys(("off", "false", "no", "0"), False),
+}
+
+
+def show_isolation(level: Isolation) -> str:
+    """The level as PostgreSQL shows it.
+
+    >>> show_isolation(Isolation.REPEATABLE_READ)
+    'repeatable read'
+    """
+    return level.value.lower()
+
+
+def show_switch(value: bool) -> str:
+    """`on` or `off`."""
+    return "on" if value else "off"
+
+
+_LEVEL_RANGE: Final = ", ".join(show_isolation(level) for level in Isolation)
+
 SETTINGS: Final = {
     setting.name: setting
     for setting in (
+        Setting(
+            "default_transaction_isolation",
+            "words",
+            _LEVEL_RANGE,
+            "The isolation level of transactions that name none",
+            _isolation,
+            show_isolation,
+            "snapshot",
+        ),
+        Setting(
+            "default_transaction_read_only",
+            "switch",
+            "on, off",
+            "Transactions are READ ONLY unless they say READ WRITE",
+            _switch("default_transaction_read_only"),
+            show_switch,
+            "off",
+        ),
         Setting(
             "durability",
             "word",
@@ -157,6 +217,24 @@ SETTINGS: Final = {
         ),
         Setting("threads", "whole number", f"1 to {MOST_THREADS}", "How many threads one statement may use", _threads),
         Setting("timezone", "word", "UTC", "The time zone of the session", _timezone),
+        Setting(
+            "transaction_isolation",
+            "words",
+            _LEVEL_RANGE,
+            "The isolation level of the open transaction; outside of one, of the next",
+            _isolation,
+            show_isolation,
+            "snapshot",
+        ),
+        Setting(
+            "transaction_read_only",
+            "switch",
+            "on, off",
+            "The open transaction is READ ONLY; outside of one, the next",
+            _switch("transaction_read_only"),
+            show_switch,
+            "off",
+        ),
     )
 }
 """All settings by name, ascending."""

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from ...errors import Cancelled
 from ...model.forks import renew_in_child
-from ...model.store import ScanCounters, ScanToken, Store, Timestamp
+from ...model.store import ScanCounters, ScanToken, Store, Timestamp, Transaction
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import carried
 from ...planner.algebra.physical import PhysicalNode
@@ -119,6 +119,8 @@ class ExecutionContext:
         Snapshot timestamp of the reads; None: the latest committed state.
     by_row : bool
         True if statements about one row take the row path (`statements.single_rows`), which EXPLAIN then names.
+    transaction : Transaction, optional
+        The store, if it is a transaction.
     is_deep : bool
         True if the plan is nested by hundreds of levels: everything runs in the calling thread, which has a deep stack.
     """
@@ -132,6 +134,7 @@ class ExecutionContext:
     collect: bool = False
     snapshot: Timestamp | None = None
     by_row: bool = True
+    transaction: Transaction | None = None
     is_deep: bool = False
     actuals: Actuals = field(default_factory=Actuals)
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)

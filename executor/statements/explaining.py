@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeAlias
 
 from ...errors import NotSupportedError
+from ...model.schema import Table
 from ...model.store import Op
 from ...model.types import STRING
 from ...planner import Actual, explain, explain_json
-from ...planner.algebra.physical import TopRows
+from ...planner.algebra.physical import PhysicalNode, TableScan, TopRows, nodes
 from ...planner.explaining.expression_text import to_sql
 from ...sql import bound
 from ...sql.expressions import Literal
@@ -51,7 +53,7 @@ def explain_statement(statement: bound.Explain, context: ExecutionContext, plan:
                 pass
         else:
             written = run(inner, context, found).rowcount
-        actuals = actuals_for(context.actuals)
+        actuals = with_own_rows(actuals_for(context.actuals), found.root, context)
     head = None if isinstance(inner, bound.SelectStatement) else written_as(inner)
     if statement.as_json:
         return listing(["plan"], [STRING], [[_json(head, written, explain_json(found, actuals, statement.verbose))]])
@@ -79,6 +81,8 @@ def _explain_row(
         outline: dict[str, Any] = {"operator": head.partition(" ")[0], "text": head, "details": details}
         outline |= {} if rows is None else {"actual_rows": rows}
         return listing(["plan"], [STRING], [[json.dumps(outline | {"inputs": []}, indent=2)]])
+    if statement.analyze and (own := own_rows(single.table, context)) is not None:
+        details.append(own)
     lines = [f"{head}{counted}", *(f"  · {detail}" for detail in details)]
     if statement.verbose:
         lines += ["-- the plan that is not used", *explain(planned(inner.query, plan), None, True).splitlines()]
@@ -132,6 +136,21 @@ def _json(head: str | None, written: int | None, plan: str) -> str:
     if written is not None:
         outline["actual_rows"] = written
     return json.dumps(outline | {"inputs": [json.loads(plan)]}, indent=2)
+
+
+def own_rows(table: Table, context: ExecutionContext) -> str | None:
+    """The number of the table's rows that the open transaction has written or deleted, in words; None for none."""
+    own = 0 if context.transaction is None else context.transaction.own_rows(table)
+    return f"{own:,} own rows of the transaction" if own else None
+
+
+def with_own_rows(actuals: dict[int, Actual], root: PhysicalNode, context: ExecutionContext) -> dict[int, Actual]:
+    """The statistics with a note at each scan of a table that the open transaction has changed."""
+    for node in nodes(root) if context.transaction is not None else ():
+        actual = actuals.get(node.number)
+        if isinstance(node, TableScan) and actual is not None and (own := own_rows(node.table, context)) is not None:
+            actuals[node.number] = replace(actual, notes=(*actual.notes, own))
+    return actuals
 
 
 def actuals_for(actuals: Actuals) -> dict[int, Actual]:

@@ -227,7 +227,7 @@ SingleRow: TypeAlias = RowRead | RowWrite
 def single_row(statement: bound.Statement) -> SingleRow | None:
     """Return the row path of a statement, None if it has none."""
     if isinstance(statement, bound.SelectStatement):
-        return _read(statement.query)
+        return None if statement.locks else _read(statement.query)
     if isinstance(statement, bound.InsertStatement) and statement.returning is None:
         return _insert(statement)
     if isinstance(statement, bound.ChangeStatement) and statement.returning is None:

@@ -34,6 +34,7 @@ from .listings import (
     show_stats,
     show_tables,
 )
+from .locking import locked_rows
 from .results import Planner, StatementResult, arrow_batches, done, listing, planned
 
 
@@ -42,6 +43,8 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
     the store call returns."""
     if isinstance(statement, bound.SelectStatement):
         query_plan = planned(statement.query, plan)
+        if statement.locks:
+            return locked_rows(statement, query_plan, context)
         return StatementResult(query_plan.columns, arrow_batches(query_plan, context))
     with DeferInterrupts(context.cancel):
         result = _run(statement, context, plan)

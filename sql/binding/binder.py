@@ -15,6 +15,7 @@ from ..bound import (
     CompactTable,
     Explain,
     SelectStatement,
+    SetSetting,
     Statement,
 )
 from ..deep_stack import deeply, on_deep_stack
@@ -37,6 +38,7 @@ from .expressions import aggregates, expressions, subqueries, windows
 from .scope import Scope
 from .tables.alter_table import bind_alter_table
 from .tables.create_table import bind_create_table, bind_create_table_as, bind_drop_table, find_table
+from .transactions import OF_TRANSACTION, TRANSACTION_STATEMENTS, set_of_transaction, with_locks
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,11 @@ def _bind(parsed: ParsedStatement, context: Context) -> Statement:
 
 def _statement(tree: Any, context: Context) -> Statement:
     if isinstance(tree, exp.Query | exp.Values):
-        return SelectStatement(bind_query(tree, Scope(), context))
+        locks = tree.args.get("locks")
+        if not locks:
+            return SelectStatement(bind_query(tree, Scope(), context))
+        context.locking = tree
+        return with_locks(locks, bind_query(tree, Scope(), context), context)
     if isinstance(tree, exp.Insert):
         return bind_insert(tree, context)
     if isinstance(tree, nodes.Upsert):
@@ -174,13 +180,18 @@ def _statement(tree: Any, context: Context) -> Statement:
     if isinstance(tree, nodes.CopyTo):
         return bind_copy_to(tree, context)
     if isinstance(tree, nodes.SetSetting):
-        return bind_set(tree, context)
+        setting = bind_set(tree, context)
+        if isinstance(setting, SetSetting) and setting.name in OF_TRANSACTION:
+            return set_of_transaction(setting)
+        return setting
     if isinstance(tree, nodes.ResetSetting):
         return bind_reset(tree, context)
     if isinstance(tree, nodes.ShowSettings):
         return bind_show(tree, context)
     if isinstance(tree, nodes.CompactTable):
         return CompactTable(find_table(tree.this, context))
+    if type(tree) in TRANSACTION_STATEMENTS:
+        return TRANSACTION_STATEMENTS[type(tree)](tree)
     if type(tree) in CATALOG_STATEMENTS:
         return CATALOG_STATEMENTS[type(tree)](tree, context)
     if isinstance(tree, nodes.Explain):

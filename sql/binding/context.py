@@ -80,6 +80,8 @@ class Context:
     """The parameter for `now()` in a bound statement that is kept for later executions."""
     momentary: list[str] = field(default_factory=list)
     """Inputs of the bound statement that hold for this execution only: its time, the contents of files."""
+    locking: Any = None
+    """The SELECT whose lock clauses are allowed: the statement itself."""
     _now: Timestamp | None = None
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
@@ -241,6 +243,7 @@ class Frame:
 
 
 _INSTEAD = {
+    exp.Lock: "it ends a statement that is one SELECT from tables",
     exp.Collate: not_supported.CONSTRAINTS["COLLATE"],
     exp.Pivot: not_supported.PIVOTS,
     exp.TableSample: "ORDER BY random() LIMIT n takes some rows",

@@ -24,7 +24,9 @@
     SHOW TABLES | VIEWS [LIKE 'pattern']    SHOW CREATE TABLE | VIEW name    SHOW PARTITIONS name
     SHOW STATS [FOR] name    SHOW COLUMNS FROM name    DESCRIBE name
     EXPLAIN [ANALYZE] [VERBOSE] statement
+    BEGIN [mode, ...]    COMMIT    ROLLBACK [TO name]    SAVEPOINT name    RELEASE name    SET TRANSACTION mode, ...
     query, its tables as name [FOR SYSTEM_TIME AS OF t | BETWEEN a AND b | FROM a TO b]
+    query FOR UPDATE | SHARE [OF name, ...]
 
 The tokenizer is here; `grammar` parses tokens into trees, `generator.py` writes trees as text. Writing a tree and
 parsing the text again gives the same tree.

@@ -243,6 +243,60 @@ class TableProperties(exp.Expression):
     arg_types = {"expressions": True}
 
 
+class TransactionModes(exp.Expression):
+    """A statement whose `expressions` are `TransactionMode`s."""
+
+    arg_types = {"expressions": False}
+
+
+class BeginTransaction(TransactionModes):
+    """`BEGIN [expressions]`."""
+
+
+class SetTransaction(TransactionModes):
+    """`SET TRANSACTION expressions`."""
+
+
+class SetSessionCharacteristics(TransactionModes):
+    """`SET SESSION CHARACTERISTICS AS TRANSACTION expressions`."""
+
+
+class TransactionMode(exp.Expression):
+    """`ISOLATION LEVEL level`, `READ ONLY`, `READ WRITE` or `[NOT] DEFERRABLE`: `this`, as a text in capitals."""
+
+    arg_types = {"this": True}
+
+
+class CommitTransaction(exp.Expression):
+    """`COMMIT`."""
+
+    arg_types: dict[str, bool] = {}
+
+
+class RollbackTransaction(exp.Expression):
+    """`ROLLBACK`."""
+
+    arg_types: dict[str, bool] = {}
+
+
+class SetSavepoint(exp.Expression):
+    """`SAVEPOINT this`."""
+
+    arg_types = {"this": True}
+
+
+class ReleaseSavepoint(exp.Expression):
+    """`RELEASE SAVEPOINT this`."""
+
+    arg_types = {"this": True}
+
+
+class RollbackToSavepoint(exp.Expression):
+    """`ROLLBACK TO SAVEPOINT this`."""
+
+    arg_types = {"this": True}
+
+
 class NonUniqueKey(exp.Expression):
     """`NON UNIQUE PRIMARY KEY (expressions)`."""
 

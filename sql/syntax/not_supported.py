@@ -72,7 +72,9 @@ TYPES: Final = {
 """Column types, by the names used here."""
 
 LIMITED_CHANGE: Final = "WHERE key IN (SELECT key FROM ... LIMIT n) chooses the rows"
-LOCKS: Final = "UPDATE ... WHERE version = ? changes a row only if it has not changed since"
+LOCKS: Final = "a transaction checks at COMMIT that the rows it wrote, or read FOR UPDATE, have not changed since"
+PREPARED: Final = "a transaction is over when its COMMIT returns, on all servers"
+NO_WAITING: Final = "transactions do not wait for each other, so they need no lock in advance"
 ZONES: Final = "timestamps are in UTC; add a fixed distance, such as t + INTERVAL '2' HOUR, or convert in Python"
 PATTERNS: Final = "window functions such as lag(value) OVER (ORDER BY key) compare rows with those before them"
 PIVOTS: Final = "sum(value) FILTER (WHERE key = 1) makes a column of a value"

@@ -12,6 +12,7 @@ def test_wrong_statements_say_what_is_wrong_and_where(
     golden: Callable[[Path, Callable[[str], str]], None], explain_binding: Callable[[str], str]
 ) -> None:
     golden(GOLDEN / "errors.txt", explain_binding)
+    golden(GOLDEN / "errors_transactions.txt", explain_binding)
 
 
 def test_no_wrong_statement_is_accepted(explain_binding: Callable[[str], str]) -> None:

@@ -28,6 +28,7 @@ def test_statements_are_written_as_they_were_read(
     golden: Callable[[Path, Callable[[str], str]], None],
 ) -> None:
     golden(GOLDEN / "round_trip.txt", round_trip)
+    golden(GOLDEN / "round_trip_transactions.txt", round_trip)
 
 
 @pytest.mark.parametrize("path", QUERIES, ids=[path.stem for path in QUERIES])

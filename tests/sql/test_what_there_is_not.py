@@ -11,14 +11,15 @@ import pytest
 RECURSIVE = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3)"
 TABLE = "CREATE TABLE a (k INT PRIMARY KEY, v "
 STATEMENTS = {
-    "Transactions over several statements": [
-        "<BEGIN>",
-        "<COMMIT>",
-        "<ROLLBACK>",
-        "<SAVEPOINT> s",
-        "<START> TRANSACTION",
+    "`LOCK TABLE`": ["<LOCK> TABLE t"],
+    "two-phase commit by clients": ["<PREPARE> TRANSACTION 'x'", "COMMIT <PREPARED> 'x'", "ROLLBACK <PREPARED> 'x'"],
+    "`COMMIT AND CHAIN`": ["COMMIT AND <CHAIN>", "ROLLBACK AND <CHAIN>"],
+    "`FOR UPDATE` in parts of statements": [
+        "SELECT * FROM (SELECT * FROM t FOR UPDATE) AS x",
+        "INSERT INTO t SELECT * FROM t FOR UPDATE",
+        "SELECT * FROM t UNION SELECT * FROM t FOR UPDATE",
     ],
-    "statements inside WITH that write": ["WITH x AS (INSERT INTO t VALUES (1, 2) RETURNING k) SELECT * FROM x"],
+    "Statements inside WITH that write": ["WITH x AS (INSERT INTO t VALUES (1, 2) RETURNING k) SELECT * FROM x"],
     "`MERGE`": ["<MERGE> INTO t USING u ON t.k = u.k WHEN MATCHED THEN DELETE"],
     "UPDATE and DELETE with `LIMIT`": [
         "UPDATE t SET v = 1 <LIMIT> 1",
@@ -95,7 +96,6 @@ STATEMENTS = {
     "User-defined functions and procedures": ["CREATE <FUNCTION> f() RETURNS INT AS 'x'", "CREATE <PROCEDURE> p()"],
     "triggers": ["CREATE <TRIGGER> g BEFORE INSERT ON t"],
     "cursors": ["<DECLARE> c CURSOR FOR SELECT 1"],
-    "locks (`FOR UPDATE`)": ["SELECT * FROM t <FOR> UPDATE", "SELECT * FROM t <FOR> SHARE", "<LOCK> TABLE t"],
     "collations": ["SELECT 'a' COLLATE \"C\"", 'CREATE TABLE a (k TEXT <COLLATE> "C" PRIMARY KEY)'],
     "users and rights": [
         "CREATE <USER> u",

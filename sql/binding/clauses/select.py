@@ -34,7 +34,7 @@ from .grouping_sets import GroupBy
 
 _PARTS = (
     *("expressions", "from_", "joins", "where", "group", "having", "windows", "qualify"),
-    *("distinct", "order", "limit", "offset", "with_"),
+    *("distinct", "order", "limit", "offset", "with_", "locks"),
 )
 
 
@@ -71,6 +71,8 @@ class BoundSelect:
 def bind_select(node: exp.Select, scope: Scope, context: Context) -> BoundSelect:
     """Binds a SELECT and its ORDER BY; LIMIT and WITH belong to the query."""
     only(node, *_PARTS)
+    if node.args.get("locks") and node is not context.locking:
+        raise unsupported(node.args["locks"][0])
     source = _source(node, scope, context)
     outputs = frozenset(name_of(item.args["alias"]) for item in node.expressions if _renames(item))
     fields, aliases = (source.fields, source.aliases) if source else ((), ())

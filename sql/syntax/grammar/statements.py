@@ -14,14 +14,13 @@ from sqlglot.tokens import TokenType
 
 from .. import nodes, not_supported
 from .grouping import GroupingParser
+from .transactions import TransactionParser
 from .windows import WindowParser
 from .writes import WriteParser
 
 UNSUPPORTED = {
-    "BEGIN": "BEGIN",
     "CALL": "CALL",
     "COMMENT": "COMMENT ON",
-    "COMMIT": "COMMIT",
     "COMPUTE": "COMPUTE STATS",
     "DEALLOCATE": "DEALLOCATE",
     "DECLARE": "DECLARE",
@@ -38,33 +37,25 @@ UNSUPPORTED = {
     "RENAME": "RENAME",
     "REPLACE": "REPLACE",
     "REVOKE": "REVOKE",
-    "ROLLBACK": "ROLLBACK",
-    "SAVEPOINT": "SAVEPOINT",
-    "START": "START TRANSACTION",
     "UNPIVOT": "UNPIVOT",
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
 """Statements of other databases: their first word and their name."""
 HINTS = {
-    "COMMIT": "each statement is durable when it returns",
     "DECLARE": "a cursor of the driver fetches a result in pieces",
     "GRANT": "there are no users and rights",
     "LOCK": not_supported.LOCKS,
     "PIVOT": not_supported.PIVOTS,
     "REVOKE": "there are no users and rights",
-    "ROLLBACK": "each statement is atomic by itself, and cannot be undone",
-    "SAVEPOINT": "each statement is atomic by itself",
     "UNPIVOT": "UNION ALL of a SELECT for each column makes rows of columns",
     "USE": "there is one schema, main; connect to another directory for another store",
-    "BEGIN": "each statement is atomic by itself",
     "COMMENT": "ALTER TABLE has COMMENT",
     "COMPUTE": "ANALYZE does that here",
     "LOAD": "COPY ... FROM does that here",
     "MERGE": "INSERT ... ON CONFLICT, UPDATE ... FROM and DELETE ... USING do most of it",
-    "PREPARE": "the plan of a statement with parameters is cached by its text",
+    "PREPARE": "the plan of a statement with parameters is cached by its text; BEGIN ... COMMIT is a transaction",
     "REPLACE": "UPSERT does that here",
-    "START": "each statement is atomic by itself",
     "VACUUM": "COMPACT TABLE does that here",
 }
 """Alternatives to these statements."""
@@ -74,7 +65,7 @@ EXPLAIN_OPTIONS = ("ANALYZE", "VERBOSE", "FORMAT")
 QUERY_STARTS = (TokenType.SELECT, TokenType.VALUES, TokenType.TABLE, TokenType.WITH, TokenType.L_PAREN)
 
 
-class NyalaParser(GroupingParser, WindowParser, WriteParser):
+class NyalaParser(GroupingParser, WindowParser, WriteParser, TransactionParser):
     """sqlglot's parser with nyala's statements."""
 
     SUPPORTS_TABLE_QUERY = True
@@ -142,12 +133,6 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
             table.set("version", time)
         return table
 
-    def _parse_locks(self) -> Any:
-        """Rejects `FOR UPDATE` and similar lock clauses after a query."""
-        if self._word() == "FOR" and self._next and self._next.text.upper() in ("UPDATE", "SHARE", "NO", "KEY"):
-            self.refuse(f"FOR {self._next.text.upper()}", self._curr, hint=not_supported.LOCKS)
-        return []
-
     def _parse_at_time_zone(self, this: Any) -> Any:
         if self._word() == "AT" and self._next and self._next.text.upper() == "TIME":
             self.refuse("AT TIME ZONE", self._curr, hint=not_supported.ZONES)
@@ -194,6 +179,9 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         hint = f"did you mean {near[0]}?" if near else f"a statement starts with {', '.join(known)}"
         return self.raise_error(hint)
 
+    def _set_statement(self) -> Any:
+        return self._set_transaction() or self._set()
+
     def _compact(self) -> Any:
         if not self._match(TokenType.TABLE):
             self.raise_error("TABLE expected")
@@ -230,8 +218,11 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
 
 
 STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
+    "ABORT": NyalaParser._rollback_transaction,
     "ALTER": NyalaParser._alter_table,
     "ANALYZE": NyalaParser._analyze,
+    "BEGIN": NyalaParser._begin_transaction,
+    "COMMIT": NyalaParser._commit_transaction,
     "COMPACT": NyalaParser._compact,
     "COPY": NyalaParser._copy,
     "CREATE": NyalaParser._create,
@@ -239,11 +230,16 @@ STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
     "DESC": NyalaParser._describe,
     "DESCRIBE": NyalaParser._describe,
     "DROP": NyalaParser._drop_object,
+    "END": NyalaParser._commit_transaction,
     "EXPLAIN": NyalaParser._explain,
     "INSERT": NyalaParser._insert,
+    "RELEASE": NyalaParser._release_savepoint,
     "RESET": NyalaParser._reset,
-    "SET": NyalaParser._set,
+    "ROLLBACK": NyalaParser._rollback_transaction,
+    "SAVEPOINT": NyalaParser._savepoint,
+    "SET": NyalaParser._set_statement,
     "SHOW": NyalaParser._show,
+    "START": NyalaParser._start_transaction,
     "TRUNCATE": NyalaParser._truncate_table,
     "UPDATE": NyalaParser._update,
     "UPSERT": NyalaParser._upsert,

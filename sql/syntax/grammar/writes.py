@@ -273,6 +273,9 @@ class WriteParser(TableParser):
             return nodes.ShowSettings()
         if self._match_text_seq("TIME", "ZONE"):
             return nodes.ShowSettings(this=self.expression(exp.Var(this="timezone")))
+        if self._match_text_seq("TRANSACTION", "ISOLATION"):
+            self._expect("LEVEL")
+            return nodes.ShowSettings(this=self.expression(exp.Var(this="transaction_isolation")))
         if difflib.get_close_matches(self._word().lower(), list(SETTINGS), 1, 0.7):
             return nodes.ShowSettings(this=self._setting_name())
         return None
