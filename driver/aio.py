@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from .cursor import Cursor, Description, Row
 from .session.bind_values import Parameters
 from .stores.bulk_loads import Source
 from .tables.timestamps import Moment
+from .transaction_blocks import RETRIES, RETRYABLE, TransactionBlock, check_retries, note_attempts, sleep_before
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,7 +150,8 @@ async def _ended(future: asyncio.Future[Any], cancel: Callable[[], None] | None)
 class AsyncConnection:
     """A `Connection` for asyncio. Tasks share it; each uses cursors of its own.
 
-    What the connection can do without waiting is no coroutine: `cursor`, `cancel`, `last_timestamp`.
+    What the connection can do without waiting is no coroutine: `cursor`, `cancel`, `last_timestamp`. Leaving it as a
+    context manager commits an open transaction, or rolls it back after an exception.
     """
 
     def __init__(self, connection: Connection, threads: _Threads):
@@ -172,8 +174,26 @@ class AsyncConnection:
 
     @property
     def autocommit(self) -> bool:
-        """True."""
+        """As `Connection.autocommit`; `set_autocommit` changes it."""
         return self._connection.autocommit
+
+    @property
+    def in_transaction(self) -> bool:
+        """As `Connection.in_transaction`."""
+        return self._connection.in_transaction
+
+    @property
+    def isolation_level(self) -> str:
+        """As `Connection.isolation_level`."""
+        return self._connection.isolation_level
+
+    @isolation_level.setter
+    def isolation_level(self, value: str | None) -> None:
+        self._connection.isolation_level = value
+
+    async def set_autocommit(self, value: bool) -> None:
+        """Set `autocommit`, which commits an open transaction if the value is True."""
+        await self._threads.run(partial(setattr, self._connection, "autocommit", value))
 
     def cursor(self) -> AsyncCursor:
         """A new cursor."""
@@ -212,12 +232,41 @@ class AsyncConnection:
         self._connection.cancel()
 
     async def commit(self) -> None:
-        """As `Connection.commit`."""
-        self._connection.commit()
+        """As `Connection.commit`. A task that is cancelled waits for the outcome."""
+        await self._threads.run(self._connection.commit)
 
     async def rollback(self) -> None:
         """As `Connection.rollback`."""
-        self._connection.rollback()
+        await self._threads.run(self._connection.rollback)
+
+    async def begin(self, isolation_level: str | None = None, read_only: bool = False) -> None:
+        """As `Connection.begin`. Tasks that share the connection share its transaction."""
+        await self._threads.run(partial(self._connection.begin, isolation_level, read_only))
+
+    def transaction(self, isolation_level: str | None = None, read_only: bool = False) -> AsyncTransactionBlock:
+        """As `Connection.transaction`: `async with connection.transaction(): ...`"""
+        return AsyncTransactionBlock(self, self._connection.transaction(isolation_level, read_only), self._threads)
+
+    async def run(
+        self,
+        function: Callable[[AsyncConnection], Awaitable[T]],
+        retries: int = RETRIES,
+        isolation_level: str | None = None,
+        read_only: bool = False,
+    ) -> T:
+        """As `Connection.run`, with a coroutine function."""
+        self._connection.check_open()
+        check_retries(self._connection, retries)
+        for attempt in range(retries + 1):
+            try:
+                async with self.transaction(isolation_level, read_only):
+                    return await function(self)
+            except RETRYABLE as error:
+                if attempt == retries:
+                    note_attempts(error, retries)
+                    raise
+                await asyncio.sleep(sleep_before(attempt))
+        raise AssertionError
 
     async def close(self) -> None:
         """Cancel running statements and release the store. May be repeated."""
@@ -233,8 +282,28 @@ class AsyncConnection:
         self._connection.check_open()
         return self
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        try:
+            if not self._threads.is_closed and self.in_transaction:
+                await (self.commit() if kind is None else self.rollback())
+        finally:
+            await self.close()
+
+
+class AsyncTransactionBlock:
+    """A `TransactionBlock` for asyncio."""
+
+    def __init__(self, connection: AsyncConnection, block: TransactionBlock[Connection], threads: _Threads):
+        self._connection = connection
+        self._block = block
+        self._threads = threads
+
+    async def __aenter__(self) -> AsyncConnection:
+        await self._threads.run(self._block.__enter__)
+        return self._connection
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        await self._threads.run(partial(self._block.__exit__, kind, *exc))
 
 
 class AsyncCursor:

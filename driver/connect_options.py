@@ -16,6 +16,10 @@ class ConnectOptions(TypedDict, total=False):
     memory_limit: int | str | None
     temp_directory: str | Path | None
     engine: Literal["nyala", "spark"] | str | None
+    autocommit: bool | None
+    isolation_level: (
+        Literal["SNAPSHOT", "SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ"] | str | None
+    )
     # Of a directory.
     durability: Durability | None
     history_seconds: int | None

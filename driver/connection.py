@@ -11,50 +11,37 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, TypeVar, Unpack
 
 from .. import errors
-from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
+from ..errors import InterfaceError
 from ..executor.run.memory import default_limit
 from ..executor.run.progress import Handler
 from ..model.abandoned import close_when_dropped
 from ..model.clock import format_timestamp
-from ..model.forks import stay_with_process
+from ..model.forks import is_inherited, stay_with_process
 from ..model.store import Store, Timestamp
-from ..sql.settings import parse_bytes, read_option
+from ..model.transactions import Isolation
+from ..sql.bound import SetSetting
+from ..sql.settings import read_option
+from .checked_options import SESSION_OPTIONS, STORE_OPTIONS, check_target, checked_options, store_options, whole_target
 from .connect_options import ConnectOptions
 from .cursor import Cursor
-from .session import engines
 from .session.bind_values import Parameters
 from .session.session import Session
 from .stores.bulk_loads import Source, load
-from .stores.cluster_url import TLS_OPTIONS, tls_options, with_parameters
 from .stores.open_stores import SharedStore, acquire, is_cluster
 from .tables.table_handle import TableHandle
 from .tables.timestamps import Moment, hybrid_time
 from .tables.write_session import WriteSession
+from .transaction_blocks import RETRIES, TransactionBlock, retried
 
-_STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
-"""Options of a directory; for a cluster they are options of its servers."""
-_CLUSTER_OPTIONS: Final = (
-    "deadline",
-    "read_mode",
-    "replica_selection",
-    "commit_wait",
-    "connect_deadline",
-    *TLS_OPTIONS,
-)
-_DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
-"""Options that `storage.database.Database` calls otherwise."""
-_SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory", "engine")
-DURABILITIES: Final = ("fsync", "os")
+T = TypeVar("T")
 
 
 def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) -> Connection:
@@ -84,6 +71,11 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
     store_memory : int or str, optional
         Memory for rows that are not on disk yet and for cached pages, of all stores of this process together; half of
         the machine's by default. Writers wait for flushes before it is reached.
+    autocommit : bool, optional
+        True (the default): each statement outside of a transaction is durable when it returns. False: the first
+        statement begins a transaction, which `commit` or `rollback` ends (PEP 249).
+    isolation_level : {"SNAPSHOT", "SERIALIZABLE"} or another name of the SQL standard, optional
+        Isolation level of transactions that name none; SNAPSHOT by default.
     deadline : float, optional
         Of a cluster: seconds that a statement may wait for servers that fail or do not respond, over all of its
         requests (30).
@@ -115,17 +107,20 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
     AuthenticationFailed
         The cluster's servers and this client do not trust each other, or only one side speaks TLS.
     """
-    settings = _check_options(dict(options))
-    _check_target(target)
-    of_store = _store_options(target, settings)
+    settings = checked_options(dict(options))
+    check_target(target)
+    of_store = store_options(target, settings)
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **of_store)
     try:
-        given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
-        known = None if is_cluster(target) else {name: settings.get(name) for name in _STORE_OPTIONS}
+        given = {"memory_limit": default_limit(), **{n: settings[n] for n in SESSION_OPTIONS if n in settings}}
+        known = None if is_cluster(target) else {name: settings.get(name) for name in STORE_OPTIONS}
         if known is not None and shared.history_seconds is not None:
             known["history_seconds"] = shared.history_seconds
-        session = Session(shared.store, **given, store_options=known, target=_whole_target(target, of_store))
+        if "isolation_level" in settings:
+            known = {**(known or {}), "default_transaction_isolation": settings["isolation_level"]}
+        session = Session(shared.store, **given, store_options=known, target=whole_target(target, of_store))
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
+        session.transactions.autocommit = settings.get("autocommit", True)
     except BaseException:
         shared.release()
         raise
@@ -135,7 +130,8 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
 class Connection:
     """A session with a store (PEP 249). Threads may share it; each uses cursors of its own.
 
-    Leaving it as a context manager closes it. The exception classes are attributes, as PEP 249 suggests.
+    Leaving it as a context manager commits an open transaction, or rolls it back after an exception, and closes the
+    connection. The exception classes are attributes, as PEP 249 suggests.
     """
 
     Warning = errors.Warning
@@ -153,6 +149,7 @@ class Connection:
         self._shared = shared
         self._session = session
         self._write_sessions: weakref.WeakSet[WriteSession] = weakref.WeakSet()
+        session.transactions.before_end = partial(_flush_buffered, self._write_sessions)
         self._closed = False
         self._finalizer = close_when_dropped(self, shared.name, partial(_give_up, shared, session))
         stay_with_process(self)
@@ -166,13 +163,37 @@ class Connection:
 
     @property
     def autocommit(self) -> bool:
-        """True: every statement is durable when it returns. Setting it to False is a `NotSupportedError`."""
-        return True
+        """True (the default of `connect`): a statement outside of a transaction is durable when it returns. False: the
+        first statement begins a transaction, which `commit` or `rollback` ends, as PEP 249 has it.
+
+        Setting it to True commits an open transaction, as Python's sqlite3 does; to False has no effect on one.
+        """
+        return self._session.transactions.autocommit
 
     @autocommit.setter
     def autocommit(self, value: bool) -> None:
-        if not value:
-            raise NotSupportedError("every statement is durable when it returns: autocommit cannot be turned off")
+        self.check_open()
+        if not isinstance(value, bool):
+            raise InterfaceError(f"autocommit={value!r}: True or False is needed")
+        self._session.transactions.autocommit = value
+
+    @property
+    def isolation_level(self) -> str:
+        """Isolation level of later transactions that name none: SNAPSHOT or SERIALIZABLE, or another name of the SQL
+        standard, which is SNAPSHOT in effect. It can be set; `SET default_transaction_isolation` does the same."""
+        level: Isolation | None = self._session.settings.get("default_transaction_isolation")
+        return (level or Isolation.SNAPSHOT).value
+
+    @isolation_level.setter
+    def isolation_level(self, value: str | None) -> None:
+        self.check_open()
+        level = Isolation.SNAPSHOT if value is None else read_option("default_transaction_isolation", value)
+        self._session.settings.run(SetSetting("default_transaction_isolation", level))
+
+    @property
+    def in_transaction(self) -> bool:
+        """True if a transaction is open. Without autocommit, the first statement opens one."""
+        return self._session.transactions.is_open
 
     @property
     def last_timestamp(self) -> Timestamp | None:
@@ -188,9 +209,11 @@ class Connection:
 
     @property
     def store(self) -> Store:
-        """The store itself: catalog, statistics, scans; `InterfaceError` after `close`."""
+        """The store itself: catalog, statistics, scans. While a transaction is open, it is the transaction. Raises
+        `InterfaceError` after `close`."""
         self.check_open()
-        return self._shared.store
+        session = self._session
+        return session.transaction_store() if session.is_transactional else session.store
 
     def cursor(self) -> Cursor:
         """A new cursor."""
@@ -234,9 +257,10 @@ class Connection:
         Cancelled
             It was cancelled; nothing is loaded.
         """
-        store = self.store
+        self.check_open()
         self._session.refuse_writes("a load")
-        with self._session.cancellable(cancel) as cancel:
+        with self._session.turn(), self._session.cancellable(cancel) as cancel:
+            store = self._session.store
             rows = load(store, store.table(table), source, progress, self._session.progress, cancel)
         if rows:
             self._session.note_write()
@@ -299,6 +323,21 @@ class Connection:
         session = self._session.as_of(hybrid_time(moment, store.now()))
         return Connection(self._shared.share(), session)
 
+    def duplicate(self) -> Connection:
+        """Returns a new connection to the same store, with the current settings of this one and transactions of its
+        own: for another thread, or a second transaction in memory. Closing one of the two leaves the other open.
+
+        >>> connection = connect(":memory:")
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1)")
+        >>> with connection.duplicate() as other:
+        ...     other.execute("SELECT count(*) FROM t").fetchall()
+        [(0,)]
+        >>> connection.rollback()
+        >>> connection.close()
+        """
+        self.check_open()
+        return Connection(self._shared.share(), self._session.duplicate())
+
     def serve(self) -> str:
         """Let other processes reach this connection's store; the URL by which they do, as
         `nyala.connect("nyala://127.0.0.1:...")`.
@@ -332,45 +371,101 @@ class Connection:
         `Cancelled`. From any thread."""
         self._session.cancel()
 
-    def commit(self) -> None:
-        """Accept the writes since the last commit; they stay in any case, because every statement is durable when it
-        returns."""
-        self.check_open()
-        self._session.commit()
-
     def now(self) -> Timestamp:
         """The store's current hybrid timestamp: a read as of it shows all writes that were acknowledged before the
         call, by any connection of the store, and no later ones."""
         self.check_open()
-        return self.store.now()
+        return self._session.transactions.store.now()
 
-    @property
-    def has_uncommitted_rows(self) -> bool:
-        """True if rows were written since the last `commit`."""
-        return self._session.has_uncommitted_rows
+    # ---- transactions ------------------------------------------------------------------------------------------------
 
-    def rollback(self) -> None:
-        """Do nothing if nothing was written since the last `commit`; refuse otherwise.
+    def begin(self, isolation_level: str | None = None, read_only: bool = False) -> None:
+        """Begin a transaction, which reads the state of this moment and its own writes until `commit` or `rollback`.
 
-        Every statement is durable when it returns, so a rollback that reports success would be wrong.
+        Parameters
+        ----------
+        isolation_level : {"SNAPSHOT", "SERIALIZABLE"} or another name of the SQL standard, optional
+            By default `isolation_level`.
+        read_only : bool
+            Refuse writes.
 
         Raises
         ------
-        NotSupportedError
-            If something was written since the last `commit`. While an exception is handled, as in `except:
-            connection.rollback(); raise`, it is a `NotRolledBackWarning` instead, so that the first error is the one
-            that the caller sees.
+        ActiveTransaction
+            A transaction is open.
         """
         self.check_open()
-        if not self._session.is_uncommitted:
-            return
-        message = (
-            "what was written since the last commit() stays: every statement is durable when it returns "
-            "(autocommit), so it cannot be rolled back; commit() says that this is known"
-        )
-        if sys.exception() is None:
-            raise NotSupportedError(message)
-        warnings.warn(message, NotRolledBackWarning, stacklevel=2)
+        level = None if isolation_level is None else read_option("transaction_isolation", isolation_level)
+        self._session.transactions.begin(level, read_only or None)
+
+    def commit(self) -> None:
+        """Make what the open transaction has written durable and visible, all of it at one timestamp; buffered rows of
+        write sessions are part of it. No effect without a transaction.
+
+        Raises
+        ------
+        SerializationFailure
+            Another transaction has changed a row that this one has written, or relied on. This one is rolled back.
+        """
+        self.check_open()
+        self._session.transactions.commit()
+
+    def rollback(self) -> None:
+        """Undo what the open transaction has written, and end it.
+
+        No effect without a transaction; a `NotRolledBackWarning` says so if rows were written since the latest commit
+        or rollback: with autocommit, they were durable when their statement returned.
+        """
+        self.check_open()
+        self._session.transactions.rollback()
+
+    def transaction(self, isolation_level: str | None = None, read_only: bool = False) -> TransactionBlock[Connection]:
+        """Context manager for a transaction: commits at its end, rolls back if an exception leaves it. In an open
+        transaction it is a savepoint. The parameters are those of `begin`.
+
+        >>> connection = connect(":memory:")
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        >>> with connection.transaction():
+        ...     cursor = connection.execute("INSERT INTO t VALUES (1)")
+        >>> connection.close()
+        """
+        self.check_open()
+        return TransactionBlock(self, isolation_level, read_only)
+
+    def run(
+        self,
+        function: Callable[[Connection], T],
+        retries: int = RETRIES,
+        isolation_level: str | None = None,
+        read_only: bool = False,
+    ) -> T:
+        """Call `function` in a transaction, again after conflicts with other transactions; its result, after COMMIT.
+
+        Parameters
+        ----------
+        function : callable
+            Gets this connection. It may be called several times, so its effects should be in the transaction alone.
+        retries : int
+            Limit of further calls. Before each, the thread sleeps for a random time, up to a limit that doubles: 1 ms
+            at first, 1 s at most.
+        isolation_level, read_only
+            Those of `begin`.
+
+        Raises
+        ------
+        SerializationFailure
+            There was a conflict each time.
+        ActiveTransaction
+            A transaction is open: only a whole transaction can be retried.
+
+        >>> connection = connect(":memory:")
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 1)")
+        >>> connection.run(lambda c: c.execute("UPDATE t SET n = n + 1 WHERE k = 1").rowcount)
+        1
+        >>> connection.close()
+        """
+        self.check_open()
+        return retried(self, function, retries, isolation_level, read_only)
 
     def check_open(self) -> None:
         """Raise `InterfaceError` after `close`."""
@@ -378,7 +473,7 @@ class Connection:
             raise InterfaceError("the connection is closed")
 
     def close(self) -> None:
-        """Cancel running statements and release the store. May be repeated."""
+        """Cancel running statements, roll an open transaction back, and release the store. May be repeated."""
         if self._closed:
             return
         try:
@@ -399,8 +494,23 @@ class Connection:
         self.check_open()
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        try:
+            if not self._closed and not is_inherited(self) and self.in_transaction:
+                if kind is None:
+                    self.commit()
+                else:
+                    self.rollback()
+        finally:
+            self.close()
+
+
+def _flush_buffered(sessions: Iterable[WriteSession], commits: bool) -> None:
+    """Write the buffered rows of write sessions, which belong to the transaction that ends."""
+    for session in list(sessions):
+        session.flush_here()
+        if commits:
+            session.raise_pending()
 
 
 def _give_up(shared: SharedStore, session: Session) -> None:
@@ -408,65 +518,3 @@ def _give_up(shared: SharedStore, session: Session) -> None:
         session.close()
     finally:
         shared.release()
-
-
-def _whole_target(target: str | Path, options: dict[str, Any]) -> str | Path:
-    """The target for other processes that open the store, with the TLS files that were passed as options."""
-    return with_parameters(str(target), tls_options(str(target), options)) if is_cluster(target) else target
-
-
-def _check_target(target: object) -> None:
-    """`InterfaceError` for what names no place."""
-    choices = 'a directory, ":memory:" or nyala://host:port,host:port'
-    if not isinstance(target, (str, os.PathLike)):
-        raise InterfaceError(f"connect takes {choices}, not {target!r} of type {type(target).__name__}")
-    name = os.fspath(target)
-    if not isinstance(name, str) or not name.strip() or "\0" in name:
-        raise InterfaceError(f"{target!r} names no store: connect takes {choices}; the current directory is '.'")
-
-
-def _store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Options to open the store with; `InterfaceError` for an option that is not valid for its kind."""
-    wanted: tuple[str, ...] = _STORE_OPTIONS
-    others: tuple[str, ...] = _CLUSTER_OPTIONS
-    kind, who = "a cluster (nyala://)", "a directory has no servers"
-    if is_cluster(target):
-        wanted, others = others, wanted
-        kind, who = "a directory", f"the servers of {target} set it when they start"
-    for name in others:
-        if name in settings:
-            raise InterfaceError(f"{name} is an option of {kind}: {who}")
-    return {_DATABASE_NAMES.get(name, name): settings[name] for name in wanted if name in settings}
-
-
-def _check_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, checked and in plain units."""
-    known = _STORE_OPTIONS + _SESSION_OPTIONS + _CLUSTER_OPTIONS
-    for name in options:
-        if name not in known:
-            raise InterfaceError(f"connect has no option {name}{errors.did_you_mean(name, known, 'there are')}")
-    checked = {name: value for name, value in options.items() if value is not None}
-    threads = checked.get("threads", 1)
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise InterfaceError(f"threads={threads!r}: a whole number of at least 1 is needed")
-    durability = checked.get("durability", "fsync")
-    if durability not in DURABILITIES:
-        raise InterfaceError(f"durability={durability!r}: there are {' and '.join(map(repr, DURABILITIES))}")
-    seconds = checked.get("history_seconds", 0)
-    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
-        raise InterfaceError(f"history_seconds={seconds!r}: a whole number of seconds is needed")
-    if "store_memory" in checked:
-        checked["store_memory"] = parse_bytes(checked["store_memory"], "store_memory")
-    for name in ("memory_limit", "temp_directory", "engine"):
-        if name in checked:
-            checked[name] = read_option(name, checked[name])
-    if "engine" in checked:
-        _check_engine(checked["engine"])
-    return checked
-
-
-def _check_engine(name: str) -> None:
-    try:
-        engines.check(name)
-    except errors.StatementError as error:
-        raise InterfaceError(str(error)) from None

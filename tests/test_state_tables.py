@@ -28,9 +28,9 @@ def test_there_are_tables():
         "scanners",
         "replica",
         "health",
-        "session",
         "slots",
         "server",
+        "transactions",
     }
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from ...errors import Cancelled, StatementTooComplex
-from ...executor import ExecutionContext
+from ...executor import ExecutionContext, StatementResult
 from ...executor import run as run_statement
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.forks import stay_with_process
@@ -29,13 +29,15 @@ from ...planner import Plan
 from ...sql import bound
 from ...sql.deep_stack import on_deep_stack
 from . import external_engine
-from .settings import Settings, SettingStatement
+from .settings import SettingStatement
 
 if TYPE_CHECKING:
     from ...sql.expressions import Column
     from .engines import Engine
 
 T = TypeVar("T")
+Control: TypeAlias = SettingStatement | bound.TransactionStatement
+"""Statements about the session itself."""
 ROWS_AT_ONCE = 1 << 12
 """Rows that become Python values in one go: some milliseconds."""
 
@@ -69,8 +71,8 @@ class Execution:
 
     Parameters
     ----------
-    settings : Settings
-        The session's, which SET and SHOW change and read.
+    control : callable
+        Runs a statement that is about the session itself: a setting, a transaction.
     cancel : threading.Event
         Stops the statement. The execution itself sets it when it fails or is closed.
     forget : callable
@@ -84,8 +86,13 @@ class Execution:
         Rows changed; for a query -1 until its last batch is out, then how many rows it had.
     """
 
-    def __init__(self, settings: Settings, cancel: threading.Event, forget: Callable[[Execution], None]):
-        self._settings = settings
+    def __init__(
+        self,
+        control: Callable[[Control], StatementResult],
+        cancel: threading.Event,
+        forget: Callable[[Execution], None],
+    ):
+        self._control = control
         self._cancel = cancel
         self._forget = forget
         self._batches: Iterator[pa.RecordBatch] = iter(())
@@ -117,8 +124,8 @@ class Execution:
     def _begin(
         self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext, engine: Engine | None
     ) -> None:
-        if isinstance(statement, SettingStatement):
-            result = self._settings.run(statement)
+        if isinstance(statement, Control):
+            result = self._control(statement)
         elif engine is not None:
             result = external_engine.run(engine, statement, plan, context)
         else:

@@ -42,6 +42,8 @@ def run(engine: Engine, statement: bound.Statement, plan: Plan | None, context: 
     Raises `NotSupportedError` for EXPLAIN in forms that only nyala's own executor has.
     """
     inner = statement.statement if isinstance(statement, bound.Explain) else statement
+    if isinstance(inner, bound.SelectStatement) and inner.locks:
+        return run_statement(statement, context, plan)
     if plan is None or not isinstance(inner, _RUN_ELSEWHERE) or not reads_tables(plan):
         return run_statement(statement, context, plan)
     if isinstance(statement, bound.Explain):

@@ -3,22 +3,9 @@
     text ─ parse ─► ParsedStatement ─ bind ─► Statement ─ plan_query ─► Plan ─ run ─► Execution
       └── plan_cache, where the text is known ──────────────────────────────┘
 
-A session holds no transaction, so several threads may use one; each statement they start is an `Execution` of its own,
-under the settings that hold when it starts. A session of a `moment` reads as of that time, and its statements change
-nothing.
-
-A session has no transaction, but it records what was changed since the last `commit`:
-
-    | state | event | next state |
-    |---|---|---|
-    | NOTHING | a table is changed | TABLES |
-    | NOTHING | rows are written | ROWS |
-    | NOTHING | commit | NOTHING |
-    | TABLES | a table is changed | TABLES |
-    | TABLES | rows are written | ROWS |
-    | TABLES | commit | NOTHING |
-    | ROWS | a table is changed, or rows are written | ROWS |
-    | ROWS | commit | NOTHING |
+Several threads may use a session; each statement they start is an `Execution` of its own, under the settings that hold
+when it starts. A session of a `moment` reads as of that time, and its statements change nothing. In a transaction
+(`transactions`), the session's store is the transaction, and one statement runs at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +17,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -39,6 +25,7 @@ from ...errors import (
     InterfaceError,
     NotSupportedError,
     ProgrammingError,
+    ReadOnlyTransaction,
     SchemaChanged,
     ServerUnavailable,
     SqlSyntaxError,
@@ -46,10 +33,10 @@ from ...errors import (
     UnknownColumn,
     UnknownTable,
 )
-from ...executor import ExecutionContext, LocalFiles
+from ...executor import ExecutionContext, LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
+from ...executor.statements.single_rows import RowWrite
 from ...model.clock import format_timestamp
-from ...model.state_table import StateTable
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within
 from ...planner import Plan, PlannerOptions, plan_query
@@ -60,10 +47,11 @@ from ...sql.placeholders import Given, match_parameters
 from ...sql.syntax.complexity import too_complex
 from . import engines
 from .bind_values import Normalized
-from .executions import Execution, Halt, RowExecution, raise_if
+from .executions import Control, Execution, Halt, RowExecution, raise_if
 from .literal_shapes import Shape, shape_of
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
+from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
 
 READING: Final = (
     bound.SelectStatement
@@ -85,34 +73,11 @@ ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
 REBINDS: Final = 100
 """Limit of bindings of a statement; each is needed only if the catalog has changed since the previous one."""
 _CATALOG_SECONDS = 0.005
+_ALONE: Final = contextlib.nullcontext()
 RERUNS: Final = 3
 """Limit of retries of a query whose scans were interrupted."""
 T = TypeVar("T")
 Stopper = TypeVar("Stopper", Halt, threading.Event)
-
-
-class Uncommitted(Enum):
-    """Changes since the last `commit`; the table is on the module's page."""
-
-    NOTHING = "nothing"
-    TABLES = "tables"
-    ROWS = "rows"
-
-
-_U = Uncommitted
-STATES = StateTable(
-    _U.NOTHING,
-    {
-        (_U.NOTHING, "a table is changed"): _U.TABLES,
-        (_U.NOTHING, "rows are written"): _U.ROWS,
-        (_U.NOTHING, "commit"): _U.NOTHING,
-        (_U.TABLES, "a table is changed"): _U.TABLES,
-        (_U.TABLES, "rows are written"): _U.ROWS,
-        (_U.TABLES, "commit"): _U.NOTHING,
-        (_U.ROWS, "a table is changed, or rows are written"): _U.ROWS,
-        (_U.ROWS, "commit"): _U.NOTHING,
-    },
-)
 
 
 class Session:
@@ -135,6 +100,8 @@ class Session:
         What runs queries; by default nyala's own executor.
     target : str or Path, optional
         What the store was opened by, for engines that reach it from other processes.
+    settings : Settings, optional
+        In place of those that the parameters above make.
     """
 
     def __init__(
@@ -147,11 +114,15 @@ class Session:
         moment: Timestamp | None = None,
         engine: str | None = None,
         target: str | Path | None = None,
+        settings: Settings | None = None,
     ):
         self.store = store
+        """The store of statements from now on: a transaction while one is open."""
+        self.is_transactional = False
+        """True while a transaction is open, and without autocommit: then statements run by `transactions.turn`."""
         self.target = target
         own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory, "engine": engine}
-        self.settings = Settings({**own, **(store_options or {})}, has_store=store_options is not None)
+        self.settings = settings or Settings({**own, **(store_options or {})}, has_store=store_options is not None)
         self.plans = PlanCache(store)
         self.progress: Handler | None = None
         """Called with the progress of each statement that starts from now on."""
@@ -162,7 +133,8 @@ class Session:
         """Of a cluster: read the latest state of each tablet's leader, without a common snapshot."""
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
-        self._uncommitted = STATES.first
+        self.transactions = SessionTransactions(store, self.settings, self._switch, past=moment is not None)
+        self.transactions.on_commit = self._note_commit
         self._has_servers = store.runs_fragments
         """True if statements may wait for servers, and so have a deadline."""
         self._lock = threading.Lock()
@@ -171,31 +143,29 @@ class Session:
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
         self._engines: dict[str, engines.Engine] = {}
 
-    def _to(self, uncommitted: Uncommitted) -> None:
-        """Needs the lock."""
-        self._uncommitted = STATES.checked(self._uncommitted, uncommitted)
-
-    @property
-    def is_uncommitted(self) -> bool:
-        """True if anything, tables included, was changed since the last `commit`."""
-        return self._uncommitted is not Uncommitted.NOTHING
-
-    @property
-    def has_uncommitted_rows(self) -> bool:
-        """True if rows were written since the last `commit`."""
-        return self._uncommitted is Uncommitted.ROWS
+    def _switch(self, store: Store, is_transactional: bool) -> None:
+        self.store, self.is_transactional = store, is_transactional
 
     def as_of(self, moment: Timestamp) -> Session:
         """Returns a new session with the current settings of this one, which reads as of `moment`."""
-        session = Session(self.store, moment=moment, target=self.target)
-        session.settings = self.settings.copy()
+        return self._another(moment)
+
+    def duplicate(self) -> Session:
+        """Returns a new session with the current settings of this one, and transactions of its own."""
+        session = self._another(self.moment)
+        session.reads_latest = self.reads_latest
+        session.transactions.autocommit = self.transactions.autocommit
         return session
 
-    def _snapshot(self) -> Timestamp | None:
-        """Snapshot for all tables of a statement."""
+    def _another(self, moment: Timestamp | None) -> Session:
+        settings = self.settings.copy()
+        return Session(self.transactions.store, moment=moment, target=self.target, settings=settings)
+
+    def _snapshot(self, store: Store) -> Timestamp | None:
+        """Snapshot for all tables of a statement on a store."""
         if self.moment is not None:
             return self.moment
-        return None if self.reads_latest else self.store.now()
+        return None if self.reads_latest and store is self.transactions.store else store.now()
 
     def run(self, text: str, parameters: Normalized | None = None, halt: Halt | None = None) -> Execution:
         """Run every statement of `text` in order; the last one's execution. `halt` stops it, its rows included.
@@ -203,6 +173,8 @@ class Session:
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
         try:  # a context manager would cost a statement about one row too much
+            if self.is_transactional:
+                return self._run_in_transaction(text, parameters, halt or Halt())
             if not self._has_servers:
                 return self._run(text, parameters, halt or Halt())
             with as_statement():
@@ -210,9 +182,22 @@ class Session:
         except RecursionError:
             raise too_complex(text) from None
 
+    def _run_in_transaction(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
+        kind = Kind.QUERY if begins_with_query(text) else None
+        with self.transactions.turn(kind, partial(raise_if, halt)), as_statement():
+            return self._run(text, parameters, halt)
+
+    def _turn(self, parsed: ParsedStatement, cancel: Halt | None) -> AbstractContextManager[None]:
+        """The context manager for one statement of a text, which may begin or end a transaction."""
+        if not self.is_transactional:
+            return _ALONE
+        return self.transactions.turn(kind_of(parsed.tree), partial(raise_if, cancel))
+
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         # What is kept of statements is for nyala's own executor.
         known = self.plans.find(text) if self._is_local else ()
+        if known is None and text in self.transactions.known and not parameters:
+            return self.start(self.transactions.known[text], cancel=halt)
         if known is None and not parameters and self.plans.enabled:
             shape = shape_of(text)
             if shape is not None and (execution := self._run_shape(text, shape, halt)) is not None:
@@ -237,11 +222,12 @@ class Session:
                 f"parameters belong to one statement, and the text holds {len(parsed)}; execute them one by one"
             )
         for statement in parsed[:-1]:
-            with within(WaitingTime()):
+            with within(WaitingTime()), self._turn(statement, cancel):
                 self.execute(statement, cancel=cancel).drain()
-        if len(parsed) > 1 or once:
-            return self.execute(parsed[-1], parameters, cancel)
-        return self.bound_again(lambda: self._prepare(text, parsed[-1], parameters, cancel))
+        with self._turn(parsed[-1], cancel):
+            if len(parsed) > 1 or once:
+                return self.execute(parsed[-1], parameters, cancel)
+            return self.bound_again(lambda: self._prepare(text, parsed[-1], parameters, cancel))
 
     def bound_again(self, attempt: Callable[[], T]) -> T:
         """Bind and run something, again where it fails after the catalog has changed in between: the binding may have
@@ -267,6 +253,8 @@ class Session:
             cells = prepared.cells(parameters, self.store)
             if cells is None:
                 return None
+            if self.is_transactional and isinstance(prepared.single, RowWrite):
+                self._refuse_read_only()
             found = RowExecution(self.store, prepared.single, cells, self.moment)
             if found.rowcount > 0:
                 self.note_write()
@@ -288,6 +276,8 @@ class Session:
         statement = binding.statement
         self._refuse_change(statement)
         if not isinstance(statement, KEPT):
+            if isinstance(statement, bound.TransactionStatement):
+                self.transactions.remember(text, statement)
             return self.start(statement, cancel=cancel)
         prepared = self._prepared(parsed, given, binding, now, cancel)
         self.plans.add(text, version, prepared)
@@ -405,23 +395,31 @@ class Session:
         own = threading.Event()
         if cancel is not None:
             cancel.adopt(own)
-        execution = Execution(self.settings, own, self.forget)
+        execution = Execution(self._control, own, self.forget)
         options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
         if serial_runs is not None:
             options["serial_runs"] = serial_runs
-        context = ExecutionContext(self.store, cancel=own, snapshot=self._snapshot(), **options)
+        store, transaction = self.store, self.transactions.transaction
+        if store is transaction:
+            options["transaction"] = transaction
+        context = ExecutionContext(store, cancel=own, snapshot=self._snapshot(store), **options)
         with self._lock:
             self._running.add(execution)
         try:
             raise_if(cancel)
             planned = plan or self._plan(statement, partial(raise_if, own))
-            execution.start(statement, planned, context, None if planned is None else self._engine())
+            engine = None if planned is None else self._engine()
+            if _is_reading(statement):
+                execution.start(statement, planned, context, engine)
+            else:
+                with self.transactions.undoing():
+                    execution.start(statement, planned, context, engine)
         except BaseException:
             self.forget(execution)
             raise
         by_rows = isinstance(statement, _BY_ROWS)
         if not _is_reading(statement) and (execution.rowcount or not by_rows):
-            self.note_write(rows=by_rows)
+            self.note_write(rows=by_rows or isinstance(statement, bound.Explain))
         return execution
 
     @property
@@ -433,24 +431,58 @@ class Session:
         """Engine that runs queries instead of nyala's own executor."""
         if self._is_local:
             return None
+        self._refuse_engine(self.settings.get("engine"))
         name = self.settings.get("engine")
         with self._lock:
             if name not in self._engines:
                 self._engines[name] = engines.opened(name, self.target)
             return self._engines[name]
 
+    def _refuse_engine(self, name: str) -> None:
+        transaction = self.transactions.transaction
+        if transaction is not None and name != engines.LOCAL and transaction.has_writes:
+            raise NotSupportedError(
+                f"the engine {name} does not read the writes of the transaction in progress: COMMIT first, or "
+                f"SET engine = {engines.LOCAL}"
+            )
+
+    def _refuse_read_only(self) -> None:
+        transaction = self.transactions.transaction
+        if transaction is not None and transaction.options.read_only:
+            raise ReadOnlyTransaction(READ_ONLY)
+
+    def _control(self, statement: Control) -> StatementResult:
+        """Run a statement about the session itself."""
+        if isinstance(statement, SettingStatement):
+            if isinstance(statement, bound.SetSetting) and statement.name == "engine":
+                self._refuse_engine(statement.value)
+            return self.settings.run(statement)
+        self.transactions.run(statement)
+        return StatementResult(None, iter(()))
+
+    def transaction_store(self) -> Store:
+        """The store for work without SQL, with the transaction begun that it belongs to."""
+        if self.is_transactional:
+            with self.transactions.turn(Kind.QUERY):
+                return self.store
+        return self.store
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Context manager for work without SQL that writes: in a transaction it is one statement."""
+        return self.transactions.turn(Kind.QUERY) if self.is_transactional else _ALONE
+
     def note_write(self, timestamp: Timestamp | None = None, rows: bool = True) -> None:
-        """Record a write of rows, or a change of tables, at this time or just now."""
-        at = self.store.now() if timestamp is None else timestamp
+        """Record a write of rows, or a change of tables, at this time or just now. In a transaction COMMIT does it."""
+        if self.is_transactional and self.transactions.is_open:
+            return
+        self._note_commit(self.store.now() if timestamp is None else timestamp)
+        if rows:
+            self.transactions.has_written_outside = True
+
+    def _note_commit(self, at: Timestamp) -> None:
         with self._lock:
             if self.last_write is None or at > self.last_write:
                 self.last_write = at
-            self._to(Uncommitted.ROWS if rows or self.has_uncommitted_rows else Uncommitted.TABLES)
-
-    def commit(self) -> None:
-        """Clear the record of writes: the caller has accepted them."""
-        with self._lock:
-            self._to(Uncommitted.NOTHING)
 
     def _plan(self, statement: bound.Statement, check: Callable[[], None]) -> Plan | None:
         options = self._planner_options()
@@ -500,11 +532,12 @@ class Session:
             execution.cancel()
 
     def close(self) -> None:
-        """Cancel and end everything."""
+        """Cancel and end everything; an open transaction is rolled back."""
         with self._lock:
             running = list(self._running)
         for execution in running:
             execution.close()
+        self.transactions.close()
         for engine in self._engines.values():
             engine.close()
 
@@ -512,4 +545,4 @@ class Session:
 def _is_reading(statement: bound.Statement) -> bool:
     if isinstance(statement, bound.Explain):
         return not statement.analyze or _is_reading(statement.statement)
-    return isinstance(statement, READING)
+    return isinstance(statement, READING | bound.TransactionStatement)

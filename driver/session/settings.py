@@ -8,8 +8,10 @@ from typing import Any
 
 from ...errors import StatementError
 from ...executor import StatementResult, listing
+from ...model.transactions import TransactionOptions
 from ...model.types import STRING
 from ...sql import bound
+from ...sql.binding.transactions import OF_TRANSACTION
 from ...sql.settings import SETTINGS, Setting
 from . import engines
 
@@ -36,6 +38,8 @@ class Settings:
             **{name: value for name, value in given.items() if value is not None},
         }
         self._values = dict(self._given)
+        self.transaction: TransactionOptions | None = None
+        """The characteristics of the open transaction."""
         self._lock = threading.Lock()
 
     def get(self, name: str) -> Any:
@@ -74,6 +78,14 @@ class Settings:
         columns.insert(1, [self._text(setting) for setting in settings])
         return listing(["name", "value", "type", "range", "description"], [STRING] * 5, columns)
 
+    def _of_transaction(self, name: str) -> Any:
+        options = self.transaction
+        if options is None:
+            return self._values.get(f"default_{name}")
+        return options.isolation if name == "transaction_isolation" else options.read_only
+
     def _text(self, setting: Setting) -> str:
         value = self._values.get(setting.name)
+        if setting.name in OF_TRANSACTION:
+            value = self._of_transaction(setting.name)
         return setting.unset if value is None else setting.show(value)

@@ -147,13 +147,16 @@ class TableHandle:
         session = self._connection.session
         session.refuse_writes("a write")
         if is_row(rows):
+            if session.is_transactional:
+                with session.turn():
+                    return write_one_row(session.store, self._table, op, rows, all_or_none)
             written = write_one_row(self._connection.store, self._table, op, rows, all_or_none)
             if written.applied:
                 session.note_write(written.timestamp)
             return written
         applied = 0
         try:
-            with session.cancellable(threading.Event()) as cancel:
+            with session.turn(), session.cancellable(threading.Event()) as cancel:
                 written = write_rows(self._connection.store, self._table, op, rows, all_or_none, cancel)
             applied = written.applied
             return written

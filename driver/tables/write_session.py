@@ -23,6 +23,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -280,6 +281,19 @@ class WriteSession:
 
     def _write_active(self) -> None:
         """Swap the buffers and write the buffered rows; one caller at a time."""
+        # In a transaction the turn comes first: its COMMIT has it, and waits for the buffer that is being written.
+        with self._turn():
+            self._write_swapped()
+
+    def _turn(self) -> AbstractContextManager[object]:
+        """The context manager for writing a buffer, which is one statement of a transaction."""
+        with contextlib.suppress(Error):  # otherwise it is the error of each row
+            session = self._connection.session
+            if session.is_transactional:
+                return session.transactions.turn(None)
+        return contextlib.nullcontext()
+
+    def _write_swapped(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing)
             buffer, self._active = self._active, _Buffer()
@@ -314,6 +328,18 @@ class WriteSession:
                 applied += result.applied
                 errors += [PendingError(part.table.name, *run.op_and_row(e.row), e.error) for e in result.errors]
         return applied
+
+    def flush_here(self) -> None:
+        """Write all rows in this thread, which may have the turn that the session's own thread waits for."""
+        with self._changed:
+            target = self._applied
+        with DeferInterrupts():
+            while self._written < target:
+                self._write_active()
+
+    def raise_pending(self) -> None:
+        """Raise as `flush` does while there are pending errors."""
+        self._raise_pending()
 
     def _raise_pending(self) -> None:
         with self._changed:

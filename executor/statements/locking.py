@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ...errors import ReadOnlyTransaction
 from ...model.store import Transaction
 from ...planner import Plan
 from ...sql import bound
@@ -20,6 +21,8 @@ def locked_rows(statement: bound.SelectStatement, plan: Plan, context: Execution
     shown = list(range(statement.visible))
     batches = arrow_batches(plan, context)
     if context.transaction is not None:
+        if context.transaction.options.read_only:
+            raise ReadOnlyTransaction("the transaction is READ ONLY: rows are locked by one that is READ WRITE")
         found = []
         for batch in batches:
             context.check()

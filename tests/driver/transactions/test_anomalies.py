@@ -1,0 +1,35 @@
+"""The anomalies of the literature, each as a history of interleaved sessions, at both isolation levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interleaved_sessions import play
+
+SCRIPTS = sorted((Path(__file__).parent / "anomalies").glob("*.txt"))
+ALLOWED = {"g2_item_write_skew", "g2_phantom_write_skew", "read_only_anomaly"}
+"""Under snapshot isolation; SERIALIZABLE allows none."""
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=[path.stem for path in SCRIPTS])
+def test_a_history_has_the_outcome_that_is_promised(golden, path):
+    golden(path, play)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=[path.stem for path in SCRIPTS])
+def test_several_tablets_have_the_same_outcome(path):
+    block, _, approved = path.read_text(encoding="utf-8").partition("---\n")
+    commands = "\n".join(line for line in block.splitlines() if not line.startswith("#"))
+    played = play(commands, "DISTRIBUTE BY HASH (id) INTO 3 BUCKETS")
+    assert played.splitlines() == approved.splitlines()
+
+
+def test_snapshot_isolation_allows_write_skew_and_serializable_nothing():
+    allowed = {"SNAPSHOT": set(), "SERIALIZABLE": set()}
+    for path in SCRIPTS:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            level, _, outcome = line.partition(": ")
+            if level in allowed and outcome == "ALLOWED":
+                allowed[level].add(path.stem)
+    assert allowed == {"SNAPSHOT": ALLOWED, "SERIALIZABLE": set()}
