@@ -257,9 +257,12 @@ class Console(ABC):
         print(text, file=self.err, flush=True)
 
     def close(self) -> None:
-        """Close the output file and the connection of `\asof`."""
+        """Close the output file and the connection of `\asof`, and roll an open transaction back, as psql does."""
         self.serving.wait()
         self.read_at(None)
+        if self.connection.in_transaction:
+            self.connection.rollback()
+            print("the transaction in progress was rolled back: it had no COMMIT", file=self.err)
         if self.file is not None:
             self.file.close()
             self.file = None

@@ -25,8 +25,8 @@ from .highlighting import NyalaLexer
 from .reader import StatementReader, is_blank, split
 from .shell import Shell
 
-PROMPT = "nyala> "
-CONTINUATION = "  ...> "
+NAME = "nyala"
+CONTINUATION = "..."
 _EDIT = re.compile(r"(.*)^\s*\\e\s*", re.DOTALL | re.MULTILINE)
 """A last line that sends the text above it to the editor."""
 
@@ -97,7 +97,7 @@ def is_complete(text: str) -> bool:
 
 def _session(shell: Shell, target: str) -> PromptSession[str]:
     session: PromptSession[str] = PromptSession(
-        PROMPT,
+        lambda: prompt(shell),
         lexer=PygmentsLexer(NyalaLexer),
         completer=SqlCompleter(shell.connection),
         complete_while_typing=False,
@@ -106,7 +106,7 @@ def _session(shell: Shell, target: str) -> PromptSession[str]:
         history=_history(),
         enable_open_in_editor=True,
         multiline=True,
-        prompt_continuation=CONTINUATION,
+        prompt_continuation=lambda width, number, wraps: f"{CONTINUATION}> ".rjust(width),
         key_bindings=_bindings(),
     )
     return session
@@ -137,6 +137,13 @@ def _bindings() -> KeyBindings:
         event.current_buffer.complete_state = None
 
     return bindings
+
+
+def prompt(shell: Shell) -> str:
+    """The prompt: with a star in a transaction, as psql has it, and with `!` in one that can only be rolled back."""
+    transactions = shell.reading.session.transactions
+    mark = "!" if transactions.is_failed else "*" if transactions.is_open else ""
+    return f"{NAME}{mark}> "
 
 
 def status(shell: Shell, target: str) -> StyleAndTextTuples:

@@ -6,6 +6,7 @@ import signal
 
 import nyala
 import pytest
+from nyala.errors import SerializationFailure
 from nyala.shell import repl
 from nyala.shell.shell import Shell
 
@@ -39,3 +40,26 @@ def test_an_interrupted_prompt_comes_again(ctrl_c, monkeypatch, interrupted):
     with nyala.connect(":memory:") as connection:
         assert repl.interact(Shell(connection, out=out)) == 0
     assert "42" in out.getvalue()
+
+
+def test_the_prompt_shows_a_transaction():
+    with nyala.connect(":memory:") as connection:
+        shell = Shell(connection, out=io.StringIO())
+        assert repl.prompt(shell) == "nyala> "
+        connection.execute("BEGIN")
+        assert repl.prompt(shell) == "nyala*> "
+        with pytest.raises(SerializationFailure), connection.session.transactions.turn(None):
+            raise SerializationFailure("of a statement")
+        assert repl.prompt(shell) == "nyala!> "
+        connection.execute("ROLLBACK")
+        assert repl.prompt(shell) == "nyala> "
+
+
+def test_leaving_rolls_an_open_transaction_back(tmp_path):
+    err = io.StringIO()
+    with nyala.connect(tmp_path / "store") as connection:
+        shell = Shell(connection, out=io.StringIO(), err=err)
+        assert shell.run_lines(["CREATE TABLE t (k INT PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1);"])
+        shell.close()
+        assert err.getvalue() == "the transaction in progress was rolled back: it had no COMMIT\n"
+        assert connection.execute("SELECT * FROM t").fetchall() == []
