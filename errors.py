@@ -40,6 +40,23 @@ from .error_hints import did_you_mean as did_you_mean
 from .error_hints import listed as listed
 from .error_hints import quoted_name as quoted_name
 
+for _base in (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotRolledBackWarning,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    StatementTooComplex,
+    Warning,
+):
+    _base.__module__ = __name__  # as tracebacks and pickles name it
+
+
 # ---- ProgrammingError: the statement ---------------------------------------------------------------------------
 
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.driver.connection import parse_bytes
 from nyala.driver.session.bind_values import normalize
 from nyala.driver.session.insert_batches import column_from_values
 from nyala.errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
 from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
+from nyala.sql.settings import parse_bytes
 
 UTC_PLUS_2 = datetime.timezone(datetime.timedelta(hours=2))
 
