@@ -9,6 +9,7 @@ from sqlalchemy import types as sqltypes
 from sqlalchemy.exc import CompileError
 from sqlalchemy.schema import Column, Table
 from sqlalchemy.sql import compiler, crud, elements
+from sqlalchemy.sql import util as sql_util
 from sqlalchemy.sql.elements import BindParameter
 
 from ...sql.syntax.dialect import NyalaTokenizer
@@ -58,7 +59,16 @@ class NyalaCompiler(compiler.SQLCompiler):
         return "ON (" + ", ".join(self.process(column, **kw) for column in element._distinct_on) + ")"
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
-        raise CompileError("nyala has no locks: FOR UPDATE (with_for_update) means nothing between its statements")
+        lock = select._for_update_arg
+        words = ["FOR KEY SHARE" if lock.key_share else "FOR SHARE"] if lock.read else ["FOR UPDATE"]
+        if lock.key_share and not lock.read:
+            words = ["FOR NO KEY UPDATE"]
+        if lock.of:
+            tables = dict.fromkeys(table for part in lock.of for table in sql_util.surface_selectables_only(part))
+            named = {**kw, "ashint": True, "use_schema": False}
+            words.append("OF " + ", ".join(self.process(table, **named) for table in tables))
+        words += ["NOWAIT"] * bool(lock.nowait) + ["SKIP LOCKED"] * bool(lock.skip_locked)
+        return " " + " ".join(words)
 
     def format_from_hint_text(self, sqltext: str, table: Any, hint: str, iscrud: bool) -> str:
         return f"{sqltext} {hint}"

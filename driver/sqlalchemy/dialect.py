@@ -1,24 +1,23 @@
-"""The dialect: URLs to connections, transactions as far as nyala supports them, and its features as flags.
+"""The dialect: URLs to connections, transactions, and its features as flags.
 
 | URL | target |
 |---|---|
-| `nyala://` | in memory; one connection, which all threads share |
+| `nyala://` | in memory: a store for each engine, which ends with it |
 | `nyala:///weather` | the directory `weather` |
 | `nyala:////data/weather` | the directory `/data/weather` |
 | `nyala://host:7051/` | a cluster, `?host=host2:7051` for each further server |
 
 Behind `?` stand the options of `connect`: `nyala:///weather?threads=2&durability=os`.
 
-**Transactions.** Every statement is durable when it returns, so `commit` writes nothing, and `rollback` cannot undo
-anything. SQLAlchemy rolls back when a connection is returned or an error occurs, which has no effect; but if rows were
-written since the last commit, a `NotRolledBackWarning` says that they stay. Savepoints are refused.
+**Transactions.** Connections have no autocommit: the first statement begins a transaction. DDL that SQLAlchemy makes is
+no part of one: it commits the open transaction first, as with MySQL and Oracle.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
-import warnings
+import threading
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
@@ -31,7 +30,8 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.schema import Column, Table
 from sqlalchemy.sql.compiler import InsertmanyvaluesSentinelOpts
 
-from ...errors import InterfaceError, NotRolledBackWarning, NotSupportedError
+from ...errors import InterfaceError, NotSupportedError
+from ...model.transactions import Isolation
 from ..stores.open_stores import MEMORY
 from .compiler import NyalaCompiler, NyalaIdentifierPreparer
 from .ddl import COLUMN_OPTIONS, TABLE_OPTIONS, NyalaDDLCompiler
@@ -40,6 +40,7 @@ from .reflection import SCHEMA, NyalaReflection
 from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 
 _INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds"})
+_SWITCHES: Final = frozenset({"commit_wait", "autocommit"})
 _SECONDS_OPTIONS: Final = frozenset({"deadline", "connect_deadline"})
 _OF_TARGET: Final = frozenset({"host", "tls"})
 """Parts of a URL that belong to `_target` and are not options."""
@@ -59,25 +60,26 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
         table, preparer = column.table, self.identifier_preparer
         assert isinstance(table, Table)
 
+        connection: Any = self._dbapi_connection.driver_connection
+
         def execute(statement: str, parameters: Sequence[Any]) -> Any:
-            cursor = self._dbapi_connection.cursor()
-            cursor.execute(statement, parameters)
-            return None if cursor.description is None else cursor.fetchone()
+            # Numbers stay reserved if the transaction is rolled back, and reserving them conflicts with no other.
+            with connection.duplicate() as other:
+                other.autocommit = True
+                return _first_row(other, statement, parameters)
 
         def largest() -> int | None:
-            row = execute(f"SELECT max({preparer.format_column(column)}) FROM {preparer.quote(table.name)}", ())
+            text = f"SELECT max({preparer.format_column(column)}) FROM {preparer.quote(table.name)}"
+            row = _first_row(self._dbapi_connection, text, ())
             return None if row is None else row[0]
 
-        connection: Any = self._dbapi_connection.driver_connection
         cells: Any = getattr(self.compiled, "insert_prefetch", ())  # of a multi-row VALUES: one of each row
         count = max(len(self.compiled_parameters), len(cells))
-        return next_number(connection.store, table.name, count, largest, execute)
+        return next_number(connection.session.transactions.store, table.name, count, largest, execute)
 
     def post_exec(self) -> None:
         if self.cursor.description is None and self._rowcount is None:
             self._rowcount = self.cursor.rowcount  # which a cursor that is closed has forgotten
-        if self.root_connection.get_execution_options().get("isolation_level") == AUTOCOMMIT:
-            self._dbapi_connection.commit()
 
 
 class NyalaDialect(NyalaReflection):
@@ -133,6 +135,9 @@ class NyalaDialect(NyalaReflection):
         super().__init__(**kw)
         self._json_serializer = json_serializer
         self._json_deserializer = json_deserializer
+        self._memory: Any = None
+        """The connection that keeps the engine's store in memory."""
+        self._memory_lock = threading.Lock()
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
@@ -143,7 +148,16 @@ class NyalaDialect(NyalaReflection):
 
     @classmethod
     def get_pool_class(cls, url: URL) -> type[pool.Pool]:
-        return pool.StaticPool if _target(url) == MEMORY else pool.QueuePool
+        return pool.QueuePool
+
+    def connect(self, *cargs: Any, **cparams: Any) -> Any:
+        """Connect; of a store in memory each is another connection, with transactions of its own."""
+        if cargs[0] != MEMORY:
+            return super().connect(*cargs, **cparams)
+        with self._memory_lock:
+            if self._memory is None:
+                self._memory = super().connect(*cargs, **cparams)
+        return self._memory.duplicate()
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
         options: dict[str, Any] = {name: value for name, value in url.query.items() if name not in _OF_TARGET}
@@ -160,8 +174,9 @@ class NyalaDialect(NyalaReflection):
                     options[name] = float(value)
                 except ValueError:
                     raise ArgumentError(f"{name}={value}: a number of seconds is needed") from None
-            elif name == "commit_wait":
+            elif name in _SWITCHES:
                 options[name] = value.lower() in ("true", "1", "yes", "on")
+        options.setdefault("autocommit", False)
         return [_target(url)], options
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
@@ -176,53 +191,55 @@ class NyalaDialect(NyalaReflection):
 
     # ---- transactions ---------------------------------------------------------------------------------------------
 
-    def do_begin(self, dbapi_connection: Any) -> None:
-        _driver(dbapi_connection).commit()
-
     def do_commit(self, dbapi_connection: Any) -> None:
         _driver(dbapi_connection).commit()
 
     def do_rollback(self, dbapi_connection: Any) -> None:
         connection = _driver(dbapi_connection)
-        if connection.has_uncommitted_rows:
-            connection.commit()
-            if self._on_connect_isolation_level != AUTOCOMMIT:
-                warnings.warn(
-                    "nothing is rolled back: every statement of nyala is durable when it returns. commit() says that "
-                    "this is meant, isolation_level='AUTOCOMMIT' says so for a whole connection or engine",
-                    NotRolledBackWarning,
-                    stacklevel=2,
-                )
-
-    def do_savepoint(self, connection: Any, name: str) -> None:
-        raise _refusal("SAVEPOINT (begin_nested)")
+        if connection.autocommit and not connection.in_transaction:
+            connection.commit()  # as AUTOCOMMIT says; the driver's rollback would warn that the rows stay
+        else:
+            connection.rollback()
 
     def do_begin_twophase(self, connection: Any, xid: Any) -> None:
         raise _refusal("a two-phase transaction")
 
     def get_default_isolation_level(self, dbapi_conn: Any) -> Any:
-        return AUTOCOMMIT
+        return _driver(dbapi_conn).isolation_level
 
     def get_isolation_level(self, dbapi_connection: Any) -> Any:
-        return AUTOCOMMIT
+        connection = _driver(dbapi_connection)
+        return AUTOCOMMIT if connection.autocommit else connection.isolation_level
 
     def get_isolation_level_values(self, dbapi_conn: Any) -> Any:
-        return [AUTOCOMMIT]
+        return [AUTOCOMMIT, *(level.value for level in Isolation)]
 
     def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:
-        """Nothing: there is one, and its name is checked before."""
+        connection = _driver(dbapi_connection)
+        connection.autocommit = level == AUTOCOMMIT
+        if level != AUTOCOMMIT:
+            connection.isolation_level = level
 
     def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
-        return True
+        return bool(_driver(dbapi_conn).autocommit)
 
     # ---- executing ------------------------------------------------------------------------------------------------
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        if context is not None and context.isddl:
+            cursor.connection.commit()
         if statement or context is None or not context.isddl:
             cursor.execute(statement, parameters)
 
     def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
         self.do_execute(cursor, statement, None, context)
+
+
+def _first_row(connection: Any, statement: str, parameters: Sequence[Any]) -> Any:
+    """Execute a statement and return its first row, None where it has none."""
+    cursor = connection.cursor()
+    cursor.execute(statement, parameters)
+    return None if cursor.description is None else cursor.fetchone()
 
 
 def _driver(dbapi_connection: Any) -> Any:
@@ -232,7 +249,7 @@ def _driver(dbapi_connection: Any) -> Any:
 
 def _refusal(what: str) -> Exception:
     """The driver's error as SQLAlchemy's, which wraps errors of cursors itself, but not those of transactions."""
-    cause = NotSupportedError(f"{what} is not supported: every statement is durable when it returns")
+    cause = NotSupportedError(f"{what} is not supported: a transaction is over when its COMMIT returns")
     return exc.NotSupportedError(what, None, cause)
 
 

@@ -66,7 +66,7 @@ def next_number(store: Store, table: str, count: int, largest: Callable[[], int 
     largest : callable
         Returns the table's largest key, None where it is empty; called once per process and table.
     execute : callable
-        Runs a statement on the connection, see `Execute`.
+        Runs a statement outside of transactions, see `Execute`.
     """
     table_id = store.table(table).id
     with _lock:

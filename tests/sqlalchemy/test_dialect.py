@@ -10,8 +10,8 @@ from pathlib import Path
 import nyala
 import pytest
 import sqlalchemy as sa
-from nyala.driver.sqlalchemy import NotEnforcedWarning, NotRolledBackWarning, NyalaDialect
-from nyala.errors import StoreLocked
+from nyala.driver.sqlalchemy import NotEnforcedWarning, NyalaDialect
+from nyala.errors import SerializationFailure, StoreLocked
 from sqlalchemy.engine import make_url
 
 
@@ -28,7 +28,7 @@ from sqlalchemy.engine import make_url
     ],
 )
 def test_urls(url: str, target: str, options: dict[str, object]) -> None:
-    assert NyalaDialect().create_connect_args(make_url(url)) == ([target], options)
+    assert NyalaDialect().create_connect_args(make_url(url)) == ([target], {**options, "autocommit": False})
 
 
 @pytest.mark.parametrize(
@@ -100,42 +100,104 @@ def test_the_drivers_errors_are_sqlalchemys(engine: sa.Engine) -> None:
     assert issubclass(StoreLocked, nyala.OperationalError)
 
 
-def test_a_rollback_says_what_it_does_not_do(engine: sa.Engine) -> None:
-    table = sa.Table("t", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True))
-    table.create(engine)
-    with engine.connect() as connection:
-        connection.execute(table.insert(), {"k": 1})
-        with pytest.warns(NotRolledBackWarning, match="nothing is rolled back"):
-            connection.rollback()
-        connection.execute(sa.text("INSERT INTO t VALUES (2)"))
+@pytest.fixture
+def table(engine: sa.Engine) -> sa.Table:
+    found = sa.Table("t", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True), sa.Column("v", sa.Integer))
+    found.create(engine)
+    return found
+
+
+def keys(connection: sa.Connection, table: sa.Table) -> list[int]:
+    return list(connection.scalars(sa.select(table.c.k).order_by(table.c.k)).all())
+
+
+def test_transactions(engine: sa.Engine, table: sa.Table) -> None:
+    with engine.connect() as connection, engine.connect() as other:
+        connection.execute(table.insert(), {"k": 1, "v": 1})
+        assert keys(other, table) == []
+        connection.rollback()
+        assert keys(connection, table) == []
+        connection.execute(table.insert(), {"k": 2, "v": 2})
+        assert keys(other, table) == []  # the snapshot of the first query
         connection.commit()
-        assert connection.scalars(sa.select(table.c.k)).all() == [1, 2]
-        connection.rollback()  # has nothing to say: nothing was written
-        for text in (
-            "/* app:1 */ INSERT INTO t VALUES (4)",
-            "-- a\nDELETE FROM t WHERE k = 4",
-            "UPSERT INTO t VALUES (1)",
-        ):
-            connection.exec_driver_sql(text)
-            with pytest.warns(NotRolledBackWarning):
-                connection.rollback()
-    with engine.connect() as connection, pytest.warns(NotRolledBackWarning):
-        connection.execute(table.delete())
-        connection.close()
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(table.insert(), {"k": 3})
-    with pytest.raises(sa.exc.ArgumentError, match="SERIALIZABLE"):
-        engine.connect().execution_options(isolation_level="SERIALIZABLE")
-
-
-def test_savepoints_and_locks_are_refused(engine: sa.Engine) -> None:
-    table = sa.Table("t", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True))
+        assert keys(other, table) == []
+        other.rollback()
+        assert keys(other, table) == [2]
+        connection.execute(table.delete())  # neither committed nor rolled back
     with engine.connect() as connection:
-        with pytest.raises(sa.exc.NotSupportedError, match="SAVEPOINT") as refused:
-            connection.begin_nested()
-        assert isinstance(refused.value.orig, nyala.NotSupportedError)
-        with pytest.raises(sa.exc.CompileError, match="no locks"):
-            connection.execute(sa.select(table).with_for_update())
+        assert keys(connection, table) == [2]
+    with pytest.raises(ZeroDivisionError), engine.begin() as connection:
+        connection.execute(table.insert(), {"k": 3, "v": 3})
+        raise ZeroDivisionError
+    with engine.begin() as connection:
+        assert keys(connection, table) == [2]
+
+
+def test_savepoints(engine: sa.Engine, table: sa.Table) -> None:
+    with engine.begin() as connection:
+        connection.execute(table.insert(), {"k": 1, "v": 1})
+        with pytest.raises(sa.exc.IntegrityError), connection.begin_nested():
+            connection.execute(table.insert(), {"k": 2, "v": 2})
+            connection.execute(table.insert(), {"k": 1, "v": 2})
+        with connection.begin_nested() as nested:
+            connection.execute(table.insert(), {"k": 3, "v": 3})
+            nested.rollback()
+        with connection.begin_nested():
+            connection.execute(table.insert(), {"k": 4, "v": 4})
+    with engine.connect() as connection:
+        assert keys(connection, table) == [1, 4]
+        with pytest.raises(sa.exc.NotSupportedError, match="two-phase"):
+            engine.connect().begin_twophase()
+
+
+def test_isolation_levels(engine: sa.Engine, table: sa.Table) -> None:
+    with engine.connect() as connection:
+        assert connection.default_isolation_level == connection.get_isolation_level() == "SNAPSHOT"
+    for level in ("SERIALIZABLE", "READ COMMITTED"):
+        with engine.connect().execution_options(isolation_level=level) as connection:
+            assert connection.get_isolation_level() == level
+            shown = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
+            assert shown == level.lower()
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection, engine.connect() as other:
+        connection.execute(table.insert(), {"k": 3, "v": 3})
+        assert keys(other, table) == [3]
+        connection.rollback()  # without a warning: AUTOCOMMIT says it
+        assert connection.get_isolation_level() == "AUTOCOMMIT"
+    with engine.connect() as connection:
+        assert connection.get_isolation_level() == "SNAPSHOT"
+        assert keys(connection, table) == [3]
+    with pytest.raises(sa.exc.ArgumentError, match="CHAOS"):
+        engine.connect().execution_options(isolation_level="CHAOS")
+
+
+def test_a_conflict_can_be_retried(engine: sa.Engine, table: sa.Table) -> None:
+    with engine.begin() as connection:
+        connection.execute(table.insert(), [{"k": 1, "v": 1}, {"k": 2, "v": 2}])
+    with engine.connect() as connection, engine.connect() as other:
+        locked = sa.select(table).where(table.c.k == 1).with_for_update(of=table, nowait=True)
+        assert connection.execute(locked).all() == [(1, 1)]
+        connection.execute(table.update().where(table.c.k == 2).values(v=0))
+        other.execute(table.update().where(table.c.k == 1).values(v=5))
+        other.commit()
+        with pytest.raises(sa.exc.OperationalError) as caught:
+            connection.commit()
+        assert isinstance(caught.value.orig, SerializationFailure) and caught.value.orig.retryable
+    for options, words in (
+        ({"read": True}, "FOR SHARE"),
+        ({"key_share": True}, "FOR NO KEY UPDATE"),
+        ({"read": True, "key_share": True, "skip_locked": True}, "FOR KEY SHARE SKIP LOCKED"),
+    ):
+        assert str(sa.select(table).with_for_update(**options).compile(engine)).endswith(words)
+
+
+def test_ddl_commits_what_is_open(engine: sa.Engine, table: sa.Table) -> None:
+    with engine.connect() as connection:
+        connection.execute(table.insert(), {"k": 1, "v": 1})
+        sa.Table("u", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True)).create(connection)
+        connection.execute(table.insert(), {"k": 2, "v": 2})
+        connection.rollback()
+        assert sa.inspect(connection).has_table("u")
+        assert keys(connection, table) == [1]
 
 
 def test_how_columns_are_stored_is_reflected(engine: sa.Engine) -> None:

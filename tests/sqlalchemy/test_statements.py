@@ -86,6 +86,7 @@ def test_upsert(engine: sa.Engine, hosts: sa.Table) -> None:
 def test_the_past(engine: sa.Engine, hosts: sa.Table) -> None:
     with engine.begin() as connection:
         then = connection.scalar(sa.select(sa.func.now()))
+    with engine.begin() as connection:
         connection.execute(hosts.update().values(rack=hosts.c.rack + 100))
         for time in (then, f"{then}", sa.literal(then)):
             old = as_of(hosts, time, name="old")
