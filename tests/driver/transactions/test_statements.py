@@ -87,6 +87,17 @@ def test_several_statements_of_one_text(connection):
     connection.rollback()
 
 
+def test_keys_that_are_not_unique_are_numbered_in_the_transaction(connection):
+    connection.execute("CREATE TABLE n (k INT, v INT, NON UNIQUE PRIMARY KEY (k))")
+    connection.execute("INSERT INTO n VALUES (1, 0)")
+    with connection.duplicate() as other:
+        connection.execute("BEGIN; INSERT INTO n VALUES (1, 1), (1, 2); UPDATE n SET v = v + 10 WHERE v > 0")
+        other.execute("INSERT INTO n VALUES (1, 3)")
+        assert rows(connection, "SELECT k, v FROM n ORDER BY v") == [(1, 0), (1, 11), (1, 12)]
+        connection.execute("COMMIT")
+        assert rows(other, "SELECT k, v FROM n ORDER BY v") == [(1, 0), (1, 3), (1, 11), (1, 12)]
+
+
 # ---- statements that fail --------------------------------------------------------------------------------------------
 
 FAILING = {
