@@ -197,9 +197,8 @@ class NyalaDialect(NyalaReflection):
     def do_rollback(self, dbapi_connection: Any) -> None:
         connection = _driver(dbapi_connection)
         if connection.autocommit and not connection.in_transaction:
-            connection.commit()  # as AUTOCOMMIT says; the driver's rollback would warn that the rows stay
-        else:
-            connection.rollback()
+            connection.commit()  # as AUTOCOMMIT says; otherwise the driver's rollback warns that the rows stay
+        super().do_rollback(dbapi_connection)
 
     def do_begin_twophase(self, connection: Any, xid: Any) -> None:
         raise _refusal("a two-phase transaction")
