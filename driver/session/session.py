@@ -196,10 +196,10 @@ class Session:
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         # What is kept of statements is for nyala's own executor.
         known = self.plans.find(text) if self._is_local else ()
-        if known is None and text in self.transactions.known and not parameters:
-            return self.start(self.transactions.known[text], cancel=halt)
-        if known is None and not parameters and self.plans.enabled:
-            shape = shape_of(text)
+        if known is None and not parameters:
+            if text in self.transactions.known:
+                return self.start(self.transactions.known[text], cancel=halt)
+            shape = shape_of(text) if self.plans.enabled else None
             if shape is not None and (execution := self._run_shape(text, shape, halt)) is not None:
                 return execution
         try:
