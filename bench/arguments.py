@@ -274,6 +274,36 @@ BENCH = Command(
             examples=("nyala bench mixed --sf 0.1 --rate 200 --seconds 10 --engines nyala,duckdb --json mixed.json",),
         ),
         Command(
+            "transactions",
+            "transactions of several statements",
+            "Transactions of several statements, against SQLite, DuckDB and PostgreSQL: ten updates by key, transfers, "
+            "New-Order and Payment of TPC-C. Exit code 1 if an invariant was violated.",
+            handler="bench.transactions.command:transactions_command",
+            arguments=(
+                argument("--workloads", default="tens,bank,tpcc", metavar="NAMES", help="(default: %(default)s)"),
+                argument("--clients", default="1,8", metavar="N,N", help="numbers of clients (default: %(default)s)"),
+                argument("--seconds", type=positive, default=5.0, metavar="N", help="seconds of each run (default 5)"),
+                argument("--runs", type=count, default=3, metavar="N", help="runs per engine (default 3)"),
+                argument(
+                    "--durability",
+                    choices=("fsync", "os"),
+                    default="fsync",
+                    help="durability of all engines (default fsync)",
+                ),
+                argument(
+                    "--engines",
+                    default="nyala,sqlite,duckdb,postgres",
+                    metavar="NAMES",
+                    help="in this order (default: %(default)s)",
+                ),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
+                ),
+                JSON,
+            ),
+            examples=("nyala bench transactions --workloads bank --clients 8 --engines nyala,sqlite --seconds 3",),
+        ),
+        Command(
             "suites",
             "suites of queries",
             "Queries on generated data that nyala was not tuned for, against DuckDB and others in one process: first "

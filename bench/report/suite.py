@@ -124,6 +124,11 @@ def _mixed(settings: Settings) -> Sequence[str]:
     return ("nyala", "bench", "mixed", *settings.files, *small)
 
 
+def _transactions(settings: Settings) -> Sequence[str]:
+    small = ("--seconds", "0.5") if settings.quick else ()
+    return ("nyala", "bench", "transactions", *settings.runs(3), *small)
+
+
 def _cluster(settings: Settings) -> Sequence[str]:
     return ("nyala", "bench", "cluster", *settings.runs(3))
 
@@ -165,6 +170,12 @@ def _mixed_section(data: Any) -> Section:
     return section(data)
 
 
+def _transactions_section(data: Any) -> Section:
+    from ..transactions.report import section
+
+    return section(data)
+
+
 def _suites_section(data: Any) -> Section:
     from ..suites.report import section
 
@@ -183,6 +194,7 @@ SUITE: Final = (
     Benchmark("driver", _driver, sections.driver, missing=_no_duckdb),
     Benchmark("ycsb", _ycsb, _ycsb_section),
     Benchmark("mixed", _mixed, _mixed_section, "parquet"),
+    Benchmark("transactions", _transactions, _transactions_section),
     Benchmark("cluster", _cluster, sections_cluster.cluster),
     Benchmark("cluster-tpch", _cluster_tpch, sections_cluster.cluster_tpch, "store"),
     Benchmark("spark", _spark, sections_cluster.spark, "store", _no_spark),
