@@ -15,8 +15,8 @@ from ...model.vectors.vector import Array, Batch
 from .gathering import gathered
 from .key_index import KeyIndex
 
-_SINGLE_KEYS = 4
-"""Number of keys up to which each is looked up by itself (15 us each; a scan takes at least 200 us)."""
+_SINGLE_KEYS = 32
+"""Number of keys up to which each is looked up by itself: 20 take about 200 us, a scan at least 500."""
 
 
 @dataclass(frozen=True, slots=True)

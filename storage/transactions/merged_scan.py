@@ -14,7 +14,8 @@ has changed, is among the own rows.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -83,28 +84,39 @@ def merged_tokens(own: OwnRows, version: OwnVersion, spec: ScanSpec) -> list[Sca
         base_spec = replace(base_spec, columns=(*spec.columns, *_key_columns_behind(own.context.table, spec)))
     partitions = own.context.partitioner.partitions
     place_of = {partition.place: place for place, partition in enumerate(partitions)}
+    theirs = [(place_of.get(t.partition, -1), t) for t in base.store.scan_tokens(own.context.table, base_spec)]
+    count = Counter(place for place, _ in theirs)
     tokens: list[tuple[int, ScanToken]] = []
-    ids: dict[int, str] = {}
-    for token in base.store.scan_tokens(own.context.table, base_spec):
-        place = place_of.get(token.partition, -1)
-        ids[place] = token.tablet_id
-        mine = found.own.pop(place, ()) if spec.ordered else ()
+    for place, token in theirs:
+        # Of a tablet with one token, that token has the own rows, too: small tokens are taken for whole tablets.
+        joins = spec.ordered or (count[place] == 1 and _are_few(found.own.get(place, ()), spec.split_rows))
+        mine = found.own.pop(place, ()) if joins else ()
         hides = place < 0 or place in found.hidden_places
         part = MergedPart(token, found.hidden if hides else (), found.hidden_rows, tuple(mine), base)
         rows = token.rows + sum(len(some.rows) for some in mine)
         tokens.append((place, replace(token, spec=spec, part=(part,), rows=rows)))
-    if found.own and (spec.tablet is not None or any(place not in ids for place in found.own)):
-        ids = {place: tablet.id for place, tablet in enumerate(base.store.describe_tablets(own.context.table))}
-    for place, mine in found.own.items():
-        if spec.tablet not in (None, ids[place]):
-            continue
-        for some in [mine] if spec.ordered else _split(mine, spec.split_rows):
-            rows = sum(len(part.rows) for part in some)
-            part = MergedPart(None, (), 0, tuple(some), base)
-            made = ScanToken(own.context.table, ids[place], spec, (part,), rows, partitions[place].place, is_small=True)
-            tokens.append((place, made))
+    tokens += _own_tokens(own, found.own, spec, {place: token.tablet_id for place, token in theirs})
     tokens.sort(key=lambda placed: placed[0])
     return [token for _, token in tokens]
+
+
+def _own_tokens(
+    own: OwnRows, rows: Mapping[int, list[RunRows]], spec: ScanSpec, ids: Mapping[int, str]
+) -> Iterator[tuple[int, ScanToken]]:
+    """Tokens of own rows alone, with their partitions' places. `ids`: of the tablets that have tokens of the store."""
+    table, partitions = own.context.table, own.context.partitioner.partitions
+    known = ids
+    if rows and (spec.tablet is not None or any(place not in ids for place in rows)):
+        known = {place: tablet.id for place, tablet in enumerate(own.base.store.describe_tablets(table))}
+    for place, mine in rows.items():
+        if spec.tablet not in (None, known[place]):
+            continue
+        pieces = [mine] if spec.ordered else list(_split(mine, spec.split_rows))
+        is_small = place not in ids and len(pieces) == 1
+        for some in pieces:
+            part = MergedPart(None, (), 0, tuple(some), own.base)
+            count = sum(len(piece.rows) for piece in some)
+            yield place, ScanToken(table, known[place], spec, (part,), count, partitions[place].place, is_small)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,9 +158,13 @@ def _chosen(own: OwnRows, version: OwnVersion, spec: ScanSpec) -> _Chosen:
     return _Chosen(by_place, tuple(hidden), hidden_rows, frozenset(hidden_places))
 
 
+def _are_few(some: Sequence[RunRows], split_rows: int | None) -> bool:
+    return split_rows is None or sum(len(part.rows) for part in some) <= split_rows
+
+
 def _split(some: Sequence[RunRows], split_rows: int | None) -> Iterator[list[RunRows]]:
     """The rows in parts of at most `split_rows` of one run."""
-    if split_rows is None or sum(len(part.rows) for part in some) <= split_rows:
+    if split_rows is None or _are_few(some, split_rows):
         yield list(some)
         return
     for part in some:
