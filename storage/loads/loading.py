@@ -13,6 +13,7 @@ import pyarrow as pa
 from ...errors import IntegrityError, InterfaceError
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
+from ...model.vectors.vector import Array
 from ..writing.by_tablet import by_tablet
 from ..writing.incoming_rows import conform, limit_errors, no_partition, null_errors
 
@@ -97,11 +98,16 @@ def loadable(table: Table, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.Recor
 
 def routed(table: Table, partitioner: Partitioner, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a batch by the places of their tablets; `NoPartition` where one has none."""
+    return by_tablet(batch, routes(table, partitioner, batch))
+
+
+def routes(table: Table, partitioner: Partitioner, batch: pa.RecordBatch) -> Array:
+    """The place of each row's tablet; `NoPartition` where one has none."""
     places = partitioner.route(batch)
     first = int(np.argmin(places))
     if places[first] < 0:
         raise no_partition(table, partitioner, batch, first)
-    return by_tablet(batch, places)
+    return places
 
 
 def batches_of(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from ...model.schema import Table
-from ..loads.loading import Loading, loadable
+from ..loads.loading import Loading, loadable, routes
+from .own_rows import TableContext
 
 GROUP_ROWS, GROUP_BYTES = 1 << 20, 256 << 20
 """Rows and bytes written together at most: each group costs a look-up of its keys in the store."""
@@ -18,7 +18,7 @@ class TransactionLoad(Loading):
 
     Parameters
     ----------
-    table : Table
+    context : TableContext
     check_open : callable
         Raises where the transaction has ended.
     insert : callable
@@ -31,13 +31,14 @@ class TransactionLoad(Loading):
 
     def __init__(
         self,
-        table: Table,
+        context: TableContext,
         check_open: Callable[[], object],
         insert: Callable[[Iterable[pa.RecordBatch]], None],
         move: Callable[[pa.RecordBatch], pa.RecordBatch],
         limit: int,
     ):
-        super().__init__(table)
+        super().__init__(context.table)
+        self._context = context
         self._check = check_open
         self._insert = insert
         self._move = move
@@ -53,6 +54,8 @@ class TransactionLoad(Loading):
     def _take(self, rows: pa.RecordBatch | pa.Table) -> None:
         number = self._table.schema.auto_increment
         for batch in loadable(self._table, rows):
+            if self._context.has_ranges:
+                routes(self._table, self._context.partitioner, batch)
             self._batches.append(batch if number is None else batch.drop_columns([number.name]))
             self._buffered += batch.nbytes
             self._rows += batch.num_rows

@@ -488,7 +488,8 @@ class TransactionStore:
     def bulk_loader(self, table: Table) -> TransactionLoad:
         """Start a bulk load whose rows become own rows."""
         self._check_writable()
-        return TransactionLoad(table, self._check, partial(self._insert_all, table), self._move, self._limit)
+        insert = partial(self._insert_all, table)
+        return TransactionLoad(table_context(table), self._check, insert, self._move, self._limit)
 
     def _insert_all(self, table: Table, batches: Iterable[pa.RecordBatch]) -> None:
         with self._lock:
