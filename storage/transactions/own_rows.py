@@ -189,6 +189,8 @@ class OwnRows:
         self.known: dict[IndexKey, bool] = {}
         """Keys that were looked up in the store, and whether it has them."""
         self._version: OwnVersion | None = NOTHING
+        self._of_runs = NOTHING
+        """For `growth`: the version of the runs alone."""
 
     @property
     def is_empty(self) -> bool:
@@ -261,6 +263,20 @@ class OwnRows:
                 runs = (*runs, run_of(self.context.table, self.singles.entries.values()))
             self._version = OwnVersion(runs)
         return self._version
+
+    def growth(self) -> int:
+        """About by how many rows the table has grown; does not make a run of the single rows."""
+        total = 0
+        for entry in self.singles.entries.values():
+            if entry.stored is None:
+                total -= entry.base == Presence.PRESENT
+            else:
+                total += entry.base == Presence.ABSENT
+        if self.runs:
+            if self._of_runs.runs is not self.runs:
+                self._of_runs = OwnVersion(self.runs)
+            total += self._of_runs.growth
+        return total
 
     # ---- marks ---------------------------------------------------------------------------------------------------
 

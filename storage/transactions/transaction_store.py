@@ -265,7 +265,7 @@ class TransactionStore:
         if own is None or own.is_empty:
             return found
         with self._lock:
-            growth = own.version().growth
+            growth = own.growth()
         return replace(found, row_count=max(0, found.row_count + growth))
 
     def table_storage(self, table: Table) -> TableStorage:
