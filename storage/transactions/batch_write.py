@@ -196,7 +196,14 @@ def _run(
     arrays: list[pa.Array] = []
     isset: list[Given] = []
     nothing = np.full(deleted, -1)
+    is_all = len(changed) == len(rows) and bool((changed == np.arange(len(rows))).all())
     for place in range(len(schema.columns)):
+        if is_all and (place < width or _are_given(resolution, place - width)):
+            # A copy: the caller may go on to change arrays under its own batch.
+            values = rows.rows.column(place)
+            arrays.append(pa.concat_arrays([values, values.slice(0, 0)]))
+            isset.append(True)
+            continue
         if place < width:
             source = changed
         else:
@@ -216,10 +223,14 @@ def _run(
     return OwnRun(own.context.table, batch, isset, known.base[changed], is_deleted)
 
 
+def _are_given(resolution: Resolution, number: int) -> bool:
+    """True if each changed row gives a value column itself."""
+    inserts, updates = resolution.insert_sources[number], resolution.update_sources[number]
+    return not len(resolution.deletes) and inserts is resolution.inserts and updates is resolution.updates
+
+
 def _taken(values: pa.Array, source: Array, is_set: Array) -> pa.Array:
-    """A copy of some cells: the caller may go on to change arrays under its own batch."""
-    if len(source) == len(values) and bool((source == np.arange(len(source))).all()):
-        return pa.concat_arrays([values, values.slice(0, 0)])
+    """Some cells; NULL where the source is -1."""
     return values.take(pa.array(source, mask=None if is_set.all() else ~is_set))
 
 

@@ -106,8 +106,11 @@ def resolve_ops(batch: OpBatch, present: Array) -> Resolution:
         Which rows' keys were there before the batch.
     """
     repeated = _NO_ROWS if batch.is_distinct else batch.keys.duplicates()
-    if not len(repeated) and (changed := _changed_rows(batch, present)) is not None:
-        return changed
+    if not len(repeated):
+        if (changed := _changed_rows(batch, present)) is not None:
+            return changed
+        if _are_whole_upserts(batch):
+            return _replaced_rows(batch, present)
     if len(repeated) or (_FAMILY[batch.ops] != _INSERT).any():
         return _Resolver(batch, repeated, present).resolve()
     return _new_rows(batch, present)
@@ -155,6 +158,20 @@ def _changed_rows(batch: OpBatch, present: Array) -> Resolution | None:
         return None
     sources = [rows if isset else nothing for isset, _ in given]
     return Resolution(refusals, len(rows), _NO_ROWS, rows, _NO_ROWS, empty, sources)
+
+
+def _are_whole_upserts(batch: OpBatch) -> bool:
+    if any(given is not True for given in batch.given) or any(batch.immutable) or not batch.given:
+        return False
+    return bool((_FAMILY[batch.ops] == _UPSERT).all())
+
+
+def _replaced_rows(batch: OpBatch, present: Array) -> Resolution:
+    """The usual batch of an UPSERT statement: whole rows, no key twice."""
+    inserts, updates = np.flatnonzero(~present), np.flatnonzero(present)
+    refusals, columns = np.zeros(len(present), np.uint8), len(batch.given)
+    inserted, updated = [inserts] * columns, [updates] * columns
+    return Resolution(refusals, len(present), inserts, updates, _NO_ROWS, inserted, updated)
 
 
 class _Resolver:
