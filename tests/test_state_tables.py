@@ -26,7 +26,7 @@ def test_there_are_tables():
     assert {name.rpartition(".")[2] for name in MODULES} >= {
         "token_scan",
         "scanners",
-        "replica",
+        "stages",
         "health",
         "slots",
         "server",

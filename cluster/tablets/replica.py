@@ -68,7 +68,7 @@ from .layout import ReplicaLayout, decode_description, encode_description, schem
 from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
 from .replica_log import ReplicaLog
-from .stages import STATES, Stage
+from .stages import Progress, Stage
 from .statistics import data_bytes, tablet_statistics
 from .superblock import ReplicaState, Superblock
 from .transactions import ReplicaTransactions
@@ -119,9 +119,8 @@ class Replica(ReplicaHealth):
         """The ALTER entry that this replica proposed last; guarded by `write_lock`."""
         self._alter_lock = threading.Lock()
         """Serialises proposals of alterations."""
-        self._stage = STATES.first
-        self._left_opening = threading.Event()
-        """Set once the stage is no longer OPENING: the consensus may call before the tablet is assigned."""
+        self._progress = Progress()
+        """The consensus may call while it is OPENING, before the tablet is assigned."""
         self._results_lock = threading.Lock()
         """Guards the file."""
 
@@ -180,14 +179,10 @@ class Replica(ReplicaHealth):
             replica._begin(tablet, log, known_index)
         except BaseException:
             replica._note_failure("")
-            replica._to(Stage.UNOPENED)
+            replica._progress.to(Stage.UNOPENED)
             replica.consensus.close()
             raise
         return replica
-
-    def _to(self, stage: Stage) -> None:
-        self._stage = STATES.checked(self._stage, stage)
-        self._left_opening.set()
 
     def _begin(self, tablet: Tablet, log: ReplicaLog, known_index: int) -> None:
         """Starts work."""
@@ -204,7 +199,7 @@ class Replica(ReplicaHealth):
         self._transactions = ReplicaTransactions(*shared, self._applier, self.watched)
         self._reads = ReplicaReads(tablet, self.consensus, self._clock, self)
         self._statistics = StatisticsCache(self.table, Analysis.read(self.fs, self.directory))
-        self._to(Stage.CATCHING_UP if is_behind else Stage.CURRENT)
+        self._progress.to(Stage.CATCHING_UP if is_behind else Stage.CURRENT)
 
     def close(self) -> None:
         """Ends the replica's part in the consensus and closes all files. Reads must have ended."""
@@ -231,14 +226,14 @@ class Replica(ReplicaHealth):
     # ---- called by the consensus -------------------------------------------------------------------------------------
 
     def _wait_open(self) -> None:
-        self._left_opening.wait()
-        if self._stage is Stage.UNOPENED:
+        self._progress.wait_opened()
+        if self._progress.stage is Stage.UNOPENED:
             raise StoreClosed(f"the replica of tablet {self.tablet_id} could not be opened")
 
     def apply(self, entries: Sequence[Entry]) -> None:
         """See `ReplicatedState`."""
         self._wait_open()
-        if self._stage is Stage.CURRENT and not self.disk_full:
+        if self._progress.stage is Stage.CURRENT and not self.disk_full:
             with self.tablet.prepared.closed():
                 if not self.tablet.prepared:  # whose outcome comes by this thread
                     self._flush_overfull()
@@ -252,8 +247,8 @@ class Replica(ReplicaHealth):
                 start = number + 1
         self._apply_rows(entries[start:])
         self._clock.update(Timestamp(max(entry.timestamp for entry in all_entries)))
-        if self._stage is Stage.CATCHING_UP and all_entries[-1].index >= self._known_index:
-            self._to(Stage.CURRENT)
+        if self._progress.stage is Stage.CATCHING_UP and all_entries[-1].index >= self._known_index:
+            self._progress.to(Stage.CURRENT)
             self.tablet.flush_lock.release()
         if any(entry.kind == EntryKind.CONFIGURATION for entry in all_entries):
             self._listener.on_change(self)
@@ -296,7 +291,7 @@ class Replica(ReplicaHealth):
         layout = ReplicaLayout.of(decode_description(entry.body))
         is_known = entry.index <= self.schema_index  # the superblock had it when the replica was opened
         with ExitStack() as locks:
-            if self._stage is Stage.CURRENT:
+            if self._progress.stage is Stage.CURRENT:
                 locks.enter_context(quiet(tablet))
             for stored in () if is_known else tablet.state.rowsets:
                 stored.deleted.load()  # may read from disk, which `set_table` must not
@@ -331,7 +326,7 @@ class Replica(ReplicaHealth):
 
     def safe_timestamp(self) -> int:
         """See `ReplicatedState`."""
-        return self.tablet.mvcc.passed_now() if self._stage in (Stage.CATCHING_UP, Stage.CURRENT) else 0
+        return self.tablet.mvcc.passed_now() if self._progress.stage in (Stage.CATCHING_UP, Stage.CURRENT) else 0
 
     def failed(self, error: Exception) -> None:
         """See `ReplicatedState`; also called by any thread that finds the replica's disk failed."""
@@ -552,7 +547,7 @@ class Replica(ReplicaHealth):
     def check_workable(self) -> None:
         """Raises `ReplicaUnavailable` if the replica cannot be flushed, compacted or copied."""
         self._check_running()
-        if self._stage is Stage.CATCHING_UP:
+        if self._progress.stage is Stage.CATCHING_UP:
             raise ReplicaUnavailable(
                 f"the replica of tablet {self.tablet_id} has just been opened: it waits for log entries up to "
                 f"{self._known_index} to be confirmed"

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import threading
 from enum import Enum
 
 from ...model.state_table import StateTable
@@ -34,3 +35,25 @@ STATES = StateTable(
         (_S.CATCHING_UP, "the last of these entries is applied"): _S.CURRENT,
     },
 )
+
+
+class Progress:
+    """The stage of one replica. Changed by one thread at a time; others may read it."""
+
+    def __init__(self) -> None:
+        self._stage = STATES.first
+        self._left_opening = threading.Event()
+
+    @property
+    def stage(self) -> Stage:
+        """The present stage."""
+        return self._stage
+
+    def to(self, stage: Stage) -> None:
+        """Goes on to the next stage."""
+        self._stage = STATES.checked(self._stage, stage)
+        self._left_opening.set()
+
+    def wait_opened(self) -> None:
+        """Returns when the stage is no longer OPENING."""
+        self._left_opening.wait()

@@ -13,7 +13,7 @@ commit timestamp is the greatest of all parts: RESOLVE has it, and parts with an
 time stays below it, and the tablet is not flushed. Its keys are held, too: other writes of them wait.
 
 The outcome is the first RESOLVE entry of the tablet that decides. It is a TRACKED entry whose client is the
-transaction: the exactly-once table records it, at every replica, so that whoever requests a decision later gets the
+transaction: the exactly-once table records it, at every replica, so every later request for a decision gets the
 first one. A leader that does not hear of the outcome (`abandoned`) requests that tablet to decide ABORT, and resolves
 by the reply.
 """

@@ -118,7 +118,7 @@ class TabletApplier:
         apply_rows(self._tablet.state, rows, self._tablet.directory)
 
     def prepare(self, transaction: str, entry: LogEntry, schema: pa.Schema, note: bytes) -> None:
-        """Apply a part of a transaction, whose outcome a later entry tells, so that it can be undone: `prepared`."""
+        """Apply a part of a transaction, whose outcome is in a later entry, so that it can be undone: `prepared`."""
         self.finish()
         tablet = self._tablet
         tablet.newest = max(tablet.newest, entry.timestamp)

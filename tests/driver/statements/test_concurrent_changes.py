@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import nyala
 import pytest
 from nyala import errors
 from nyala.executor.run.context import ExecutionContext
 from nyala.executor.statements import cataloging, changing, single_rows
 from nyala.storage.single_rows import row_write
-from nyala.storage.writing import changed_since
+from nyala.storage.tablet.row_locator import Locations
 from nyala.storage.writing.tablet_write import TabletWrite
 
 THREADS = 6
@@ -149,8 +150,8 @@ def test_an_unrelated_write_is_no_conflict(connection: nyala.Connection, monkeyp
 
 
 def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    def always(tablet: object, table: object, keys: object, rows: list[int], since: int) -> list[int]:
-        return rows
+    def always(tablet: object, table: object, locator: object, locations: Locations, since: int) -> np.ndarray:
+        return np.ones(len(locations.home), np.bool_)
 
     def by_batch(*given: object) -> None:
         raise row_write.BatchPathNeeded
@@ -167,11 +168,12 @@ def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch
     assert connection.execute("SELECT sum(n) FROM t").fetchone() == (0,)
 
 
-def test_of_many_rows_none_is_checked(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changed_since, "CHECKED_ROWS", 1)
-    looked = monkeypatch.setattr(changed_since, "find_row", lambda *given: pytest.fail("a row was looked up"))
-    assert looked is None
-    together(*(often(connection, "UPDATE t SET n = n + 1") for _ in range(3)))
+@pytest.mark.slow
+def test_of_many_rows_each_is_checked(connection: nyala.Connection) -> None:
+    """More rows of a tablet than any look-up one by one would pay for."""
+    connection.execute("INSERT INTO t SELECT k, 0, 'y' FROM generate_series(100, 12099) g(k)")
+    together(*(often(connection, "UPDATE t SET n = n + 1", 5) for _ in range(3)))
+    assert connection.execute("SELECT min(n), max(n), count(*) FROM t").fetchone() == (15, 15, 12_020)
 
 
 def test_a_history_that_is_gone_is_no_answer(tmp_path: Path) -> None:
