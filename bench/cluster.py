@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,7 @@ from ..cluster.admin.minicluster import MiniCluster
 from ..driver.connect_options import Durability
 from ..driver.connection import Connection, connect
 from ..errors import OperationalError
+from ..model.lazy_dataclass import dataclass
 from .servers import started_cluster
 
 CLIENTS: Final = 16

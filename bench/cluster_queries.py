@@ -12,13 +12,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..driver.connection import Connection, connect
+from ..model.lazy_dataclass import dataclass
 from .servers import started_cluster
 
 WARM_UPS = 10

@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..driver.connection import connect
+from ..model.lazy_dataclass import dataclass
 from .points import Rate, timed
 
 ROWS: Final = 100_000

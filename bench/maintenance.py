@@ -12,12 +12,12 @@ After the load, each continues without writes: a height that is still above 1 th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from ..model.lazy_dataclass import dataclass
 from ..storage.maintenance.compaction_policy import CompactionPolicy
 from .maintenance_model import STEP, Load, ModelTablet, Sample
 

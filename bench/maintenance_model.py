@@ -8,11 +8,12 @@ time. The measurement covers the policies only: `storage.maintenance.compaction_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 import numpy as np
 
+from ..model.lazy_dataclass import dataclass
 from ..model.vectors.vector import Array
 from ..storage.keys.key_spans import RowSetExtent, key_spans
 from ..storage.maintenance.compaction_policy import CompactionPolicy

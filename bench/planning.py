@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,7 @@ from rich.table import Table as TextTable
 from ..driver.connection import connect
 from ..driver.session.bind_values import normalize
 from ..errors import OperationalError
+from ..model.lazy_dataclass import dataclass
 from ..model.store import Store
 from ..planner import plan_query
 from ..sql import bind, bound, parse

@@ -21,7 +21,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -32,6 +32,7 @@ from rich.table import Table as TextTable
 
 from ..driver.connection import connect
 from ..errors import OperationalError
+from ..model.lazy_dataclass import dataclass
 from ..model.store import Op
 from ..storage.database import Database
 from .arrow import without_string_views

@@ -36,13 +36,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ..cluster.admin.ports import free_ports
 from ..errors import OperationalError
+from ..model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import psycopg

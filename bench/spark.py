@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..driver.connection import connect
+from ..model.lazy_dataclass import dataclass
 from ..spark import session, table
 from ..spark.pipelines.ingest import ingest
 

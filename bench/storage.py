@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..driver.connection import connect
+from ..model.lazy_dataclass import dataclass
 from ..model.predicates import ColumnPredicate, Range
 from ..model.schema import Table
 from ..model.store import Op, ScanSpec, WriteBatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..driver.connection import connect
 from ..driver.process import forget_peak, held_memory, peak_memory
+from ..model.lazy_dataclass import dataclass
 from .files import disk_bytes
 
 

@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from ..driver.stores.cluster_url import ENVIRONMENT, servers, tls_options
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
 from ..model.clock import HybridClock
+from ..model.lazy_dataclass import dataclass
 from ..storage.inspect.text import table_lines
 from .arguments import given_tls, tls_of
 

@@ -7,9 +7,9 @@ block size apply to files written from now on. `altered_table.apply_steps` compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .lazy_dataclass import dataclass
 from .schema import ColumnSchema, Compression, Encoding, RangePartition
 
 

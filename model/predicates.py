@@ -7,9 +7,9 @@ server) and holds physical values of the column's type (`DataType.to_physical`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .lazy_dataclass import dataclass
 from .vectors.vector import Array
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from ..errors import InvalidTableDefinition, UnknownColumn, did_you_mean
+from .lazy_dataclass import dataclass
 from .types import BIGINT, DataType
 from .vectors.native_values import Plain, plain
 

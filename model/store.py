@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NewType, Protocol
 
 import pyarrow as pa
 
 from ..errors import IntegrityError
 from .alterations import AlterStep
+from .lazy_dataclass import dataclass
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
 from .transactions import DEFAULT_OPTIONS, TableRead, TransactionOptions

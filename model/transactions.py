@@ -14,10 +14,10 @@ Control", 1981). No lock is held between the statements.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from .lazy_dataclass import dataclass
 from .predicates import ColumnPredicate
 from .schema import Table
 

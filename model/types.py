@@ -22,7 +22,6 @@ import decimal
 import enum
 import math
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -30,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidText, NotSupportedError, NumericOutOfRange, TextTooLong
+from .lazy_dataclass import dataclass
 
 MAX_PRECISION = 38
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..model.lazy_dataclass import dataclass
 from ..sql.bound import Query
 from ..sql.expressions import Expr
 from .algebra.logical import Node

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..errors import ProgrammingError, did_you_mean
+from ..model.lazy_dataclass import dataclass
 from ..sql.bound import Query
 from ..sql.deep_stack import deeply, on_deep_stack
 from ..sql.expressions import Column

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import UnknownTable
+from ..model.lazy_dataclass import dataclass
 from ..model.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
 from ..model.store import ColumnStatistics, TableStatistics, Timestamp
 from ..model.types import INT, STRING, DataType

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from ..model.lazy_dataclass import dataclass
 from .reader import open_quote
 
 TABLES: Final = "tables"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from ..model.lazy_dataclass import dataclass
 
 _TOKEN = re.compile(
     r"""

@@ -20,10 +20,11 @@ aggregation; `aggregates` does so for each aggregate call. `having` and `project
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from ..model.alterations import AlterStep
+from ..model.lazy_dataclass import dataclass
 from ..model.schema import Table, TableDefinition
 from ..model.store import ChangeRange, Op, Timestamp
 from .bound_catalog import AnalyzeTables as AnalyzeTables

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..model.lazy_dataclass import dataclass
 from ..model.schema import Table, View
 from .expressions import Column
 

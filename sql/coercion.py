@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError, InvalidText, NumericOutOfRange, TypeMismatch
+from ..model.lazy_dataclass import dataclass
 from ..model.python_values import stored_value
 from ..model.types import (
     DECIMAL,

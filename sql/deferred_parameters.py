@@ -17,10 +17,11 @@ Otherwise the statement is bound again with these values: another variant, or an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ..errors import Error
+from ..model.lazy_dataclass import dataclass
 from ..model.types import NULL, DataType
 from .expressions import Expr, Literal, Parameter
 

@@ -12,10 +12,11 @@ unscaled integer for a DECIMAL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from operator import attrgetter
 from typing import Any
 
+from ..model.lazy_dataclass import dataclass
 from ..model.types import BOOLEAN, NULL, DataType
 
 

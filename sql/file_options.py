@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
 from ..errors import StatementError, did_you_mean
+from ..model.lazy_dataclass import dataclass
 
 READ, WRITE = "read", "write"
 FORMATS: Final = ("parquet", "csv")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from ..model.lazy_dataclass import dataclass
 from ..model.store import TableStatistics
 from ..model.types import DataType
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from ..errors import InterfaceError, SqlSyntaxError
+from ..model.lazy_dataclass import dataclass
 from .deferred_parameters import Key
 from .expressions import Literal
 from .literals import from_python

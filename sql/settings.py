@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ..errors import InterfaceError, NotSupportedError, StatementError, did_you_mean
+from ..model.lazy_dataclass import dataclass
 from ..model.transactions import Isolation
 
 MOST_THREADS: Final = 1024

@@ -5,8 +5,9 @@ They are apart from `expressions` because a query (`bound.Query`) is made of exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..model.lazy_dataclass import dataclass
 from ..model.types import NULL
 from .bound import Query
 from .expressions import Expr, Literal

@@ -10,12 +10,12 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from ..model.lazy_dataclass import dataclass
 from .queries import Query
 
 Row: TypeAlias = tuple[Any, ...]

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from ..errors import OperationalError
+from ..model.lazy_dataclass import dataclass
 from . import check
 from .manifest import Manifest
 from .peers import Peer, Store, opened

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from ..driver.connection import connect
 from ..driver.stores.open_stores import is_cluster
 from ..driver.stores.served_directory import reachable
 from ..errors import DataError, InterfaceError, OperationalError, ProgrammingError
+from ..model.lazy_dataclass import dataclass
 from ..model.version import __version__
 from ..spark.pipelines.ingest import IngestResult, ingest
 from ..spark.pipelines.jobs import Handler, Outcome, Pipeline

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ..driver.connection import Connection, connect
 from ..driver.process import peak_memory
 from ..errors import InterfaceError, ProgrammingError
+from ..model.lazy_dataclass import dataclass
 from ..model.version import __version__
 from . import manifest
 from .generate import default_data_directory, generate, parquet_file, row_counts

@@ -6,12 +6,13 @@ It is `tpch.json` in its directory or, in a cluster, the table tpch_manifest.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from ..driver.connection import Connection, connect
 from ..driver.stores.open_stores import is_cluster
 from ..errors import OperationalError, UnknownTable
+from ..model.lazy_dataclass import dataclass
 
 NAME = "tpch.json"
 TABLE = "tpch_manifest"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
 from ..errors import InterfaceError
+from ..model.lazy_dataclass import dataclass
 
 _PACKED: Final = frozenset({16})
 """The queries whose answers are compressed: 18,314 padded rows, 1.5 MB, take 70 kB."""

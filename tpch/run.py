@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..driver.connection import Connection
+from ..model.lazy_dataclass import dataclass
 from ..model.version import __version__
 from . import check
 from .manifest import Manifest

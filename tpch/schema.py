@@ -7,10 +7,10 @@ buckets, `nation` and `region` one tablet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from ..errors import InterfaceError, did_you_mean
+from ..model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ...tpch.queries import QUERIES as TPCH
 
 TABLE: Final = "lineitem"

@@ -11,12 +11,12 @@ import multiprocessing
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Final, TypeVar
 
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from .engines import engine_class
 from .model import Engine, EngineJob, Query, Row
 

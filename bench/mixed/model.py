@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ..ycsb.model import Durability, Latencies
 
 Row: TypeAlias = tuple[Any, ...]

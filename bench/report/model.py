@@ -6,8 +6,10 @@ Numbers are stored as numbers, so that tables and charts can be drawn from the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
+
+from ...model.lazy_dataclass import dataclass
 
 Cell: TypeAlias = str | float | int | None
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from ...model.version import __version__
 from ...tpch import machine
 

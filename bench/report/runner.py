@@ -25,10 +25,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from ...model.lazy_dataclass import dataclass
 from ...tpch import manifest
 from . import records
 from .records import Record, duration

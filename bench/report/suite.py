@@ -7,11 +7,12 @@ The storage engine comes first, then SQL, many clients, the cluster, and Spark l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from . import sections, sections_cluster, sections_sql
 from .model import Section
 

@@ -14,7 +14,6 @@ import decimal
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
+from ...model.lazy_dataclass import dataclass
 from .model import Row
 
 RELATIVE_TOLERANCE: Final = 1e-9

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from .draws import generator, joined, number_texts, phrase, pieces, record_batch, words, zipf
 from .engines import ENGINES, missing
 from .model import REFERENCE, SuiteResult, TableFile, TableSpec, Timing

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+
+from ...model.lazy_dataclass import dataclass
 
 US: Final = "nyala"
 REFERENCE: Final = "duckdb"

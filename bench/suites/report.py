@@ -7,12 +7,12 @@ geometric means over all queries of a suite that both engines answered, and answ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
+from ...model.lazy_dataclass import dataclass
 from ..report.cells import at_most, geometric_mean, ratio, shown
 from ..report.model import Cell, Chart, Grid, Section, Target
 from .model import REFERENCE, US

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import Error, InterfaceError, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from . import answers
 from .engines import ENGINES, DuckDB, Engine, missing
 from .model import REFERENCE, Query, QuerySuite, Size, SuiteResult, TableFile, TableSpec, Timing

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 
 from ...driver.connection import Connection
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from .model import sql_type
 
 SCALE_FACTOR: Final = 0.01

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
+
+from ...model.lazy_dataclass import dataclass
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -22,10 +22,10 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Self
 
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from .client_threads import ClientThreads, operating
 from .measured import Taken, described
 from .model import Binding, Setting, Workload

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ...model.lazy_dataclass import dataclass
 from .model import Kind, Latencies
 
 Seconds: TypeAlias = npt.NDArray[np.float64]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, TypeAlias
+
+from ...model.lazy_dataclass import dataclass
 
 FIELDS = 10
 FIELD_BYTES = 100

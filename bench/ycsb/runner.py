@@ -23,10 +23,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ...model.version import __version__
 from ...tpch import machine
 from ..files import disk_bytes

@@ -16,11 +16,11 @@ import datetime
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...errors import InterfaceError, OperationalError
+from ...model.lazy_dataclass import dataclass
 from ..wire.security.access import Role, role_name
 from ..wire.security.tls_files import TlsFiles
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ...errors import ClusterError, Error
+from ...model.lazy_dataclass import dataclass
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import ChecksumReply, ChecksumTablet, ServerStatus

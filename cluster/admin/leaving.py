@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...errors import DeadlineExceeded, InterfaceError, listed
+from ...model.lazy_dataclass import dataclass
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import GetCatalog, LeaveCluster, LocateTablets, NamedServer
 from .masters import ask_master

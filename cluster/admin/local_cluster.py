@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
 from ...model.clock import HybridClock
+from ...model.lazy_dataclass import dataclass
 from ..wire.addresses import port_of
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock

@@ -17,10 +17,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded
+from ...model.lazy_dataclass import dataclass
 
 START_SECONDS = 60.0
 """Seconds for a server to listen."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from ...model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

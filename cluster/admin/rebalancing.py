@@ -12,9 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from ...errors import Error
+from ...model.lazy_dataclass import dataclass
 from .rebalance import Move
 
 AT_ONCE = 16

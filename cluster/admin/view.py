@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from ...errors import AccessDenied, ClusterError, DeadlineExceeded
 from ...model.clock import HybridClock
+from ...model.lazy_dataclass import dataclass
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ...errors import InterfaceError, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from ..wire.security.tls_files import OPTIONS, TlsFiles, tls_files
 
 READ_MODES: Final = ("READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT")

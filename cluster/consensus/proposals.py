@@ -12,9 +12,10 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from ...storage.log.wal import LogMark, LogTicket
 
 

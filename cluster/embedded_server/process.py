@@ -12,8 +12,8 @@ import os
 import signal
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...model.lazy_dataclass import dataclass
 from ...storage.database import Database
 from ...storage.files.filesystem import Lock
 from ...storage.files.os_filesystem import OsFileSystem

@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ProtocolError, ReplicaUnavailable, UnknownTable
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import AnalyzeResult, CompactionResult, Op, Timestamp, WriteBatch, WriteResult
 from ...storage.database import Database

@@ -16,8 +16,9 @@ ignored.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ...model.lazy_dataclass import dataclass
 from ..raft.events import RaftRole
 from ..raft.messages import Configuration, Peer
 from ..wire.messages.methods import Heartbeat, TabletReport

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...model.lazy_dataclass import dataclass
 from ..raft.node import RaftOptions
 from ..wire.security.tls_files import TlsFiles
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...model.clock import LOGICAL_BITS
+from ...model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol
 
 from ...errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
+from ...model.lazy_dataclass import dataclass
 from ...storage.files.filesystem import FileSystem, ReadableFile
 from ...storage.maintenance.tablet_flush import flush, flush_deltas
 from ...storage.rowsets.rowset_metadata import RowSetMetadata, rowset_files

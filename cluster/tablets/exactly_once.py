@@ -28,13 +28,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 from msgspec import Struct
 
 from ... import errors
 from ...errors import DeadlineExceeded, IntegrityError, OperationalError, ProtocolError
+from ...model.lazy_dataclass import dataclass
 from ...model.store import RowError, Timestamp, WriteResult
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal import LogTicket

@@ -24,11 +24,11 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from ...errors import OperationalError, ReplicaUnavailable
+from ...model.lazy_dataclass import dataclass
 from ...model.state_table import StateTable
 from ...storage.tablet.tablet import Tablet
 from ..consensus.consensus import Consensus

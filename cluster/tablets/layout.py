@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ProtocolError, StaleSchema
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.vectors.vector import Array

@@ -28,10 +28,10 @@ import random
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...errors import CorruptionError, DiskError, OperationalError, UnsupportedFormat, listed
+from ...model.lazy_dataclass import dataclass
 from ...storage.files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.tables.store_directory import make_durable_directory, require_format, write_format

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import InterfaceError
+from ...model.lazy_dataclass import dataclass
 from ...storage.tablet.tablet import StoreOptions
 from ..raft.node import RaftOptions
 from ..wire.security.tls_files import TlsFiles

@@ -14,9 +14,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...errors import ConfigurationRefused, CorruptionError, DiskError, Error
+from ...model.lazy_dataclass import dataclass
 from ...storage.files.filesystem import FileSystem
 from ..consensus.consensus_file import NAME as CONSENSUS_FILE
 from ..consensus.consensus_file import ConsensusState, read_consensus

@@ -57,11 +57,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
 from ...errors import ServerUnavailable
+from ...model.lazy_dataclass import dataclass
 from ...model.state_table import StateTable
 from ..consensus.consensus_file import ConsensusState
 from ..raft.messages import Configuration

@@ -31,9 +31,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import flight
@@ -41,6 +40,7 @@ from pyarrow import flight
 from ... import errors
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
+from ...model.lazy_dataclass import dataclass
 from ...model.state_table import StateTable
 from ...model.vectors.vector import Batch
 from .calls import call_streams
@@ -131,6 +131,9 @@ class Limits:
     all_bytes: int = ALL_BYTES
     idle_scan_seconds: float = 60.0
     growing: frozenset[type[Request]] = frozenset({Write, WriteRow, PrepareWrite})
+
+
+DEFAULT_LIMITS: Final = Limits()
 
 
 class CallContext:
@@ -249,7 +252,7 @@ class RpcServer:
         scan: Scan | None = None,
         exchange: Exchange | None = None,
         later: Mapping[type[Request], Later] | None = None,
-        limits: Limits = Limits(),
+        limits: Limits = DEFAULT_LIMITS,
         id: str = "",
         is_overloaded: Callable[[], str] = lambda: "",
         tls: Credentials | None = None,

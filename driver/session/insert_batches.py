@@ -7,7 +7,6 @@ UPSERT) with many rows is bound once, and each chunk of rows is one `WriteBatch`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +15,7 @@ from sqlglot import exp
 
 from ...errors import DataError, InterfaceError
 from ...executor.given_values import column_from_values
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from ...model.waiting_time import as_statement

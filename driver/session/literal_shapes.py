@@ -11,10 +11,11 @@ fields of date functions, ordinals of ORDER BY.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
+
+from ...model.lazy_dataclass import dataclass
 
 LONGEST_TEXT = 1 << 12
 """In characters. A longer text takes longer to run than to plan, or is generated from many rows."""

@@ -20,12 +20,13 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from ...errors import Error
 from ...executor.statements.single_rows import SingleRow, single_row
 from ...model.clock import wall_time
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
 from ...model.types import TIMESTAMP

@@ -17,10 +17,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from ...model.forks import renew_in_child
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Store
 
 NUMBERS_TABLE: Final = "_nyala_numbers"

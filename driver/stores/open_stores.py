@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InterfaceError, StoreLocked
 from ...model.forks import renew_in_child
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Store
 from ...storage.database import Database
 from .cluster_url import TLS_OPTIONS, servers, tls_options

@@ -12,10 +12,10 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...errors import DataError, InterfaceError, NotSupportedError, TypeMismatch, UnknownColumn, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, prefix_range
 from ...model.python_values import plain_value
 from ...model.schema import ColumnSchema

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +33,7 @@ from ...errors import (
     did_you_mean,
 )
 from ...executor.given_values import column_from_arrow, column_from_values, column_value
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema, Table
 from ...model.store import Op
 from ...model.vectors.vector import Array

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...errors import Cancelled, RefusedRow, RowsRefused
 from ...executor.run.interrupts import DeferInterrupts
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, RowError, Store, Timestamp, WriteBatch
 from ...model.vectors.vector import Array

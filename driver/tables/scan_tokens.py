@@ -24,12 +24,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnknownTable, UnsupportedFormat
 from ...model.codec.packing import pack, unpack
 from ...model.codec.predicates import predicate_from_plain, predicate_to_plain
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.schema import Table
 from ...model.store import Replica, ScanSpec, Store, TabletDescription, Timestamp

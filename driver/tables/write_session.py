@@ -24,7 +24,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ from ...errors import (
 )
 from ...executor.run.interrupts import DeferInterrupts
 from ...model.forks import stay_with_process
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from ...model.vectors.vector import Array

@@ -9,11 +9,11 @@ row and the function never gets an empty group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT
 from ...model.vectors.vector import Array, Flat, Vector, concat
 from ..spilling.lists import Lists

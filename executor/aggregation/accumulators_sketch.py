@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ...model.bloom_predicate import hash_floats, hash_integers, hash_texts
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BINARY
 from ...model.vectors.vector import Array, Dict, Text, Vector, Wide, decimal_limbs
 from .accumulators import Accumulator

@@ -11,10 +11,10 @@ Means are computed as distances from one of the values, so that equal values hav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DOUBLE
 from ...model.vectors.vector import Array, Flat, Vector
 from ..kernels.numbers.arithmetic import refuse_overflow

@@ -22,11 +22,11 @@ The steps:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Batch, Const, LazyColumn, Vector
 from ...planner.algebra.physical import HashAggregate
 from ...sql.expressions import Case, Column, Expr, Literal

@@ -9,13 +9,13 @@ Equal parts are computed once: `avg(x)` and `sum(x)` share a sum, all statistics
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...errors import InternalError, NumericOutOfRange
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, BOOLEAN, Kind
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr

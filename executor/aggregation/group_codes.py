@@ -17,13 +17,13 @@ rows: 0.5 to 1.2 ms by radix, 1.3 ms by compiled hash, 3 ms for packed integers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ..kernels.numbers.bounded_integers import measured_bounds
 from ..kernels.times.intervals import sortable

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from ..spilling.heaps import HeapWork

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Vector, concat
 from ..spilling.sizes import vectors_bytes
 from .accumulators import Accumulator

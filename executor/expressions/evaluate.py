@@ -19,7 +19,6 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InternalError, NotSupportedError
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, BOOLEAN, DataType, Kind
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk

@@ -7,7 +7,7 @@ file, line and column; for that the rows of its block are parsed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from ...errors import DataError
+from ...model.lazy_dataclass import dataclass
 from .csv_bytes import open_text
 from .csv_text import Block, CsvText, Dialect, as_clause
 from .csv_values import (

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...errors import DataError
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from . import csv_bits
 from .csv_bytes import LATIN, Bytes, no_text

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ...errors import DataError, NotSupportedError, OperationalError
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType, type_from_arrow
 from ...sql.file_options import FORMATS
 from ...sql.files import FileColumn, FileDescription, FileSource

@@ -13,12 +13,13 @@ groups that do not satisfy it, and the caller checks the condition again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from ...errors import DataError, NotSupportedError, UnsupportedFormat
+from ...model.lazy_dataclass import dataclass
 from ...planner.algebra.physical import Filter, HashAggregate, PhysicalNode, Project, TableScan
 from ...sql.expression_codec import (
     columns_from_plain,

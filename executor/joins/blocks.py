@@ -7,11 +7,11 @@ probe rows   every batch past every block; rows that have a match are remembered
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Batch, Vector, concat
 from ...sql.expressions import Column
 from ...storage.files.spill_file import Extent

@@ -16,8 +16,8 @@ probe side is written as well, and they are joined in pieces (`spilled_join`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Batch, Vector, concat
 from ...planner.algebra.physical import HashJoin, PhysicalNode
 from ..expressions.evaluate import Compiler

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BOOLEAN
 from ...model.vectors.vector import Batch, Vector
 from ...planner.algebra.physical import HashJoin

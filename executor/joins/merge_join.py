@@ -22,13 +22,13 @@ Rows are produced in key order, except for the rows without partner of each bloc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
 from ...errors import InternalError, OperationalError
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Batch, concat
 from ...planner.algebra.physical import MergeJoin, PhysicalNode, TableScan, nodes
 from ...sql.expressions import Column

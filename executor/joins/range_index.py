@@ -13,11 +13,11 @@ are the matches, and the condition need not be checked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...errors import DataError
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Batch, Vector
 from ...planner.physical.range_bounds import RangeBound, range_bounds
 from ...sql.expressions import conjuncts

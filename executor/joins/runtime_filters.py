@@ -11,12 +11,13 @@ A Bloom filter lets some rows pass that have no partner, so the join above still
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow.compute as pc
 
 from ...model.bloom_predicate import bloom_predicate
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
 from ...model.vectors.vector import Array, Dict, Text, Vector, spread
 from ...planner.algebra.physical import TableScan

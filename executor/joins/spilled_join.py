@@ -17,10 +17,11 @@ NULL. With several keys or a further condition a NULL may match any row, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import INT
 from ...model.vectors.vector import Array, Batch, Flat
 from ...storage.files.spill_file import SpillFile

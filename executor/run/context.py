@@ -13,13 +13,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 from ...errors import Cancelled
 from ...model.forks import renew_in_child
+from ...model.lazy_dataclass import dataclass
 from ...model.store import ScanCounters, ScanToken, Store, Timestamp, Transaction
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import carried

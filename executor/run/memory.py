@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from ...planner.explaining.plan_text import readable_size
 from ...storage.files.os_filesystem import machine_memory
 

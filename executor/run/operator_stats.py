@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...model.lazy_dataclass import dataclass
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import PhysicalNode

@@ -12,8 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from ...model.lazy_dataclass import dataclass
 
 INTERVAL = 0.05
 """Minimum seconds between two calls: a progress bar needs no more, and a callback may print."""

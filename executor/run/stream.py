@@ -4,9 +4,10 @@ beginning to end without waiting for another."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Batch
 from ...sql.expressions import Column
 

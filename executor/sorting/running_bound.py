@@ -13,13 +13,13 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import AnyOf, ColumnPredicate, IsNull, Range
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import (

@@ -15,11 +15,11 @@ their order within them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Batch, Dict, Text, Vector, concat
 from ...sql.expressions import OrderItem

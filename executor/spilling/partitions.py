@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Batch, Vector
 from ...storage.files.spill_file import Extent, SpillFile

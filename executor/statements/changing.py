@@ -17,7 +17,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -37,6 +36,7 @@ from ...errors import (
 )
 from ...model.forks import renew_in_child
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema, Table
 from ...model.store import Op, Store, WriteBatch, WriteResult
 from ...model.vectors.vector import Array

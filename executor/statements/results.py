@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from ...errors import InternalError
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...planner import Plan
 from ...sql import bound

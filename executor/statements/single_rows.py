@@ -24,10 +24,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...errors import RowChanged
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, Store, Timestamp
 from ...model.types import INTEGER_WIDTHS, DataType, Kind

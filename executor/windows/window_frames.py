@@ -11,12 +11,12 @@ arrays of the positions at which each row's runs begin and end (exclusive); an e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...sql.expressions import Expr, Literal, OrderItem, Window
 from ...sql.functions.windows import check_offset

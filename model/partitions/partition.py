@@ -20,7 +20,6 @@ unbounded range does not reach to its neighbour any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ import pyarrow as pa
 
 from ..keys.key_encoding import encode_key
 from ..keys.keys import Keys
+from ..lazy_dataclass import dataclass
 from ..predicates import ColumnPredicate, Range
 from ..schema import HashRule, PartitionSchema, RangePartition, Schema
 from ..vectors.vector import Array

@@ -7,12 +7,13 @@ much, never too little: a predicate without values or bounds leaves the domain u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..keys.key_encoding import key_width
+from ..lazy_dataclass import dataclass
 from ..predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, Range, admits_null
 from ..schema import Schema
 from ..types import DataType

@@ -11,10 +11,11 @@ Each node describes the rows it produces; `columns` are the columns of those row
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import count
 from typing import Any
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...sql.bound import FileRef, TimeTravel
 from ...sql.expressions import Aggregate as AggregateCall

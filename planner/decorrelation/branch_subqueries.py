@@ -14,8 +14,9 @@ one, too, if it may fail for rows of its own that no outer row meets (`fails_for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BOOLEAN
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Call, Case, Column, Expr, Literal, conjuncts

@@ -26,9 +26,10 @@ Project k
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
+from ...model.lazy_dataclass import dataclass
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Column, Expr, WindowFrame, conjuncts
 from ...sql.expressions import Window as WindowCall

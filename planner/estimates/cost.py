@@ -10,8 +10,8 @@ bottom of a chain of probes, with the most selective build sides anywhere above 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...sql.expressions import Column, Expr, conjuncts
 from ..algebra.logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort, Window

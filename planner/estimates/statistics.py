@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, admits_null
 from ...model.schema import Table
 from ...model.store import ColumnStatistics, TableStatistics

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ...model.clock import format_timestamp
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
 from ...sql.bound import TimeTravel
 from ...sql.expressions import Column, Expr, Literal, OrderItem

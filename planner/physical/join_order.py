@@ -11,8 +11,9 @@ Equal columns form classes; a class with k members in a subset stands for k - 1 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...model.lazy_dataclass import dataclass
 from ...sql.expressions import Call, Column, Expr
 from ..algebra.logical import Join, Node, Scan
 from ..algebra.properties import Equivalence

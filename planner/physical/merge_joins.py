@@ -27,8 +27,9 @@ Project t.a, w.a  (~1,000,000 rows)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import HashRule, PartitionSchema, Table
 from ...model.types import BOOLEAN
 from ...sql.expressions import Call, Column, Expr, conjuncts

@@ -6,8 +6,8 @@ The executor sorts the build side by one of them and searches, instead of checki
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import INTEGER_WIDTHS, DataType, Kind
 from ...sql.expressions import Call, Column, Expr, columns_of, conjuncts
 

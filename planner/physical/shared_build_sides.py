@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 
+from ...model.lazy_dataclass import dataclass
 from ...sql.expressions import Column, Expr
 from ...sql.functions import is_volatile
 from ..algebra.physical import (

@@ -21,8 +21,8 @@ The reasons for the order:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...model.lazy_dataclass import dataclass
 from ..algebra.logical import Node
 from ..context import Context
 from .aggregate_before_join import aggregate_before_join

@@ -30,8 +30,9 @@ Project a, sum
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...model.lazy_dataclass import dataclass
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Column, Expr, Literal, conjuncts
 from ...sql.functions import is_volatile

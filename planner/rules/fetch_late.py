@@ -27,8 +27,9 @@ access). A second scan then costs more than it saves: a top-N of one table took 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...model.lazy_dataclass import dataclass
 from ...sql.expressions import Column, Expr, Literal
 from ..algebra.logical import Aggregate, Filter, Join, Node, Project, Scan, Sort
 from ..algebra.trees import all_of, call, column_ids, columns_in_all, nodes, rewrite_nodes

@@ -17,8 +17,9 @@ Project k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...model.lazy_dataclass import dataclass
 from ...sql.expressions import Column, Expr, conjuncts
 from ..algebra.logical import Filter, Join, Node, Project
 from ..algebra.trees import all_of, column_ids, columns_in, filtered, substitute

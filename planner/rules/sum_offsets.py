@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, INTEGER_WIDTHS, integer_bounds
 from ...sql.arithmetic import operate
 from ...sql.coercion import cast

@@ -10,9 +10,10 @@ The result equals what `extract` and `merge` would return for all conditions wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate, Range
 from ...model.types import DataType, Kind
 from ...sql.expressions import Call, Column, Expr, Literal, Parameter, conjuncts

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import Error
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate, InList, IsNull, Range, prefix_range
 from ...model.types import INTEGER_WIDTHS, DataType, Kind
 from ...sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ...driver.stores.open_stores import directory_of
 from ...errors import InterfaceError, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from .. import formats
 from ..console import Console
 from ..output import SUFFIXES, OutputFile

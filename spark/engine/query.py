@@ -11,7 +11,7 @@ Everything is read as of one snapshot, chosen before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import sqlglot
 
 from ...executor import ExecutionContext, execute
 from ...executor.joins.runtime_filters import described
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.store import Timestamp
 from ...model.types import TINYINT

@@ -16,7 +16,6 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from ...errors import (
 )
 from ...model.change_columns import change_columns
 from ...model.clock import format_timestamp
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
 from ...model.version import __version__

@@ -17,7 +17,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ from ...driver.tables.timestamps import Moment, hybrid_time
 from ...errors import InterfaceError, did_you_mean
 from ...model.clock import format_timestamp
 from ...model.disk_errors import disk_error
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Timestamp
 from ...model.types import DataType, Kind
 from .. import workers

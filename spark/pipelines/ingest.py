@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from ...driver.connection import connect
 from ...driver.stores.served_directory import reachable
 from ...errors import DataError, Error, InterfaceError
+from ...model.lazy_dataclass import dataclass
 from ...sql.binding.tables.show_create import name_text
 from ..session import check_classic
 from ..writing.jobs import JobRecord, Jobs, State, check_job

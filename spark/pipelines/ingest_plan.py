@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import InterfaceError, NotNullViolation, NotSupportedError, UnknownColumn, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
 from ...model.schema import ColumnSchema, PartitionSchema, Schema, Table
 from ...model.types import Kind

@@ -13,13 +13,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from ... import errors
 from ...errors import Error, OperationalError
+from ...model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator

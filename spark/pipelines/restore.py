@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from ...driver.tables.timestamps import Moment
 from ...errors import CorruptionError, DuplicateTable, InterfaceError, UnknownTable
 from ...model.alterations import RenameTable
 from ...model.clock import format_timestamp
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema, Table, TableDefinition, View
 from ...model.store import Store, Timestamp
 from ...model.types import INT

@@ -9,7 +9,6 @@ read: a column that only some of them have belongs to the source, and is NULL in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from ...errors import InterfaceError, OperationalError, did_you_mean
 from ...executor.files.csv_text import Dialect
+from ...model.lazy_dataclass import dataclass
 from .jobs import Handler, reason, run_tasks
 from .reading.csv_rows import csv_rows
 from .reading.csv_scan import ScannedCsv, dialect_of, scan_csv

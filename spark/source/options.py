@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ...cluster.client.options import REPLICA_SELECTIONS
 from ...errors import Error, InterfaceError, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from ...sql.settings import parse_bytes
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from ...driver.connection import Connection
 from ...driver.tables.scan_tokens import ScanToken, scan_tokens
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import ScanSpec, Timestamp
 from .relation import Relation, TabletScan

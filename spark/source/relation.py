@@ -11,11 +11,12 @@ query (joins, aggregates, LIMIT, volatile functions) is executed by nyala.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ...driver.connection import Connection
 from ...errors import InterfaceError, ProgrammingError, UnknownColumn, did_you_mean
 from ...executor.fragments.fragment import Fragment, Step, encoded, scan_and_steps
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.schema import Table
 from ...model.store import ChangeRange, Timestamp

@@ -19,7 +19,7 @@ import enum
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ import pyarrow as pa
 from ...driver.connection import Connection
 from ...errors import AlreadyPresent, DuplicateTable, InterfaceError, NotFound, OperationalError, UnknownTable
 from ...model.codec.packing import unpack
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from .operations import Operation

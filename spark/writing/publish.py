@@ -16,13 +16,14 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import DataError, Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Timestamp
 from .applying import apply
 from .arrow_streams import batches_of, stream_of

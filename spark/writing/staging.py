@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -32,6 +31,7 @@ import pyarrow as pa
 from ...driver.connection import Connection
 from ...driver.tables.table_scans import scan_of
 from ...errors import DuplicateTable, InternalError, UnknownTable
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import InList
 from ...model.schema import (
     ColumnSchema,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from ...driver.connection import Connection
 from ...errors import Error, InternalError
+from ...model.lazy_dataclass import dataclass
 from .. import workers
 from ..source.options import Use, parse
 from .jobs import Jobs, State

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import OperationalError
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import WriteBatch
 from .arrow_streams import stream_of

@@ -3,12 +3,12 @@ known."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from ...model.clock import wall_time
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Timestamp
 from ...model.types import TIMESTAMP
 from ..bound import (

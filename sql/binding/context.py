@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from sqlglot import exp
 
 from ...errors import DataError, IntegrityError, NotSupportedError, StatementError
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table, View
 from ...model.store import Timestamp
 from ...model.types import DataType

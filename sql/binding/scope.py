@@ -8,11 +8,12 @@ bound to the same `Column` as in the outer query.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 from ...errors import AmbiguousColumn, UnknownColumn, UnknownTable
+from ...model.lazy_dataclass import dataclass
 from ..bound import Query
 from ..expressions import Column, Expr
 from ..syntax.written_names import did_you_mean

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, INTERVAL, DataType
 from ..expressions import Call, Expr
 

@@ -22,11 +22,11 @@ are those of ASCII words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
 from ...errors import DataError, InvalidText, NotSupportedError
+from ...model.lazy_dataclass import dataclass
 
 _FLAGS = "gicnmpswx"
 _MOST_REPEATED = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -12,6 +12,7 @@ from sqlglot.errors import ErrorLevel
 from sqlglot.tokens import Token, TokenType
 
 from ...errors import Error, NotSupportedError, SqlSyntaxError
+from ...model.lazy_dataclass import dataclass
 from ..deep_stack import deeply, on_deep_stack
 from .complexity import too_complex
 from .dialect import Nyala

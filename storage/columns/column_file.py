@@ -81,7 +81,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,6 +88,7 @@ import numpy as np
 from ...errors import CorruptionError, UnsupportedFormat
 from ...model.codec.packing import pack, unpack
 from ...model.codec.values import decimal_from_bytes, decimal_to_bytes
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Encoding
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Array

@@ -21,12 +21,13 @@ so that wide codes are never shuffled unasked. Who values space more can say so.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Compression, Encoding
 from ...model.vectors.vector import Array
 from .compression import WORTH_COMPRESSING, compress

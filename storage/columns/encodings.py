@@ -5,12 +5,12 @@ Nothing is copied on the way back where bytes are stored as they are: codes, val
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Encoding
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs

@@ -11,12 +11,12 @@ They are stored in files: changing one needs a new format version.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.store import ColumnStatistics
 from ...model.vectors.vector import Array, decimal_limbs
 

@@ -51,12 +51,13 @@ import contextlib
 import threading
 import zlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Compression, Schema
 from ...model.types import DataType
 from ...model.vectors.vector import Array

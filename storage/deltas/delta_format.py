@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from ...errors import CorruptionError
 from ...model.codec.packing import pack, unpack
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.types import DataType, Kind, type_from_arrow
 from ...model.vectors.vector import Array, physical_to_arrow, vector_from_arrow

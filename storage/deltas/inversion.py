@@ -13,12 +13,12 @@ some of these.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array
 from .deltas import DeltaColumn, DeltaKind, Deltas

@@ -17,13 +17,13 @@ Timestamps before the base data use UNDO deltas (`Past`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector, concat, vector_from_arrow
 from .delta_file import DeltaFile

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, DataType
 from ...model.vectors.vector import Array, Vector
 from ..single_rows.row_deltas import RowDelta

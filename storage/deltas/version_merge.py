@@ -17,11 +17,11 @@ deltas at or below the mark are omitted, and so are keys that were deleted there
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from .deltas import DeltaColumn, DeltaKind, Deltas, merge
 from .row_numbers import complement

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 
+from ...model.lazy_dataclass import dataclass
 from .filesystem import FileSystem, ReadableFile
 
 OPEN_FILES = 256

@@ -14,11 +14,12 @@ import os
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ...errors import DiskError, StoreLocked
 from ...model.disk_errors import disk_error
+from ...model.lazy_dataclass import dataclass
 from .filesystem import FileSystem, Lock, ReadableFile, WritableFile
 
 BLOCK = 512

@@ -6,9 +6,9 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from ...errors import DiskError
+from ...model.lazy_dataclass import dataclass
 from .filesystem import FileSystem
 
 

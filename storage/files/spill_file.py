@@ -10,13 +10,13 @@ import mmap
 import os
 import tempfile
 import threading
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ...errors import DiskError, DiskFull, OperationalError
 from ...model.disk_errors import disk_error
 from ...model.forks import finalize, stay_with_process
+from ...model.lazy_dataclass import dataclass
 from .temporary import TEMPORARY_PREFIX
 
 

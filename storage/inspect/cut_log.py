@@ -6,9 +6,10 @@ mentions such files, and opening the store ignores them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...errors import CorruptionError, InterfaceError
+from ...model.lazy_dataclass import dataclass
 from ..files.filesystem import FileSystem
 from ..log.commit_log import CommitLog
 from ..log.wal_format import ENTRY_OVERHEAD, decode_header

@@ -18,11 +18,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
 from ...errors import CorruptionError, Error, OperationalError, UnknownTable, did_you_mean
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Table
 from ...model.store import ScanCounters
 from ..columns.column_file import ROW_GROUP_ROWS

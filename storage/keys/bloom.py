@@ -22,12 +22,12 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...errors import CorruptionError, DiskError, UnsupportedFormat
 from ...model.codec.packing import pack, unpack
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from ..columns.column_file import (
     HEADER,

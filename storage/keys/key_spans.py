@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 
 _KEY_BYTES = 64

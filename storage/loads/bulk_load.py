@@ -28,13 +28,14 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import AlreadyPresent, DiskError, OutcomeUnknown, SchemaChanged, UnknownColumn
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ..rowsets.rowset_metadata import RowSetMetadata, rowset_files

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from ...errors import AlreadyPresent, DiskError, NoPartition
 from ...model.codec.packing import pack
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Timestamp
 from ..keys.rowset_tree import RowSetTree

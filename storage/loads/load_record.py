@@ -19,10 +19,11 @@ whose `last_load` is older than the record, then step 5. Doing so twice changes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ...errors import CorruptionError
+from ...model.lazy_dataclass import dataclass
 from ..files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from ..rowsets.rowset_metadata import RowSetMetadata

@@ -44,12 +44,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError
 from ...model.codec.packing import pack, unpack
+from ...model.lazy_dataclass import dataclass
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from .wal import LogTicket, Witnessed, WriteAheadLog

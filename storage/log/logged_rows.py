@@ -11,12 +11,12 @@ column 4  NULL    1.0     5.0     -
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, Deltas

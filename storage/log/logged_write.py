@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from ..deltas.delta_memstore import DeltaMemStore
 from ..rowsets.memrowset import IndexKeys, MemRowSet

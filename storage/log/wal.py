@@ -23,11 +23,12 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from ...errors import DiskError, OperationalError, OutcomeUnknown, StoreClosed
+from ...model.lazy_dataclass import dataclass
 from ..files.file_identity import tablet_of
 from ..files.filesystem import FileSystem, WritableFile
 from .commit_queue import CommitQueue

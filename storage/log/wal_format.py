@@ -65,12 +65,13 @@ import enum
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError, UnsupportedFormat
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.store import Op
 from ...model.vectors.vector import Array

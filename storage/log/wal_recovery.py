@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ...errors import CorruptionError
+from ...model.lazy_dataclass import dataclass
 from ..files.file_identity import check_tablet
 from ..files.filesystem import FileSystem
 from .wal_format import (

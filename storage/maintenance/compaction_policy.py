@@ -30,10 +30,10 @@ the bound is within `APPROXIMATION` of the best set found; `Choice.bound` is the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from ..keys.key_spans import KeySpans, RowSetExtent, key_spans
 

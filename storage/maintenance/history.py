@@ -19,11 +19,12 @@ not affected: they pin the state that they read, and its files stay until they e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ...model.clock import LOGICAL_BITS
+from ...model.lazy_dataclass import dataclass
 from ..deltas.delta_file import DeltaFile
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_metadata import RowSetMetadata

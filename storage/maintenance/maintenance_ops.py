@@ -22,10 +22,10 @@ import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ...errors import CorruptionError, DiskError, TabletGone
+from ...model.lazy_dataclass import dataclass
 from ..keys.key_spans import RowSetExtent
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.rowset_writer import BACKGROUND_WORKERS

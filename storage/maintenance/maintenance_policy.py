@@ -16,8 +16,9 @@ size has a score of at least 1, growing with every megabyte, and so precedes nea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from ...model.lazy_dataclass import dataclass
 
 LOG_TARGET_BYTES = 1 << 30
 """Log to be replayed after a crash, of all tablets together: above it, flushes make log free (Kudu's

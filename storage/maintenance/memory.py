@@ -22,10 +22,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...errors import DiskError, MemoryLimitExceeded, WriteTooLarge
 from ...model.forks import renew_in_child
+from ...model.lazy_dataclass import dataclass
 from ..files.os_filesystem import machine_memory
 from ..files.page_cache import PageCache
 

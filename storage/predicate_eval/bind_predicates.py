@@ -8,11 +8,12 @@ set: the predicate that drops most rows per nanosecond goes first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.pruning import enclosing
 from ...model.predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
 from ...model.schema import ColumnSchema, Encoding

@@ -14,12 +14,12 @@ pages by their smallest and largest integer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...model.bloom_predicate import hash_integers, probe
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 
 NONE, SOME, ALL = 0, 1, 2

@@ -21,7 +21,6 @@ Only changed rows cost time. Values are not compared: an UPDATE to the same valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ import pyarrow as pa
 
 from ...model.change_columns import changed_at_type
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Schema
 from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanCounters, ScanSpec

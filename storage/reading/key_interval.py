@@ -6,11 +6,11 @@ WHERE a = 1 AND b >= 5 ORDER BY a, b LIMIT 20     from key (1, 5) to the last ke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...errors import DataError
 from ...model.keys.key_encoding import encode_key, prefix_end
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate, InList, Range
 from ...model.schema import Schema
 from ...model.store import ScanCounters, ScanSpec

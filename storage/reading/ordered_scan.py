@@ -22,7 +22,7 @@ row groups from the end on, each reversed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -30,6 +30,7 @@ import numpy as np
 
 from ...model.keys.key_encoding import decode_key
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema
 from ...model.store import ScanSpec
 from ...model.types import DataType

@@ -9,13 +9,13 @@ row exactly once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.pruning import predicate_bounds
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Schema

@@ -12,11 +12,11 @@ left whose patches pass; in one in which they take every row, the rows whose pat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array

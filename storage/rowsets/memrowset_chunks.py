@@ -16,13 +16,13 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.types import DataType
 from ...model.vectors.arrow_values import TextCells

@@ -11,13 +11,13 @@ since its last use are converted, and nothing of the others.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide

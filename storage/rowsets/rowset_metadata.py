@@ -5,8 +5,10 @@ Metadata is plain data (`to_dict`, `from_dict`, msgpack outside) and is replaced
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from ...model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Columns are found by their permanent ids; one that came after the rowset was wri
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Array, concat

@@ -15,12 +15,13 @@ from __future__ import annotations
 import posixpath
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.vectors.vector import Array
 from ..deltas.delta_file import DeltaFile

@@ -24,7 +24,6 @@ from __future__ import annotations
 import datetime
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -33,6 +32,7 @@ import numpy as np
 from ...errors import InvalidText, NumericOutOfRange, TextTooLong, TypeMismatch, UnknownColumn, did_you_mean
 from ...model.keys.key_codec import KeyCodec
 from ...model.keys.key_encoding import key_width
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Table
 from ...model.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
 

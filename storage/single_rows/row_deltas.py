@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
 
 _DELETE, _REINSERT = DeltaKind.DELETE, DeltaKind.REINSERT  # a look-up in an Enum takes longer than a comparison

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from ...model.codec.packing import pack, unpack
 from ...model.codec.values import decimal_to_bytes
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Op
 from ...model.types import type_from_arrow
 from ...model.vectors.vector import Array, physical_to_arrow

@@ -17,12 +17,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import pyarrow.compute as pc
 
 from ...errors import TabletGone
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema, Table
 from ...model.store import AnalyzeResult, ColumnStorage, ScanCounters, TableStorage
 from ...model.types import DataType

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import DiskError, OperationalError
 from ...model.clock import HybridClock
+from ...model.lazy_dataclass import dataclass
 from ...model.store import RowError, Timestamp
 from ..log.commit_log import CommitLog
 from ..log.decision import Decision

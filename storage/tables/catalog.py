@@ -7,11 +7,12 @@ A table exists from the moment the catalog that names it is durable, until one i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ...errors import DuplicateTable
 from ...model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partition, Partitioner
 from ...model.schema import Schema, Table, TableDefinition, View, assign_column_ids
 from ..files.checked_file import read_checked, replace_checked

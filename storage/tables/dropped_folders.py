@@ -19,9 +19,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from ...errors import DiskError, OperationalError
+from ...model.lazy_dataclass import dataclass
 from ..files.filesystem import FileSystem
 from ..tablet.tablet import Tablet
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import NoPartition
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.store import RowError

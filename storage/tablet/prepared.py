@@ -17,9 +17,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ...errors import StoreClosed
+from ...model.lazy_dataclass import dataclass
 from ..log.decision import Decision
 from ..log.logged_write import LoggedWrite
 

@@ -8,13 +8,13 @@ checks the hint (`TabletState.places`) first: if the row is alive there, it is n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...model.keys.key_codec import KeyCodec
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaKind
 from ..keys.bloom import BloomProbe

@@ -34,12 +34,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import NoReturn
 
 from ...errors import CorruptionError, DeadlineExceeded, DiskError, HistoryGone, OperationalError, TabletGone
 from ...model.clock import format_timestamp
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema, Table
 from ...model.store import Timestamp
 from ..deltas.delta_memstore import DeltaMemStore

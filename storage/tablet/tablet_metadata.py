@@ -8,10 +8,11 @@ atomic.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...errors import CorruptionError
+from ...model.lazy_dataclass import dataclass
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from ..rowsets.rowset_metadata import RowSetMetadata

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Op, RowError, WriteBatch, WriteResult
 from ...model.vectors.vector import Array
 from ..writing.incoming_rows import (

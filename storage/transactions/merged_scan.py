@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.schema import Table
 from ...model.store import ScanBatches, ScanCounters, ScanSpec, ScanToken

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from ...errors import SchemaChanged
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.vectors.vector import Array

@@ -8,7 +8,6 @@ answered per row. Whether a row may lack a column is known only where it is know
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from ...errors import (
     listed,
 )
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
 from ...model.schema import ColumnSchema, Schema, Table
 from ...model.store import Op, RowError, WriteBatch

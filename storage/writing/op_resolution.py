@@ -20,11 +20,11 @@ stored per key: INSERT, UPDATE, DELETE or nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.store import Op
 from ...model.vectors.vector import Array
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....errors import NotFound
+from ....model.lazy_dataclass import dataclass
 from ..model import COLUMNS, FIELD_NAMES, KEY, TABLE, Fields
 
 _FIELDS = ", ".join(FIELD_NAMES)

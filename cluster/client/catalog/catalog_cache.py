@@ -11,11 +11,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeVar
 
 from ....errors import Error, SchemaChanged, UnknownColumn, UnknownTable, did_you_mean, quoted_name
+from ....model.lazy_dataclass import dataclass
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table, View
 from ....storage.single_rows.row_codec import RowCodec

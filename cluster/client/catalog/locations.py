@@ -10,10 +10,11 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....errors import ServerUnavailable
 from ....model.clock import LOGICAL_BITS, wall_microseconds
+from ....model.lazy_dataclass import dataclass
 from ...raft.messages import Peer, PeerRole
 from ...wire.addresses import host_of
 from ...wire.messages.methods import LocateTablets, LocationsReply, TabletLocation

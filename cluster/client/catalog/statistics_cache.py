@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
 
 from ....errors import DeadlineExceeded, Error, TabletGone
 from ....model.codec.values import key_from_plain
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import (
     AnalyzeResult,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from ....errors import AlreadyPresent
 from ....model.keys.keys import Keys
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....storage.writing.incoming_rows import describe_key
 from ..writes.routing import cut

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....errors import (
     DeadlineExceeded,
@@ -23,6 +23,7 @@ from ....errors import (
     TabletGone,
 )
 from ....model.altered_table import check_same_columns
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import RowError, Timestamp, WriteBatch, WriteResult
 from ....model.waiting_time import carried

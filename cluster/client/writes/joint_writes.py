@@ -11,13 +11,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from ....errors import Error, StaleSchema
 from ....model.altered_table import check_same_columns
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import RowError, Timestamp, WriteBatch, WriteResult
 from ....model.vectors.vector import Array

@@ -9,12 +9,12 @@ code and messages. The tablets report those that depend on existing rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ....model.keys.keys import Keys
+from ....model.lazy_dataclass import dataclass
 from ....model.store import Op, RowError, Timestamp, WriteBatch
 from ....model.vectors.vector import Array
 from ....storage.writing.by_tablet import spans

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....errors import (
     AlreadyPresent,
@@ -34,6 +34,7 @@ from ....errors import (
 )
 from ....model.altered_table import check_same_columns
 from ....model.clock import make_timestamp
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import TableWrite, Timestamp, TransactionChanges
 from ....model.waiting_time import carried

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ....model.lazy_dataclass import dataclass
 from ...raft.progress import PeerProgress
 from ..peer_driver import PeerDriver
 from .raft_log import SEGMENT_BYTES

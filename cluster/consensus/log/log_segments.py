@@ -18,11 +18,11 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ....errors import CorruptionError, DiskError
+from ....model.lazy_dataclass import dataclass
 from ....storage.files.file_identity import tablet_of
 from ....storage.files.filesystem import FileSystem, WritableFile
 from ....storage.log.wal_format import (

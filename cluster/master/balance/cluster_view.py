@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ....model.lazy_dataclass import dataclass
 from ...raft.messages import Configuration, PeerRole
 from ...wire.messages.methods import TabletReport
 from ..catalog.catalog_state import CatalogState, Fate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ....model.lazy_dataclass import dataclass
 from .orders import Order, OrderKey
 
 FIRST_PAUSE, LAST_PAUSE = 0.2, 15.0

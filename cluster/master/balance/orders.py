@@ -3,9 +3,9 @@ executed. Each has a key: of all orders with one key, one is in progress at a ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from ....model.lazy_dataclass import dataclass
 from ...raft.messages import Configuration, Peer, PeerRole
 from ...wire.messages.methods import (
     AlterTablet,

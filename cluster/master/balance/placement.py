@@ -11,9 +11,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ....errors import ClusterError
+from ....model.lazy_dataclass import dataclass
 from ...raft.messages import Configuration, Peer, PeerRole
 
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ....model.lazy_dataclass import dataclass
 from ...raft.messages import Peer, PeerRole
 from .cluster_view import FAILED, TOMBSTONED, ClusterView, TabletView, healthy_voters, voting_voters
 from .orders import (

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ....errors import UnknownTable, did_you_mean, quoted_name
+from ....model.lazy_dataclass import dataclass
 from ....storage.tables.catalog import Catalog
 from .records import (
     CallRecord,

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
 from ....errors import UnsupportedFormat
+from ....model.lazy_dataclass import dataclass
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table, View
 from ....storage.tables.catalog import CatalogEntry

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ....errors import ProtocolError
 from ....model.keys.keys import Keys
+from ....model.lazy_dataclass import dataclass
 from ....model.predicates import Range
 from ....model.schema import Schema
 from ....model.store import ScanCounters, ScanSpec

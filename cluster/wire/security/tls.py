@@ -20,11 +20,12 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ....errors import AuthenticationFailed, InterfaceError
+from ....model.lazy_dataclass import dataclass
 from ..addresses import host_of, port_of
 from .access import Role, role_name, role_of
 from .tls_files import OPTIONS, TlsFiles

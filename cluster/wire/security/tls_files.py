@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ....errors import InterfaceError
+from ....model.lazy_dataclass import dataclass
 
 OPTIONS: Final = ("tls_ca", "tls_cert", "tls_key")
 """Names in `connect` and URLs; command lines have --tls-ca and so on, the environment NYALA_TLS_CA."""

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import decimal
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ....errors import InvalidText
+from ....model.lazy_dataclass import dataclass
 
 _TOKEN = re.compile(r'"([^"]*)"|(FM|EEEE|MI|PL|SG|PR|TH|RN|[90.,DGSV])|(.)', re.IGNORECASE | re.DOTALL)
 _NUMERALS = (

@@ -14,13 +14,12 @@ An empty match right behind a match does not count (PostgreSQL counts it, RE2 do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import InvalidText
+from ....model.lazy_dataclass import dataclass
 from ....model.vectors.vector import Array
 from ....sql.functions.regular_expressions import Regex
 

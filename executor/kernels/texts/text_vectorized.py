@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model.lazy_dataclass import dataclass
 from ....model.types import BOOLEAN, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
 from ...aggregation.group_codes import segments

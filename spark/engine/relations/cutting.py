@@ -10,8 +10,9 @@ partial aggregation, which Spark completes. No operation that combines rows of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ....model.lazy_dataclass import dataclass
 from ....planner.algebra.logical import Aggregate, FileScan, Filter, Limit, Node, Project, Scan, Shared, Sort
 from ....planner.algebra.trees import Numbers
 from ....planner.estimates.cardinality import Estimator

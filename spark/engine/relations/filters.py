@@ -13,7 +13,7 @@ filters let rows pass that have no match.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from ....executor import ExecutionContext
@@ -21,6 +21,7 @@ from ....executor.execute import open_node
 from ....executor.expressions.evaluate import Compiler
 from ....executor.joins.kept_keys import KeptKeys
 from ....executor.joins.runtime_filters import FilterFactory, RuntimeFilters
+from ....model.lazy_dataclass import dataclass
 from ....model.predicates import ColumnPredicate, InList
 from ....model.vectors.vector import Batch
 from ....planner.algebra.physical import (

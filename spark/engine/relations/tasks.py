@@ -10,7 +10,7 @@ worker receives only the remaining rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow as pa
 from ....driver.tables.key_ranges import KeyRange
 from ....executor import ExecutionContext, execute
 from ....executor.run.memory import default_limit
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import ScanSpec, ScanToken, Store, Timestamp
 from ....model.vectors.vector import Batch

@@ -11,11 +11,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from ....model.lazy_dataclass import dataclass
 from ... import types
 from .tasks import Reading
 

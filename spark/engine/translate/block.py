@@ -12,11 +12,12 @@ becomes a subquery in the FROM of the next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
 from sqlglot import exp
 
+from ....model.lazy_dataclass import dataclass
 from ....sql.expressions import Column
 from .tree import Tree, both, column, column_name, named, number
 

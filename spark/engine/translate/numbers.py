@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
 
+from ....model.lazy_dataclass import dataclass
 from ....model.types import DECIMAL, DOUBLE, MAX_PRECISION, STRING, DataType
 from ....sql.expressions import Call, Cast, Expr, Literal
 from .tree import (

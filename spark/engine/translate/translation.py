@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlglot import exp
 
 from ....errors import InternalError
+from ....model.lazy_dataclass import dataclass
 from ....model.types import MAX_PRECISION, Kind
 from ....planner.algebra.logical import (
     Aggregate,

@@ -13,12 +13,12 @@ exists were dropped with their range partition, which no change records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....driver.tables.timestamps import Moment
 from ....errors import DataError, InterfaceError, OperationalError, UnknownTable, did_you_mean
 from ....model.clock import format_timestamp, make_timestamp, split_timestamp
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import Timestamp
 from ....model.types import TIMESTAMP

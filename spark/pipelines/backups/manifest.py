@@ -18,13 +18,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from ....errors import CorruptionError, OperationalError, UnsupportedFormat
 from ....model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 from ....model.disk_errors import disk_error
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table, View
 from ....model.store import Timestamp
 

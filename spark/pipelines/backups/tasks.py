@@ -10,7 +10,6 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from ....driver.tables.table_scans import Scan
 from ....errors import CorruptionError
 from ....model.change_columns import change_columns
 from ....model.disk_errors import disk_error
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import ColumnSchema, Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from ... import workers

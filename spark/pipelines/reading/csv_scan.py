@@ -13,7 +13,6 @@ boundaries, so several tasks read one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from ....errors import DataError, InterfaceError
 from ....executor.files.csv_bytes import Pieces
 from ....executor.files.csv_files import split_row
 from ....executor.files.csv_text import Block, CsvText, Dialect
+from ....model.lazy_dataclass import dataclass
 from .listing import LISTING_OPTIONS, path_of
 from .raw_files import BOM, UTF8_ADVICE, Span, can_seek, chunks, python_encoding
 

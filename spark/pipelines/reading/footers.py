@@ -4,12 +4,13 @@ first."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....errors import DataError
+from ....model.lazy_dataclass import dataclass
 from .listing import path_of
 from .raw_files import opened
 

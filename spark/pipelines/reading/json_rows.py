@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from ....cluster.decoders import json_decoder
 from ....errors import InterfaceError
+from ....model.lazy_dataclass import dataclass
 from .csv_rows import BATCH_ROWS
 from .listing import LISTING_OPTIONS
 from .raw_files import BOM, Span, can_seek, chunks

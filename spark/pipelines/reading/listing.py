@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ....errors import InterfaceError, OperationalError
+from ....model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

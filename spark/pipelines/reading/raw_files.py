@@ -12,7 +12,6 @@ import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
 from urllib.parse import quote
@@ -22,6 +21,7 @@ import pyarrow.fs as pafs
 
 from ....errors import InterfaceError, NotSupportedError, OperationalError
 from ....executor.files.csv_bytes import transcoded
+from ....model.lazy_dataclass import dataclass
 from .listing import path_of
 
 CHUNK_BYTES: Final = 8 << 20

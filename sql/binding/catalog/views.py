@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
 
 from ....errors import Error, InvalidTableDefinition, StatementError, UnknownTable
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table, View
 from ....model.store import Timestamp
 from ...bound import Query

@@ -11,10 +11,10 @@ INSERT IGNORE and UPSERT need this only if RETURNING requests the rows that were
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....errors import StatementError, UnknownColumn
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import Op
 from ....model.types import BOOLEAN, INT

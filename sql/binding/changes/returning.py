@@ -11,12 +11,13 @@ statement's beginning (PostgreSQL).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from ....errors import StatementError
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import ColumnSchema, Table
 from ....model.types import STRING, Kind
 from ...bound import Query, Select, SubqueryRef

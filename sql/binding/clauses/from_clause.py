@@ -11,7 +11,7 @@ the join kinds before the tables are bound, so that one `Column` means the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -24,6 +24,7 @@ from ....errors import (
     TypeMismatch,
     UnknownColumn,
 )
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
 from ....model.types import Kind

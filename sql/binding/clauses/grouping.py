@@ -11,12 +11,13 @@ even if its expression is not, and so may the expressions computed from it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from sqlglot import exp
 
 from ....errors import GroupingError, SqlSyntaxError, UnknownColumn
+from ....model.lazy_dataclass import dataclass
 from ....model.types import INT, STRING, Kind
 from ...bound import Join, Relation, TableRef
 from ...coercion import convert

@@ -9,11 +9,11 @@ of its elements. Several elements are multiplied: every set of one with every se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
 from ....errors import NotSupportedError
+from ....model.lazy_dataclass import dataclass
 from ....model.types import BOOLEAN, INT
 from ...expressions import Case, Column, Expr, InValues, Literal
 

@@ -7,12 +7,13 @@ the end of the projection.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from ....errors import SqlSyntaxError, StatementError
+from ....model.lazy_dataclass import dataclass
 from ....model.types import STRING, Kind
 from ...bound import Query, Select
 from ...coercion import convert

@@ -10,12 +10,13 @@ A call is extracted from the expression around it and replaced by a column (`con
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from ....errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunction
+from ....model.lazy_dataclass import dataclass
 from ....model.types import INT
 from ... import functions
 from ...expressions import Aggregate, Expr, Literal, OrderItem, columns_of, walk

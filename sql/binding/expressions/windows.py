@@ -8,7 +8,7 @@ HAVING, so in a query that groups, its arguments and its window may contain aggr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -21,6 +21,7 @@ from ....errors import (
     WindowError,
     did_you_mean,
 )
+from ....model.lazy_dataclass import dataclass
 from ....model.types import BIGINT, DOUBLE, INTERVAL, STRING, DataType, Kind
 from ... import arithmetic, functions
 from ...coercion import as_decimal, cast, common_type, comparand, convert, fit, is_text_literal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ....model.clock import HybridClock
 from ....model.keys.keys import Keys
+from ....model.lazy_dataclass import dataclass
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Schema, Table
 from ...files.checked_file import TEMPORARY_SUFFIX

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from ....errors import CorruptionError, OperationalError
+from ....model.lazy_dataclass import dataclass
 from ..text import format_bytes, plural
 
 ERROR, NOTE = "error", "note"

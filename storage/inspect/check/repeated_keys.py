@@ -8,12 +8,13 @@ together, 8 bytes a key), then the few of equal hash by value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ....model.keys.keys import Keys
+from ....model.lazy_dataclass import dataclass
 from ....model.vectors.vector import Array
 
 _COMPARED = 100_000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....model.codec.packing import unpack
+from ....model.lazy_dataclass import dataclass
 from ....model.types import DataType, Kind
 from ...columns.column_file import HEADER, TAIL, check_footer, check_header, footer_size
 from ...files.filesystem import FileSystem

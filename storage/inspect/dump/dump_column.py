@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....errors import CorruptionError
 from ....model.codec.packing import unpack
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Encoding, Table
 from ...columns.column_file import (
     HEADER,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....errors import CorruptionError
 from ....model.clock import format_timestamp
+from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import Timestamp
 from ...columns.column_file import HEADER, TAIL, footer_size

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ....errors import CorruptionError
 from ....model.clock import format_timestamp
 from ....model.codec.packing import unpack
+from ....model.lazy_dataclass import dataclass
 from ....model.store import Timestamp
 from ....model.types import type_from_arrow
 from ...files.filesystem import FileSystem

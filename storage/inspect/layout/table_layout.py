@@ -13,11 +13,11 @@ to have its rows spread evenly over its interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ....errors import UnknownTable, did_you_mean
+from ....model.lazy_dataclass import dataclass
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table
 from ....model.types import DataType
