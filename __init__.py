@@ -41,6 +41,7 @@ from .errors import (
     ProgrammingError,
     Warning,
 )
+from .model.collector import paused_collector
 from .model.version import __version__
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
 
     Arrow, numpy and the parser are loaded here and not with `import nyala`, which takes a few milliseconds so.
     """
-    from .driver import connection
+    with paused_collector():
+        from .driver import connection
 
     return connection.connect(target, **options)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
+from ..model.arrow_arrays import arrow_array
 from ..model.python_values import EXACT, plain_value, stored_value
 from ..model.types import DATE, FIRST_DAY, LAST_DAY, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind
 from ..model.vectors.vector import Const
@@ -74,7 +75,7 @@ def column_from_values(type_: DataType, values: Sequence[Any], name: str, first:
         return array
     convert = partial(column_value, type_)
     found = [_named(convert, value, name, row, first) for row, value in enumerate(values)]
-    return pa.array(found, type_.arrow)
+    return arrow_array(found, type_.arrow)
 
 
 def _named(convert: Callable[[Any], Any], value: Any, name: str, row: int, first: int) -> Any:
@@ -91,7 +92,7 @@ def _at_once(type_: DataType, values: Sequence[Any]) -> pa.Array | None:
     if type_.kind is Kind.TIMESTAMP and any(v is not None and v.tzinfo is not None for v in values):
         return None
     try:
-        array = pa.array(values, type_.arrow)
+        array = arrow_array(values, type_.arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError):
         return None
     if type_.length is not None and (pc.max(pc.utf8_length(array)).as_py() or 0) > type_.length:
@@ -215,4 +216,4 @@ def _by_distinct(array: pa.Array, type_: DataType) -> pa.Array:
     except (DataError, InterfaceError) as error:
         kind = type(error) if isinstance(error, InvalidText | NumericOutOfRange | TextTooLong) else InvalidText
         raise kind(str(error)) from error
-    return pa.array(values, type_.arrow).take(encoded.indices)
+    return arrow_array(values, type_.arrow).take(encoded.indices)

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model.arrow_arrays import arrow_array, arrow_scalar
 from ..model.types import DataType, Kind
 from ..model.vectors.vector import (
     Array,
@@ -47,7 +47,7 @@ _FEW_ROWS = 1024
 def empty_vector(type_: DataType) -> Vector:
     """Make a vector of no rows."""
     if type_.is_text:
-        return Text(type_, pa.array([], type_.arrow))
+        return Text(type_, arrow_array([], type_.arrow))
     if type_.is_decimal and (type_.precision or 0) > 18:
         return Flat(type_, np.empty(0, np.int64))
     if type_.kind in (Kind.INTERVAL, Kind.NULL):
@@ -169,11 +169,11 @@ def with_validity(vector: Vector, validity: Array | None) -> Vector:
     if isinstance(vector, Dict):
         return Dict(vector.type, vector.codes, vector.dictionary, validity, vector.ordered)
     if isinstance(vector, Text | Wide):
-        masked = pc.if_else(pa.array(validity), vector.array, pa.scalar(None, vector.array.type))
+        masked = pc.if_else(arrow_array(validity), vector.array, arrow_scalar(None, vector.array.type))
         return type(vector)(vector.type, masked)
     if isinstance(vector, Const) and (vector.type.is_text or vector.type.kind is Kind.INTERVAL):
         if vector.type.is_text:
-            dictionary = pa.array([vector.value], vector.type.arrow)
+            dictionary = arrow_array([vector.value], vector.type.arrow)
             return Dict(vector.type, np.zeros(len(vector), np.uint8), dictionary, validity)
     vector = spread(vector)
     if isinstance(vector, Wide):

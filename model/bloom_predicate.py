@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .arrow_arrays import arrow_array, fill_nulls, numpy_array
 from .keys.hashing import hash64_text, hash64_words
 from .predicates import BloomFilter
 from .types import DataType
@@ -82,7 +83,7 @@ def may_contain(words: Array, values: Vector | pa.Array) -> Array:
 def may_contain_value(words: Array, value: Any, type_: DataType) -> bool:
     """`may_contain` for one physical value, not NULL."""
     if type_.is_text:
-        return bool(may_contain(words, pa.array([value], type_.arrow))[0])
+        return bool(may_contain(words, arrow_array([value], type_.arrow))[0])
     if type_.is_float:
         return bool(probe(words, hash_floats(np.array([value], np.float64)))[0])
     if -(2**63) <= value < 2**63:
@@ -171,7 +172,7 @@ def _present_hashes(values: Vector | pa.Array) -> Array:
     if isinstance(values, Dict):
         codes = values.codes if values.validity is None else values.codes[values.validity]
         used = np.unique(codes)
-        return _hashes(values.dictionary.take(pa.array(used)))[1]
+        return _hashes(values.dictionary.take(arrow_array(used)))[1]
     validity, hashes = _hashes(values)
     return hashes if validity is None else hashes[validity]
 
@@ -191,13 +192,13 @@ def _hashes(values: Vector | pa.Array) -> tuple[Array | None, Array]:
 
 
 def _arrow_hashes(array: pa.Array) -> tuple[Array | None, Array]:
-    validity = None if array.null_count == 0 else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+    validity = None if array.null_count == 0 else numpy_array(array.is_valid())
     type_ = array.type
     if pa.types.is_dictionary(type_):
         return _arrow_hashes(array.dictionary_decode())
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         if validity is not None:
-            array = array.fill_null("" if pa.types.is_string(type_) else b"")
+            array = fill_nulls(array, "" if pa.types.is_string(type_) else b"")
         return validity, hash_texts(array)
     if pa.types.is_decimal(type_):
         return validity, hash_wide(array)
@@ -208,6 +209,6 @@ def _arrow_hashes(array: pa.Array) -> tuple[Array | None, Array]:
     elif pa.types.is_timestamp(type_):
         array = array.cast(pa.int64())
     if validity is not None:
-        array = array.fill_null(0)
-    values = array.to_numpy(zero_copy_only=False)
+        array = fill_nulls(array, 0)
+    values = numpy_array(array)
     return validity, hash_floats(values) if values.dtype.kind == "f" else hash_integers(values)

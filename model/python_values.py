@@ -4,7 +4,7 @@
 `stored_value` makes of that a column's physical value. docs/types.md has the table.
 
     class Status(str, Enum): ACTIVE = "active"      Status.ACTIVE ► "active"
-    np.int8(7), pa.scalar(7)                        ► 7
+    np.int8(7), arrow_scalar(7)                        ► 7
     pd.Timestamp("2024-01-31T00:00:00.000000001")   ► datetime(2024, 1, 31): what is below a microsecond is cut
     pd.NaT, pd.NA, np.datetime64("NaT")             ► None
 """

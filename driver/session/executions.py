@@ -21,6 +21,7 @@ from ...errors import Cancelled, StatementTooComplex
 from ...executor import ExecutionContext, StatementResult
 from ...executor import run as run_statement
 from ...executor.statements.single_rows import RowWrite, SingleRow
+from ...model.arrow_arrays import arrow_array
 from ...model.forks import stay_with_process
 from ...model.store import Store, Timestamp
 from ...model.types import Interval
@@ -247,7 +248,7 @@ class RowExecution(Execution):
 
 def arrow_rows(rows: Sequence[tuple[Any, ...]], columns: Sequence[Column]) -> pa.RecordBatch:
     """Rows of Python values as Arrow."""
-    arrays = [pa.array(values, column.type.arrow) for values, column in zip(zip(*rows), columns)]
+    arrays = [arrow_array(values, column.type.arrow) for values, column in zip(zip(*rows), columns)]
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, DOUBLE
 from ...model.vectors.merged_dictionaries import DictionaryCache
@@ -360,7 +361,7 @@ def ordered_dictionary(arg: Vector) -> Dict:
     else:
         assert isinstance(arg, Text)
         encoded = pc.dictionary_encode(arg.array)
-        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        codes = numpy_array(fill_nulls(encoded.indices, 0))
         dictionary, ranks = _sorted([encoded.dictionary])
     return Dict(arg.type, ranks.take(codes), dictionary, arg.validity, ordered=True)
 
@@ -371,7 +372,7 @@ def _sorted(dictionaries: Sequence[pa.Array]) -> tuple[pa.Array, Array]:
     order = sort_texts(dictionary)
     ranks = np.zeros(max(1, len(dictionary)), np.uint32)
     ranks[order] = np.arange(len(order), dtype=np.uint32)
-    return dictionary.take(pa.array(order)), ranks
+    return dictionary.take(arrow_array(order)), ranks
 
 
 _sorted_dictionaries = DictionaryCache(_sorted, lambda result: result[0].nbytes + result[1].nbytes)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls
 from ...model.types import BIGINT, DataType
 from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ...sql.expressions import OrderItem
@@ -75,15 +76,15 @@ def joined_texts(type_: DataType, rows: Tuples) -> Vector:
         between = empty if separators.value is None else separators.value
     else:
         between = empty
-        leading = pc.fill_null(separators.to_arrow(), pa.scalar(empty, type_.arrow))
+        leading = fill_nulls(separators.to_arrow(), empty)
         first = np.zeros(len(texts), np.bool_)
         first[offsets[:-1][sizes > 0]] = True
-        leading = pc.if_else(pa.array(first), pa.scalar(empty, type_.arrow), leading)
-        texts = pc.binary_join_element_wise(leading, texts, pa.scalar(empty, type_.arrow))
-    lists = pa.ListArray.from_arrays(pa.array(offsets), texts)
-    texts_joined = pc.binary_join(lists, pa.scalar(between, type_.arrow))
+        leading = pc.if_else(arrow_array(first), arrow_scalar(empty, type_.arrow), leading)
+        texts = pc.binary_join_element_wise(leading, texts, arrow_scalar(empty, type_.arrow))
+    lists = pa.ListArray.from_arrays(arrow_array(offsets), texts)
+    texts_joined = pc.binary_join(lists, arrow_scalar(between, type_.arrow))
     if not sizes.all():
-        texts_joined = pc.if_else(pa.array(sizes > 0), texts_joined, pa.scalar(None, type_.arrow))
+        texts_joined = pc.if_else(arrow_array(sizes > 0), texts_joined, arrow_scalar(None, type_.arrow))
     return Text(type_, texts_joined)
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ..kernels.numbers.bounded_integers import measured_bounds
@@ -311,7 +312,7 @@ def _value_codes(key: Vector) -> tuple[Array, int]:
         return codes, max(1, size)
     if isinstance(key, Wide):
         encoded = pc.dictionary_encode(key.array)
-        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        codes = numpy_array(fill_nulls(encoded.indices, 0))
         return _unsigned(codes), max(1, len(encoded.dictionary))
     values = key.values()
     if values.dtype.kind == "f":

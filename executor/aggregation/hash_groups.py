@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.keys.hashing import hash64_words
 from ...model.vectors.vector import Array
 
@@ -69,8 +70,8 @@ def number_rows(codes: Array) -> tuple[Array, int]:
         _hashed.rows += len(codes)
         numbers = np.empty(len(codes), np.uint32)
         return numbers, compiled.number_rows(codes, numbers)
-    encoded = pc.dictionary_encode(pa.array(codes))
-    return encoded.indices.to_numpy().view(np.uint32), len(encoded.dictionary)
+    encoded = pc.dictionary_encode(arrow_array(codes))
+    return numpy_array(encoded.indices).view(np.uint32), len(encoded.dictionary)
 
 
 def number_texts(array: pa.Array) -> tuple[Array, int]:

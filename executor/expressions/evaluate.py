@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InternalError, NotSupportedError
+from ...model.arrow_arrays import fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, BOOLEAN, DataType, Kind
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
@@ -504,7 +505,7 @@ def _compact(results: Vector, size: int) -> Vector:
     NULL."""
     if isinstance(results, Text):
         encoded = pc.dictionary_encode(results.array)
-        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        codes = numpy_array(fill_nulls(encoded.indices, 0))
         narrow = codes.astype(np.uint8 if len(encoded.dictionary) <= 256 else np.uint32)
         return Dict(results.type, narrow, encoded.dictionary, results.validity, ordered=False)
     return results

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from ...errors import DataError
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from .csv_bytes import open_text
 from .csv_text import Block, CsvText, Dialect, as_clause
@@ -283,4 +284,4 @@ def _chain(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([arrow_array([], item.type) for item in schema], schema=schema)

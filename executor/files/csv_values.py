@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
+from ...model.arrow_arrays import arrow_scalar
 from ...model.types import BIGINT, DATE, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
 from ...model.vectors.vector import Array, Text
 from ..given_values import is_beyond
@@ -76,7 +77,7 @@ def spelt_bytes(array: pa.Array) -> pa.Array:
     digits = memoryview(data or b"")[bounds[0] : bounds[-1]].hex().encode()
     places = pa.py_buffer((2 * (np.asarray(bounds, np.int64) - bounds[0])).astype(np.int32))
     texts = pa.Array.from_buffers(pa.string(), len(array), [None, places, pa.py_buffer(digits)])
-    return pc.if_else(array.is_valid(), pc.binary_join_element_wise("\\x", texts, ""), pa.scalar(None, pa.string()))
+    return pc.if_else(array.is_valid(), pc.binary_join_element_wise("\\x", texts, ""), arrow_scalar(None, pa.string()))
 
 
 def has_hexadecimal(data: Array) -> bool:

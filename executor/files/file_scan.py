@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, arrow_scalar
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Batch, LazyColumn, vector_from_arrow
@@ -67,7 +68,7 @@ def _batch(node: FileScan, rows: pa.RecordBatch) -> Batch:
             where = f"{shown}, column {name}"
             # Arrow has no kernel that gathers rows of a view: those are converted to plain arrays first.
             whole = cast(array, column.type, where) if _is_view(array.type) else array
-            taken = whole if chosen is None else whole.take(pa.array(chosen))
+            taken = whole if chosen is None else whole.take(arrow_array(chosen))
             return vector_from_arrow(column.type, cast(taken, column.type, where))
 
         return load
@@ -116,7 +117,7 @@ def _expression(predicate: ColumnPredicate, type_: DataType) -> Any:
     if isinstance(predicate, IsNull):
         return field.is_valid() if predicate.negated else field.is_null()
     if isinstance(predicate, InList):
-        return field.isin(pa.array([type_.to_python(value) for value in predicate.values], type_.arrow))
+        return field.isin(arrow_array([type_.to_python(value) for value in predicate.values], type_.arrow))
     if isinstance(predicate, Range):
         return _range(field, predicate, type_)
     if isinstance(predicate, AnyOf):
@@ -144,9 +145,9 @@ def _is_finite(predicate: ColumnPredicate) -> bool:
 def _range(field: Any, predicate: Range, type_: DataType) -> Any:
     parts = []
     if predicate.lower is not None:
-        bound = pa.scalar(type_.to_python(predicate.lower), type_.arrow)
+        bound = arrow_scalar(type_.to_python(predicate.lower), type_.arrow)
         parts.append(field >= bound if predicate.lower_inclusive else field > bound)
     if predicate.upper is not None:
-        bound = pa.scalar(type_.to_python(predicate.upper), type_.arrow)
+        bound = arrow_scalar(type_.to_python(predicate.upper), type_.arrow)
         parts.append(field <= bound if predicate.upper_inclusive else field < bound)
     return parts[0] & parts[1] if len(parts) == 2 else parts[0] if parts else None

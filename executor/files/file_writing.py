@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import NotSupportedError, OperationalError, ProgrammingError
+from ...model.arrow_arrays import arrow_array
 from ...model.disk_errors import disk_error
 from ...model.types import Kind
 from ...planner import Plan
@@ -151,7 +152,7 @@ class _Csv(_Sink):
         compression = options.get("compression", compression_of(shown))
         self._stream = pa.output_stream(path, compression=None if compression == "none" else compression)
         if options.get("header", True):
-            self._put([pa.array([column.name]) for column in columns])
+            self._put([arrow_array([column.name]) for column in columns])
 
     def __enter__(self) -> _Csv:
         return self

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.types import STRING
 from ...model.vectors.vector import Batch, Dict
 from ..aggregation.aggregate import Aggregation
@@ -111,7 +111,7 @@ def to_batch(aggregation: Aggregation, partial: Partial) -> Batch:
         for accumulator, state in zip(aggregation.states.accumulators, partial.states, strict=True)
     ]
     layout = ",".join(str(len(of_state)) for of_state in vectors)
-    told = Dict(STRING, np.zeros(partial.groups, np.uint8), pa.array([layout]))
+    told = Dict(STRING, np.zeros(partial.groups, np.uint8), arrow_array([layout]))
     return Batch([told, *partial.keys, *(v for of_state in vectors for v in of_state)], partial.groups)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
 from ..kernels.numbers.bounded_integers import INT64, fits, integers, known_bounds, measured_bounds
 from .join_index import HashSlots
@@ -154,7 +155,7 @@ class _Entries(_Column):
             else:
                 wanted = np.unique(codes[unknown])
             # Other threads may do the same: they write the same numbers.
-            translation[wanted] = self._find(dictionary.take(pa.array(wanted)))
+            translation[wanted] = self._find(dictionary.take(arrow_array(wanted)))
             numbers = translation.take(codes)
         return numbers
 

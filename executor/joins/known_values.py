@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.bloom_predicate import hash_wide
 from ...model.vectors.vector import Array
 from ..kernels.texts.text_hashes import text_hashes
@@ -54,10 +55,10 @@ class KnownValues:
         rest = values.slice(0, 0)
         if rows is None or numbers is None:
             return cls(slots, values, rest), np.arange(len(values))
-        distinct = values.take(pa.array(rows))
-        other = np.flatnonzero(~_equal(values, distinct.take(pa.array(numbers))))
+        distinct = values.take(arrow_array(rows))
+        other = np.flatnonzero(~_equal(values, distinct.take(arrow_array(numbers))))
         if len(other):
-            others = values.take(pa.array(other))
+            others = values.take(arrow_array(other))
             rest = pc.unique(others)
             numbers[other] = _positions(others, rest) + len(distinct)
         return cls(slots, distinct, rest), numbers
@@ -72,14 +73,14 @@ class KnownValues:
         numbers = self._slots.find(_hashes(values)).astype(np.int64)
         rows = np.flatnonzero(numbers >= 0)
         if len(rows) == len(numbers):
-            equal = _equal(values, self._values.take(pa.array(numbers)))
+            equal = _equal(values, self._values.take(arrow_array(numbers)))
         else:
-            equal = _equal(values.take(pa.array(rows)), self._values.take(pa.array(numbers.take(rows))))
+            equal = _equal(values.take(arrow_array(rows)), self._values.take(arrow_array(numbers.take(rows))))
         if not equal.all():
             other = rows[~equal]
             numbers[other] = -1
             if len(self._rest):
-                found = _positions(values.take(pa.array(other)), self._rest)
+                found = _positions(values.take(arrow_array(other)), self._rest)
                 numbers[other] = np.where(found < 0, -1, found + len(self._values))
         if self._positions is not None:
             numbers = np.where(numbers < 0, -1, self._positions.take(numbers, mode="clip"))
@@ -95,9 +96,9 @@ def _hashes(values: pa.Array) -> Array:
 def _equal(left: pa.Array, right: pa.Array) -> Array:
     """Mask of equal values; NULL equals none."""
     equal = pc.equal(left, right)
-    return np.asarray((equal.fill_null(False) if equal.null_count else equal).to_numpy(zero_copy_only=False))
+    return numpy_array(fill_nulls(equal, False))
 
 
 def _positions(values: pa.Array, among: pa.Array) -> Array:
-    positions = pc.index_in(values, value_set=among).fill_null(-1)
-    return np.array(positions.to_numpy(zero_copy_only=False), np.int64)
+    positions = fill_nulls(pc.index_in(values, value_set=among), -1)
+    return np.array(numpy_array(positions), np.int64)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
+from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.types import BOOLEAN, FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat, vector_from_arrow
 from ...sql import interval_text
@@ -235,7 +236,7 @@ def _to_text(type_: DataType, arg: Vector) -> Vector:
     if texts is None:
         texts = _spelt(arg.type, array)
     elif is_plain is not None:
-        others = pa.array(~is_plain)
+        others = arrow_array(~is_plain)
         texts = pc.replace_with_mask(texts, others, _spelt(arg.type, array.filter(others)))
     return _cut_text(type_, Text(type_, texts.cast(type_.arrow)))
 
@@ -249,14 +250,14 @@ def _truth_words(type_: DataType) -> pa.Array:
 def _spelt(type_: DataType, array: pa.Array) -> pa.Array:
     """Format each distinct value once."""
     encoded = pc.dictionary_encode(array)
-    return pa.array([_spell(type_, v) for v in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+    return arrow_array([_spell(type_, v) for v in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def _spelt_intervals(type_: DataType, arg: Vector) -> Vector:
     distinct, codes = np.unique(arg.values(), return_inverse=True)
-    spelt = pa.array([str(Interval(*value)) for value in distinct.tolist()], type_.arrow)
+    spelt = arrow_array([str(Interval(*value)) for value in distinct.tolist()], type_.arrow)
     mask = None if arg.validity is None else ~arg.validity
-    return Text(type_, spelt.take(pa.array(codes.ravel(), pa.int64(), mask=mask)))
+    return Text(type_, spelt.take(arrow_array(codes.ravel(), pa.int64(), mask=mask)))
 
 
 def _spell(type_: DataType, value: Any) -> str:
@@ -294,18 +295,18 @@ def _from_text(type_: DataType, arg: Vector, safe: bool) -> Vector:
         return parsed
     plain = parsed_texts(type_, texts)
     if plain is not None:
-        rest = lambda rows: _parsed_individually(type_, texts.take(pa.array(rows)), safe)  # noqa: E731
+        rest = lambda rows: _parsed_individually(type_, texts.take(arrow_array(rows)), safe)  # noqa: E731
         return _completed(type_, *plain, arg.validity, rest)
     return _parsed_individually(type_, texts, safe)
 
 
 def _parsed_individually(type_: DataType, texts: pa.Array, safe: bool) -> Vector:
     """Parse each distinct text once."""
-    validity = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False)) if texts.null_count else None
+    validity = numpy_array(texts.is_valid()) if texts.null_count else None
     encoded = pc.dictionary_encode(texts)
     distinct = _parsed(type_, encoded.dictionary.to_pylist(), safe)
     codes = encoded.indices
-    rows = codes.fill_null(0).to_numpy(zero_copy_only=False)
+    rows = numpy_array(fill_nulls(codes, 0))
     if len(distinct) == 0:
         dtype = type_.dtype if type_.kind is Kind.INTERVAL else np.int64
         return Flat(type_, np.zeros(len(texts), dtype), np.zeros(len(texts), np.bool_))
@@ -335,7 +336,7 @@ def _between_text_and_bytes(type_: DataType, arg: Vector, safe: bool) -> Vector:
         if not safe:
             raise InvalidText("the bytes are not valid UTF-8") from None
     values = [None if v is None else _decoded(v) for v in texts.to_pylist()]
-    return _cut_text(type_, Text(type_, pa.array(values, type_.arrow)))
+    return _cut_text(type_, Text(type_, arrow_array(values, type_.arrow)))
 
 
 def _spelt_bytes(type_: DataType, texts: pa.Array, safe: bool) -> Vector:
@@ -349,7 +350,7 @@ def _spelt_bytes(type_: DataType, texts: pa.Array, safe: bool) -> Vector:
             if not safe:
                 raise
             values.append(None)
-    return Text(type_, pa.array(values, type_.arrow).take(encoded.indices))
+    return Text(type_, arrow_array(values, type_.arrow).take(encoded.indices))
 
 
 def _decoded(value: bytes) -> str | None:

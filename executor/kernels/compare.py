@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ...model.types import BOOLEAN, Kind
 from ...model.vectors.merged_dictionaries import merged_for
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
@@ -211,7 +212,7 @@ def _decided(function: str, bounds: tuple[int, int], constant: int) -> bool | No
 def _texts(function: str, left: Vector, right: Vector) -> Vector:
     validity = joined_validity(left, right)
     if isinstance(left, Dict) and isinstance(right, Const):
-        table = _arrow(function, left.dictionary, pa.scalar(right.value, left.type.arrow))
+        table = _arrow(function, left.dictionary, arrow_scalar(right.value, left.type.arrow))
         values = table.take(left.codes) if len(table) else np.zeros(len(left), np.bool_)
         return Flat(BOOLEAN, values, validity)
     if isinstance(left, Dict) and isinstance(right, Dict) and left.dictionary is right.dictionary:
@@ -231,8 +232,8 @@ def _texts(function: str, left: Vector, right: Vector) -> Vector:
 def _arrow(function: str, left: pa.Array, right: Any) -> Array:
     outcome = _ARROW[function](left, right)
     if outcome.null_count:
-        outcome = outcome.fill_null(False)
-    return np.asarray(outcome.to_numpy(zero_copy_only=False))
+        outcome = fill_nulls(outcome, False)
+    return numpy_array(outcome)
 
 
 # ---- IN ------------------------------------------------------------------------------------------------------------
@@ -260,13 +261,13 @@ def is_in(arg: Vector, items: tuple[Any, ...]) -> Vector:
 
 
 def _text_in(arg: Vector, items: list[Any]) -> Vector:
-    wanted = pa.array(items, arg.type.arrow)
+    wanted = arrow_array(items, arg.type.arrow)
     if isinstance(arg, Dict):
-        table = pc.is_in(arg.dictionary, value_set=wanted).to_numpy(zero_copy_only=False)
+        table = numpy_array(pc.is_in(arg.dictionary, value_set=wanted))
         values = table.take(arg.codes) if len(table) else np.zeros(len(arg), np.bool_)
         return Flat(BOOLEAN, values, arg.validity)
     assert isinstance(arg, Text)
-    return Flat(BOOLEAN, pc.is_in(arg.array, value_set=wanted).to_numpy(zero_copy_only=False), arg.validity)
+    return Flat(BOOLEAN, numpy_array(pc.is_in(arg.array, value_set=wanted)), arg.validity)
 
 
 def _integer_in(arg: Vector, items: list[Any]) -> Array:

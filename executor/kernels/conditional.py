@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array
 from ...model.types import DataType, Kind
 from ...model.vectors.merged_dictionaries import merged_for
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat, spread
@@ -69,7 +70,7 @@ def _under_mask(vector: Vector, present: Array) -> Vector:
     if isinstance(vector, Text):
         return Text(vector.type, masked(vector.array, present))
     if isinstance(vector, Wide):
-        return Wide(vector.type, pc.if_else(pa.array(present), vector.array, pa.scalar(None, vector.array.type)))
+        return Wide(vector.type, pc.if_else(arrow_array(present), vector.array, pa.scalar(None, vector.array.type)))
     if isinstance(vector, Dict):
         return Dict(vector.type, vector.codes, vector.dictionary, validity, vector.ordered)
     if isinstance(vector, Narrow):
@@ -139,7 +140,7 @@ def _pick_codes(type_: DataType, choice: Array, candidates: Sequence[Vector]) ->
 @lru_cache(maxsize=256)
 def _entries(type_: DataType, values: tuple[Any, ...]) -> pa.Array:
     """Constants as a dictionary: one object in all batches, so that what is merged with it is merged once."""
-    return pa.array(values, type_.arrow)
+    return arrow_array(values, type_.arrow)
 
 
 def _chosen(choice: Array, parts: Sequence[Any], dtype: np.dtype[Any]) -> Array:
@@ -219,7 +220,7 @@ def from_physical(type_: DataType, values: Sequence[Any]) -> Vector:
     if len({*values}) == 1:
         return Const(type_, values[0], len(values))
     if type_.is_text:
-        return Text(type_, pa.array(values, type_.arrow))
+        return Text(type_, arrow_array(values, type_.arrow))
     return from_values(type_, values)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.types import DataType
 from ...model.vectors.vector import Const, Text, Vector
 from ..aggregation.group_codes import segments
@@ -62,7 +63,7 @@ def per_combination(
         constants = [option.value for option in options if isinstance(option, Const)]
         return Const(type_, None, rows) if None in constants else kernel(type_, *values, *constants)
     if not rows:
-        return Text(type_, pa.array([], type_.arrow))
+        return Text(type_, arrow_array([], type_.arrow))
     groups = segments(options, rows)
     if single is not None and len(groups) * _ROWS_OF_A_COMBINATION > rows:
         return per_distinct(single, type_, (*values, *options))
@@ -76,7 +77,7 @@ def per_combination(
             pieces.append(kernel(type_, *(value.take(places) for value in values), *combination).to_arrow())
     back = np.empty(rows, np.intp)
     back[order] = np.arange(rows)
-    return Text(type_, pa.concat_arrays(pieces).take(pa.array(back)))
+    return Text(type_, pa.concat_arrays(pieces).take(arrow_array(back)))
 
 
 def python_values(vector: Vector) -> list[Any]:
@@ -89,7 +90,7 @@ def python_values(vector: Vector) -> list[Any]:
 
 def _vector(type_: DataType, answers: list[Any]) -> Vector:
     if type_.is_text:
-        return Text(type_, pa.array(answers, type_.arrow))
+        return Text(type_, arrow_array(answers, type_.arrow))
     return from_values(type_, [type_.to_physical(answer) for answer in answers])
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, spread
 from .times.intervals import sortable
 
@@ -99,7 +100,7 @@ def _rest_word(array: pa.Array, rows: Array | None) -> Array:
     lengths = np.diff(_offsets(array)) if rows is None else _lengths(_offsets(array), rows)
     if int(lengths.max(initial=0)) <= 8 * _TEXT_WORDS:
         return lengths.view(np.uint32)
-    return text_ranks(array if rows is None else array.take(pa.array(rows)))
+    return text_ranks(array if rows is None else array.take(arrow_array(rows)))
 
 
 def _offsets(array: pa.Array) -> Array:
@@ -152,10 +153,10 @@ def _bits(number_of_bytes: Array) -> Array:
 def text_ranks(array: pa.Array) -> Array:
     """Return dense ranks of texts, uint64, equal for equal texts; under NULLs anything."""
     encoded = pc.dictionary_encode(array)
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    order = numpy_array(pc.sort_indices(encoded.dictionary))
     ranks = np.zeros(len(order) + 1, np.uint64)
     ranks[order] = np.arange(len(order), dtype=np.uint64)
-    codes: Array = encoded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+    codes: Array = numpy_array(fill_nulls(encoded.indices, len(order)))
     return ranks.take(codes)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import fill_nulls, numpy_array
 from ...model.types import FIRST_DAY, LAST_DAY, DataType, Kind
 from ...model.vectors.vector import Array
 from .numbers.bounded_integers import limits_of
@@ -65,7 +66,7 @@ def texts_of(type_: DataType, array: pa.Array) -> tuple[pa.Array, Array | None] 
     if type_.is_decimal and (type_.scale or 0) <= 6:  # no exponents
         return pc.cast(array, pa.string()), None
     if type_.is_float:
-        size = np.abs(array.fill_null(0).to_numpy(zero_copy_only=False))
+        size = np.abs(numpy_array(fill_nulls(array, 0)))
         least, most = _PLAIN[type_.kind]
         is_plain = (size == 0) | ((size >= least) & (size < most))
         return pc.cast(array, pa.string()), None if is_plain.all() else is_plain
@@ -100,7 +101,7 @@ def parsed_texts(type_: DataType, texts: pa.Array) -> tuple[Array, Array | None]
 
 
 def _numbers(texts: pa.Array) -> Array:
-    values: Array = pc.cast(texts, pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    values: Array = numpy_array(fill_nulls(pc.cast(texts, pa.float64()), 0.0))
     return values
 
 
@@ -109,7 +110,7 @@ def _has_exponent(texts: pa.Array) -> bool:
 
 
 def _timestamps(texts: pa.Array) -> tuple[Array, None] | None:
-    values = pc.cast(texts, pa.timestamp("us")).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    values = numpy_array(fill_nulls(pc.cast(texts, pa.timestamp("us")).cast(pa.int64()), 0))
     if values.min() < FIRST_DAY * DAY or values.max() >= (LAST_DAY + 1) * DAY:
         return None
     return values, None

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_scalar, fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.predicates import AnyOf, ColumnPredicate, IsNull, Range
 from ...model.types import DataType, Kind
@@ -232,13 +233,13 @@ def _compared_codes(key: Dict, bound: Any, descending: bool, with_equal: bool) -
 
 
 def _compared_texts(array: pa.Array, bound: Any, descending: bool, with_equal: bool) -> tuple[Array, Array | None]:
-    value = pa.scalar(bound, array.type)
+    value = arrow_scalar(bound, array.type)
     ahead = _mask((pc.greater if descending else pc.less)(array, value))
     return ahead, _mask(pc.equal(array, value)) if with_equal else None
 
 
 def _mask(found: pa.BooleanArray) -> Array:
-    return np.asarray((found.fill_null(False) if found.null_count else found).to_numpy(zero_copy_only=False))
+    return numpy_array(fill_nulls(found, False))
 
 
 # ---- scans -----------------------------------------------------------------------------------------------------------

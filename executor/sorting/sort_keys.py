@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import numpy_array
 from ...model.types import Kind
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ...sql.expressions import OrderItem
@@ -56,7 +57,7 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
         ranked = ordered_dictionary(key)
         return ranked.codes.view(f"u{ranked.codes.dtype.itemsize}"), max(1, len(ranked.dictionary))
     if isinstance(key, Wide):
-        ranks = pc.rank(key.array, sort_keys="ascending", tiebreaker="dense").to_numpy()
+        ranks = numpy_array(pc.rank(key.array, sort_keys="ascending", tiebreaker="dense"))
         return ranks.astype(np.uint64), len(key) + 1
     if isinstance(key, Narrow):
         low, high = key.bounds()

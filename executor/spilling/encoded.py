@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.types import DataType
 from ...model.vectors import encoded_batches
 from ...model.vectors.encoded_batches import FORM, Encoded, decoded, encoded
@@ -39,13 +40,13 @@ def _encoded(vector: Vector) -> Encoded:
     if isinstance(vector, Lists):
         items, inner = _encoded(vector.items)
         listed = pa.large_list(pa.field("item", items.type, metadata=inner))
-        return pa.LargeListArray.from_arrays(pa.array(vector.offsets), items, type=listed), {FORM: b"list"}
+        return pa.LargeListArray.from_arrays(arrow_array(vector.offsets), items, type=listed), {FORM: b"list"}
     return encoded(vector)
 
 
 def _decoded(type_: DataType, array: pa.Array, told: dict[bytes, bytes]) -> Vector:
     if told[FORM] == b"list":
-        offsets: Array = array.offsets.to_numpy()
+        offsets: Array = numpy_array(array.offsets)
         items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
         return Lists(_decoded(type_, items, array.type.value_field.metadata), offsets - offsets[0])
     return decoded(type_, array, told)

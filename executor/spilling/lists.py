@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector
 
@@ -59,4 +60,4 @@ class Lists(Vector):
         return result
 
     def to_arrow(self) -> pa.Array:
-        return pa.LargeListArray.from_arrays(pa.array(self.offsets), self.items.to_arrow())
+        return pa.LargeListArray.from_arrays(arrow_array(self.offsets), self.items.to_arrow())

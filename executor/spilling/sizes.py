@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.types import DataType, Kind
 from ...model.vectors.sizes import text_bytes
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide
@@ -71,7 +71,7 @@ def unpinned(vector: Vector) -> Vector:
     """Return the vector, copied if it is a small view of something large, which it would keep alive."""
     if isinstance(vector, Text | Wide):
         pins = vector.array.get_total_buffer_size() > _PINNED * vector.array.nbytes
-        return type(vector)(vector.type, vector.array.take(pa.array(np.arange(len(vector))))) if pins else vector
+        return type(vector)(vector.type, vector.array.take(arrow_array(np.arange(len(vector))))) if pins else vector
     if isinstance(vector, Narrow | Dict):
         pins = _pins(vector.codes)
     else:

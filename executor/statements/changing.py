@@ -34,6 +34,7 @@ from ...errors import (
     SchemaChanged,
     WriteConflict,
 )
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.forks import renew_in_child
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
@@ -66,7 +67,7 @@ class _Rows:
         """Select some of the rows (ndarray of intp)."""
         if len(chosen) == self.written.num_rows:
             return self
-        places = pa.array(chosen)
+        places = arrow_array(chosen)
         return _Rows(self.written.take(places), self.rest.take(places))
 
 
@@ -317,7 +318,7 @@ def _chosen(statement: bound.MergeStatement, rows: _Rows) -> _Rows:
 
 
 def _ops(rows: _Rows) -> Array:
-    ops: Array = rows.rest.column(0).to_numpy().astype(np.uint8)
+    ops: Array = numpy_array(rows.rest.column(0)).astype(np.uint8)
     return ops
 
 

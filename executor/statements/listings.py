@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array
 from ...model.partitions.partition import Partitioner
 from ...model.schema import ColumnSchema, Table, View
 from ...model.store import ColumnStatistics
@@ -21,7 +22,7 @@ def show_tables(statement: bound.ShowTables, context: ExecutionContext) -> State
     kinds = {view.name: "view" for view in context.store.views()}
     if not statement.views:
         kinds.update((table.name, "table") for table in context.store.tables())
-    names = pa.array(sorted(kinds), pa.string())
+    names = arrow_array(sorted(kinds), pa.string())
     if statement.pattern is not None:
         names = names.filter(pc.match_like(names, statement.pattern))
     if statement.views:
@@ -37,7 +38,7 @@ def show_functions(statement: bound.ShowFunctions) -> StatementResult:
         rows.append((name, function.signature, function.kind, function.category, other + function.description))
     names = ["function", "signature", "kind", "category", "description"]
     if statement.pattern is not None:
-        wanted = pc.match_like(pa.array([row[0] for row in rows], pa.string()), statement.pattern).to_pylist()
+        wanted = pc.match_like(arrow_array([row[0] for row in rows], pa.string()), statement.pattern).to_pylist()
         rows = [row for row, matches in zip(rows, wanted) if matches]
     return listing(names, [STRING] * len(names), list(zip(*rows)) or [()] * len(names))
 

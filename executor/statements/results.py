@@ -8,6 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ...errors import InternalError
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...planner import Plan
@@ -61,5 +62,5 @@ def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBa
 def listing(names: Sequence[str], types: Sequence[DataType], columns: Sequence[Sequence[object]]) -> StatementResult:
     """Make a small result set, column by column."""
     outline = tuple(Column(type_, True, -1 - i, name) for i, (name, type_) in enumerate(zip(names, types, strict=True)))
-    arrays = [pa.array(values, type_.arrow) for values, type_ in zip(columns, types, strict=True)]
+    arrays = [arrow_array(values, type_.arrow) for values, type_ in zip(columns, types, strict=True)]
     return StatementResult(outline, iter([pa.RecordBatch.from_arrays(arrays, names=list(names))]))

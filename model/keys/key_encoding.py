@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
+from ..arrow_arrays import arrow_array, numpy_array
 from ..types import DataType, Kind
 from ..vectors.vector import Array
 
@@ -147,7 +148,7 @@ def search_encoded(ascending: pa.Array, probes: pa.Array, right: bool = False) -
         if not len(open_):
             return low
         middle = (low[open_] + high[open_]) >> 1
-        before = compare(ascending.take(pa.array(middle)), probes.take(pa.array(open_)))
-        goes_up = before.to_numpy(zero_copy_only=False)
+        before = compare(ascending.take(arrow_array(middle)), probes.take(arrow_array(open_)))
+        goes_up = numpy_array(before)
         low[open_] = np.where(goes_up, middle + 1, low[open_])
         high[open_] = np.where(goes_up, high[open_], middle)

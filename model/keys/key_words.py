@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
+from ..arrow_arrays import numpy_array
 from ..types import DataType
 from ..vectors.vector import Array, Const, Dict, Narrow, Text, Vector, decimal_limbs
 from .hashing import low_bytes, text_buffers, unaligned
@@ -42,7 +43,7 @@ def neighbours(type_: DataType, column: Vector) -> list[tuple[Array, Array]]:
     if isinstance(column, Text):
         before, after = column.array[:-1], column.array[1:]
         compared = [pc.less(before, after), pc.equal(before, after)]
-        below, same = (c.to_numpy(zero_copy_only=False) for c in compared)
+        below, same = (numpy_array(c) for c in compared)
         return [(below, same)]
     if type_.is_text or isinstance(column, Narrow):
         words = [word for word, _ in rank_pieces(type_, column)]
@@ -74,7 +75,7 @@ def _text_pieces(column: Vector) -> list[tuple[Array, int]]:
     longest = int(lengths.max())
     if longest > _WORDS_BYTES:
         encoded = array.dictionary_encode()
-        return [_dictionary_ranks(Dict(column.type, encoded.indices.to_numpy(), encoded.dictionary, ordered=False))]
+        return [_dictionary_ranks(Dict(column.type, numpy_array(encoded.indices), encoded.dictionary, ordered=False))]
     # Eight bytes at a time, zeros behind the end; between texts equal so far the shorter one comes first.
     pieces = [_offsets(_text_word(starts, lengths, data, place, longest)) for place in range(0, longest, 8)]
     return [*pieces, _offsets(lengths.astype(np.uint64))]
@@ -103,7 +104,7 @@ def _dictionary_ranks(column: Dict) -> tuple[Array, int]:
     if column.ordered:
         return column.codes, max(entries, 1)
     ranks = np.empty(max(entries, 1), np.uint32)
-    ranks[pc.sort_indices(column.dictionary).to_numpy()] = np.arange(entries, dtype=np.uint32)
+    ranks[numpy_array(pc.sort_indices(column.dictionary))] = np.arange(entries, dtype=np.uint32)
     return ranks.take(column.codes), max(entries, 1)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import InternalError, InvalidText, NotNullViolation
+from ..arrow_arrays import arrow_array, arrow_scalar
 from ..schema import Schema
 from ..types import DataType
 from ..vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, vector_from_arrow
@@ -167,7 +168,7 @@ class Keys:
             place = end + 1
         if len(parts) == 1:
             return parts[0]
-        return pc.binary_join_element_wise(*parts, pa.scalar(b""))
+        return pc.binary_join_element_wise(*parts, arrow_scalar(b""))
 
     # ---- hashes --------------------------------------------------------------------------------------------------
 
@@ -260,7 +261,7 @@ class Keys:
 
 def _vector(type_: DataType, values: list[Any]) -> Vector:
     if type_.is_text:
-        return Text(type_, pa.array(values, type_.arrow))
+        return Text(type_, arrow_array(values, type_.arrow))
     if key_width(type_) == 16:
         wide = np.empty(len(values), object)
         wide[:] = values
@@ -303,13 +304,13 @@ def _matrix_to_binary(matrix: Array) -> pa.BinaryArray:
 def _text_parts(column: Vector, last: bool) -> list[Any]:
     if isinstance(column, Dict) and len(column.dictionary):
         entries = _text_parts(Text(column.type, column.dictionary), last)
-        return [entries[0].take(pa.array(column.codes)), *entries[1:]]
+        return [entries[0].take(arrow_array(column.codes)), *entries[1:]]
     raw = column.to_arrow().cast(pa.binary())
     if last:
         return [raw]
     if _has_zero_byte(raw):
         raw = pc.replace_substring(raw, pattern="\0", replacement="\0\1")
-    return [raw, pa.scalar(END)]
+    return [raw, arrow_scalar(END)]
 
 
 def _has_zero_byte(array: pa.BinaryArray) -> bool:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_arrays import arrow_array
 from ..keys.key_encoding import encode_key
 from ..keys.keys import Keys
 from ..lazy_dataclass import dataclass
@@ -117,7 +118,7 @@ class Partitioner:
             mine = [place for place, other in enumerate(self._hashing_of) if other is hashing]
             chosen = np.flatnonzero(np.isin(ranges, mine))
             if len(chosen):
-                result[chosen] = self._numbered(ranges[chosen], hashing.route(rows.take(pa.array(chosen))))
+                result[chosen] = self._numbered(ranges[chosen], hashing.route(rows.take(arrow_array(chosen))))
         return result
 
     def _numbered(self, ranges: Array, places: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import InvalidTableDefinition
+from ..arrow_arrays import arrow_array
 from ..keys.key_codec import KeyCodec
 from ..keys.key_encoding import encode_key, key_width, prefix_end, search_encoded
 from ..keys.keys import Keys
@@ -111,7 +112,7 @@ def _cut(keys: Keys, bounds: Sequence[bytes]) -> Array:
         # An empty bound is the least of all and reads as zero.
         cuts = np.array([int.from_bytes(bound.ljust(width, b"\0"), "big") for bound in bounds], np.uint64)
         return np.searchsorted(cuts, packed, side="right")
-    return search_encoded(pa.array(bounds, pa.binary()), keys.encoded(), right=True)
+    return search_encoded(arrow_array(bounds, pa.binary()), keys.encoded(), right=True)
 
 
 def describe_range(range_: RangePartition, rule: RangeRule, types: Sequence[DataType]) -> str:

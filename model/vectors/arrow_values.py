@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import NumericOutOfRange
+from ..arrow_arrays import arrow_array
 from ..types import INTERVAL_DTYPE, DataType, Kind
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -75,20 +76,20 @@ def physical_to_arrow(type_: DataType, values: Array, validity: Array | None = N
     if type_.is_decimal:
         if values.dtype == object:
             converted = [type_.to_python(v) for v in values]
-            return pa.array(converted, type_.arrow, mask=None if validity is None else ~validity)
+            return arrow_array(converted, type_.arrow, mask=None if validity is None else ~validity)
         wide = values.astype(np.int64, copy=False)
         return decimal_from_limbs(type_, wide >> 63, wide.view(np.uint64), validity)
     if type_.kind is Kind.INTERVAL:
         return _intervals_to_arrow(type_, values, validity)
     mask = None if validity is None else ~validity
     if values.dtype == object:
-        return pa.array(values.tolist(), type_.arrow, mask=mask)
+        return arrow_array(values.tolist(), type_.arrow, mask=mask)
     values = values.astype(type_.dtype, copy=False)
     if type_.kind is Kind.DATE:
-        return pa.array(values, pa.int32(), mask=mask).cast(pa.date32())
+        return arrow_array(values, pa.int32(), mask=mask).cast(pa.date32())
     if type_.kind is Kind.TIMESTAMP:
-        return pa.array(values, pa.int64(), mask=mask).cast(pa.timestamp("us"))
-    return pa.array(values, type_.arrow, mask=mask)
+        return arrow_array(values, pa.int64(), mask=mask).cast(pa.timestamp("us"))
+    return arrow_array(values, type_.arrow, mask=mask)
 
 
 _SAMPLED_VALUES = 64

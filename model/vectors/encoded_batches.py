@@ -22,6 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ..types import DataType, Kind
 from .vector import Array, Batch, Const, Dict, Flat, Narrow, Vector, vector_from_arrow
 
@@ -81,7 +82,7 @@ def encoded(vector: Vector) -> Encoded:
 def array_of(values: Array, validity: Array | None) -> pa.Array:
     """Values with NULLs where `validity` is not True, as a view of the values where their type allows."""
     if validity is None:
-        return pa.array(values)
+        return arrow_array(values)
     # A twentieth of the time that Arrow takes for a mask.
     present = pa.py_buffer(np.packbits(validity, bitorder="little"))
     held = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
@@ -94,7 +95,7 @@ def cut_down(vector: Dict) -> Dict:
         return vector
     used, codes = np.unique(vector.codes, return_inverse=True)
     return Dict(
-        vector.type, codes.astype(np.uint32), vector.dictionary.take(pa.array(used)), vector.validity, vector.ordered
+        vector.type, codes.astype(np.uint32), vector.dictionary.take(arrow_array(used)), vector.validity, vector.ordered
     )
 
 
@@ -135,8 +136,8 @@ def values_of(array: pa.Array) -> Array:
     """The values of an array of `array_of`, those under NULLs as they were: a view, but of bools."""
     if pa.types.is_boolean(array.type):
         if array.null_count:
-            array = array.fill_null(False)
-        bools: Array = array.to_numpy(zero_copy_only=False)
+            array = fill_nulls(array, False)
+        bools: Array = numpy_array(array)
         return bools
     dtype = array.type.to_pandas_dtype()
     values = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arrow_arrays import arrow_array, numpy_array
 from .arrow_values import Array
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ def merge(dictionaries: Sequence[pa.Array]) -> Merged:
 
 def _table(places: pa.Array) -> Array:
     # A code below a NULL is 0 in an empty dictionary.
-    return places.to_numpy(zero_copy_only=False).astype(np.uint32) if len(places) else np.zeros(1, np.uint32)
+    return numpy_array(places).astype(np.uint32) if len(places) else np.zeros(1, np.uint32)
 
 
 def _merged_bytes(merged: Merged) -> int:
@@ -107,7 +108,7 @@ def merged_for(dictionaries: Sequence[pa.Array], codes: Sequence[Sequence[Array]
     used = [_used(dictionary, parts) for dictionary, parts in zip(dictionaries, codes, strict=True)]
     if _WORTH_MERGING * sum(map(len, used)) >= sum(map(len, dictionaries)):
         return _whole.get(dictionaries)
-    merged, places = merge([d.take(pa.array(codes)) for d, codes in zip(dictionaries, used, strict=True)])
+    merged, places = merge([d.take(arrow_array(codes)) for d, codes in zip(dictionaries, used, strict=True)])
     tables = []
     for dictionary, old, new in zip(dictionaries, used, places, strict=True):
         table = np.zeros(max(1, len(dictionary)), np.uint32)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
+from ..arrow_arrays import arrow_array
 from ..types import DataType
 from .vector import Array, Batch, LazyColumn, Vector, vector_from_arrow
 
@@ -35,5 +34,5 @@ class RowBatch(Batch):
 
 
 def _column_of_rows(rows: Sequence[tuple[Any, ...]], place: int, type_: DataType, chosen: Array | None) -> Vector:
-    vector = vector_from_arrow(type_, pa.array([row[place] for row in rows], type_.arrow))
+    vector = vector_from_arrow(type_, arrow_array([row[place] for row in rows], type_.arrow))
     return vector if chosen is None else vector.take(chosen)

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ..types import DataType, Kind, integer_bounds
 from .arrow_values import Array as Array
 from .arrow_values import TextCells as TextCells
@@ -250,7 +251,7 @@ class Dict(Vector):
         if len(self.dictionary) == 0:
             return pa.nulls(len(self), self.type.arrow)
         mask = None if self.validity is None else ~self.validity
-        return self.dictionary.take(pa.array(self.codes, mask=mask))
+        return self.dictionary.take(arrow_array(self.codes, mask=mask))
 
 
 class Const(Vector):
@@ -308,9 +309,9 @@ class Const(Vector):
         if self.type.is_decimal:
             scalar = decimal_scalar(self.type, int(self.value))
         elif self.type.kind is Kind.INTERVAL:
-            scalar = pa.scalar((*self.value[:2], self.value[2] * 1000), self.type.arrow)
+            scalar = arrow_scalar((*self.value[:2], self.value[2] * 1000), self.type.arrow)
         else:
-            scalar = pa.scalar(self.type.to_python(self.value), self.type.arrow)
+            scalar = arrow_scalar(self.type.to_python(self.value), self.type.arrow)
         return pa.repeat(scalar, self._length)
 
 
@@ -325,13 +326,13 @@ class _ArrowBacked(Vector):
     def validity(self) -> Array | None:  # type: ignore[override]
         if self.array.null_count == 0:
             return None
-        return np.asarray(self.array.is_valid().to_numpy(zero_copy_only=False))
+        return numpy_array(self.array.is_valid())
 
     def __len__(self) -> int:
         return len(self.array)
 
     def take(self, indices: Array) -> Vector:
-        return type(self)(self.type, self.array.take(pa.array(indices)))
+        return type(self)(self.type, self.array.take(arrow_array(indices)))
 
     def slice(self, start: int, stop: int) -> Vector:
         return type(self)(self.type, self.array.slice(start, max(0, stop - start)))
@@ -388,7 +389,7 @@ def vector_from_arrow(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vec
         array = array.cast(type_.arrow)
     if type_.is_text:
         return Text(type_, array)
-    validity = None if array.null_count == 0 else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+    validity = None if array.null_count == 0 else numpy_array(array.is_valid())
     if type_.is_decimal:
         if type_.precision is not None and type_.precision > 18:
             return Wide(type_, array)
@@ -402,15 +403,15 @@ def vector_from_arrow(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vec
     elif type_.kind is Kind.INTERVAL:
         return Flat(type_, intervals_from_arrow(array), validity)
     if validity is not None:
-        array = array.fill_null(False if type_.kind is Kind.BOOLEAN else 0)
-    return Flat(type_, array.to_numpy(zero_copy_only=False), validity)
+        array = fill_nulls(array, False if type_.kind is Kind.BOOLEAN else 0)
+    return Flat(type_, numpy_array(array), validity)
 
 
 def _dict_from_arrow(type_: DataType, array: pa.DictionaryArray) -> Dict:
-    validity = None if array.null_count == 0 else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-    codes = array.indices.fill_null(0) if validity is not None else array.indices
+    validity = None if array.null_count == 0 else numpy_array(array.is_valid())
+    codes = fill_nulls(array.indices, 0) if validity is not None else array.indices
     dictionary = array.dictionary.cast(type_.arrow)
-    return Dict(type_, codes.to_numpy(zero_copy_only=False), dictionary, validity, ordered=False)
+    return Dict(type_, numpy_array(codes), dictionary, validity, ordered=False)
 
 
 def concat(vectors: Sequence[Vector]) -> Vector:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.schema import ColumnSchema, Compression, Encoding, check_encoding
 from ...model.vectors.vector import Array, vector_from_arrow
 from ..files.file_identity import identity_of
@@ -112,7 +113,7 @@ class _Scale:
 
 
 def _firsts(column: ColumnSchema, values: pa.Array) -> list[Any]:
-    sparse = values.take(pa.array(np.arange(0, len(values), INDEX_ROWS)))
+    sparse = values.take(arrow_array(np.arange(0, len(values), INDEX_ROWS)))
     firsts: list[Any] = vector_from_arrow(column.type, sparse).values().tolist()
     return firsts
 
@@ -221,7 +222,7 @@ class _ColumnWriter:
             self._sketch.add_hashes(hash_texts(present_values) if texts else hash_decimals(present_values))
 
     def _write_dictionary(self, codes: Array, dictionary: pa.Array, values: pa.Array) -> None:
-        validity = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+        validity = numpy_array(values.is_valid()) if values.null_count else None
         self._choice = choose_codes(self._column, codes, validity, self._page_rows)
         for page, present in _pages(codes, validity, self._page_rows):
             self._append(encode_dictionary_codes(page, present, self._choice.bits))

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Compression, Encoding
 from ...model.vectors.vector import Array
@@ -204,7 +205,7 @@ def dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, p
     if automatic and len(values) > 8 * GLANCE_ROWS and not _has_repeats(values):
         return None
     if automatic and len(values) > 2 * SAMPLE_ROWS:
-        sample = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE_ROWS).astype(np.int64)))
+        sample = values.take(arrow_array(np.linspace(0, len(values) - 1, SAMPLE_ROWS).astype(np.int64)))
         if pc.count_distinct(sample).as_py() > SAMPLE_SHARE * SAMPLE_ROWS:
             return None
     encoded = values.dictionary_encode()
@@ -212,16 +213,16 @@ def dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, p
     few = len(dictionary) <= max(SMALL_DICTIONARY, DICTIONARY_SHARE * len(values))
     if automatic and not (few and dictionary.nbytes <= DICTIONARY_BYTES):
         return None
-    order = pc.sort_indices(dictionary).to_numpy()
+    order = numpy_array(pc.sort_indices(dictionary))
     dtype = narrowest(max(len(dictionary) - 1, 0))
     rank = np.zeros(max(len(dictionary), 1), dtype)  # one entry at least, for the codes under NULLs
     rank[order] = np.arange(len(dictionary), dtype=dtype)
-    codes = encoded.indices.fill_null(0).to_numpy()
-    return rank.take(codes), dictionary.take(pa.array(order))
+    codes = numpy_array(fill_nulls(encoded.indices, 0))
+    return rank.take(codes), dictionary.take(arrow_array(order))
 
 
 def _has_repeats(values: pa.Array) -> bool:
     """True if a small sample has repeated values. The sampled rows are random, not every n-th: the latter would miss
     runs."""
     rows = np.unique(np.random.default_rng(0).integers(len(values), size=GLANCE_ROWS))
-    return bool(pc.count_distinct(values.take(pa.array(rows))).as_py() <= (1 - GLANCE_REPEATS) * len(rows))
+    return bool(pc.count_distinct(values.take(arrow_array(rows))).as_py() <= (1 - GLANCE_REPEATS) * len(rows))

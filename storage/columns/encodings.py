@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Encoding
 from ...model.types import DataType
@@ -149,8 +150,8 @@ def encode_text_page(page: pa.Array, encoding: Encoding, share: bool = True) -> 
     `share` False lets PREFIX keep texts whole, even where they share much.
     """
     nulls = page.null_count
-    validity = encode_validity(page.is_valid().to_numpy(zero_copy_only=False) if nulls else None)
-    filled = page.fill_null("" if pa.types.is_string(page.type) else b"") if nulls else page
+    validity = encode_validity(numpy_array(page.is_valid()) if nulls else None)
+    filled = fill_nulls(page, "" if pa.types.is_string(page.type) else b"") if nulls else page
     if encoding is not Encoding.PREFIX:
         return EncodedPage(validity + encode_texts(filled), nulls)
     offsets, data = _text_parts(filled)
@@ -169,7 +170,7 @@ def encode_text_page(page: pa.Array, encoding: Encoding, share: bool = True) -> 
 def encode_wide_page(page: pa.Array) -> EncodedPage:
     """Decimals of more than 18 digits, PLAIN."""
     nulls = page.null_count
-    validity = encode_validity(page.is_valid().to_numpy(zero_copy_only=False) if nulls else None)
+    validity = encode_validity(numpy_array(page.is_valid()) if nulls else None)
     return EncodedPage(validity + _encode_wide(page), nulls, width=16)
 
 
@@ -202,7 +203,7 @@ def _encode_wide(array: pa.Array) -> bytes:
     words = np.empty((len(array), 2), "<u8")
     words[:, 0], words[:, 1] = low, high.view(np.uint64)
     if array.null_count:
-        words[~array.is_valid().to_numpy(zero_copy_only=False)] = 0
+        words[~numpy_array(array.is_valid())] = 0
     return words.tobytes()
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
 from ...model.vectors.vector import Array, Flat, Vector, concat, vector_from_arrow
 
@@ -39,7 +39,7 @@ class GrownVector:
     def put(self, start: int, values: Sequence[Any]) -> None:
         """Put Python values as storage keeps them, None for NULL, behind the first `start` ones."""
         if self._convert is None:
-            new = vector_from_arrow(self.type, pa.array(values, self.type.arrow))
+            new = vector_from_arrow(self.type, arrow_array(values, self.type.arrow))
             self._others = new if self._others is None else concat([self.first(start), new])
             return
         stop = start + len(values)

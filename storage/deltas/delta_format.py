@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.codec.packing import pack, unpack
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
@@ -185,7 +186,7 @@ def encode_column(type_: DataType, given: DeltaColumn) -> bytes:
     nulls = values.null_count
     parts = [_encode_numbers(np.diff(given.places, prepend=-1).view(np.uint64)), _COUNT.pack(nulls)]
     if nulls:
-        validity = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+        validity = numpy_array(values.is_valid())
         parts.append(np.packbits(validity, bitorder="little").tobytes())
         values = values.drop_null()
     return b"".join([*parts, _encode_values(type_, values)])
@@ -206,7 +207,7 @@ def decode_column(part: pa.Buffer, type_: DataType, count: int) -> DeltaColumn:
     bits = np.frombuffer(reader.take(-(-count // 8)), np.uint8)
     validity = np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
     present = _decode_values(reader, type_, count - nulls)
-    spread = pa.array(np.cumsum(validity) - 1, mask=~validity)
+    spread = arrow_array(np.cumsum(validity) - 1, mask=~validity)
     return DeltaColumn(places, present.take(spread))
 
 

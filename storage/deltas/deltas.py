@@ -25,6 +25,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array
 from .row_numbers import union
@@ -118,7 +119,7 @@ class Deltas:
             kept = mask[given.places]
             if kept.any():
                 places = renumbered[given.places[kept]]
-                columns[column] = DeltaColumn(places, given.values.filter(pa.array(kept)))
+                columns[column] = DeltaColumn(places, given.values.filter(arrow_array(kept)))
         return Deltas(self.rows[mask], self.timestamps[mask], self.kinds[mask], columns)
 
     def restamped(self, old: int, new: int) -> Deltas:
@@ -202,14 +203,14 @@ def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, 
     inverse = np.empty_like(order)
     inverse[order] = np.arange(len(order))
     moved = {}
-    everywhere, ordered = np.arange(len(order)), pa.array(order)
+    everywhere, ordered = np.arange(len(order)), arrow_array(order)
     for column, given in columns.items():
         if len(given.places) == len(order):
             moved[column] = DeltaColumn(everywhere, given.values.take(ordered))
             continue
         places = inverse[given.places]
         within = np.argsort(places, kind="stable")
-        moved[column] = DeltaColumn(places[within], given.values.take(pa.array(within)))
+        moved[column] = DeltaColumn(places[within], given.values.take(arrow_array(within)))
     return Deltas(rows[order], timestamps[order], kinds[order], moved)
 
 
@@ -317,7 +318,7 @@ def _last_values(deltas: Deltas, column: int) -> ColumnPatch:
 def _picked(rows: Array, values: pa.Array, chosen: Array) -> ColumnPatch:
     if chosen.all():
         return ColumnPatch(rows, values)
-    return ColumnPatch(rows[chosen], values.filter(pa.array(chosen)))
+    return ColumnPatch(rows[chosen], values.filter(arrow_array(chosen)))
 
 
 def _firsts(rows: Array) -> Array:
@@ -340,7 +341,7 @@ def _union(parts: Sequence[ColumnPatch]) -> ColumnPatch:
     rows = np.concatenate([part.rows for part in parts])
     order = np.argsort(rows, kind="stable")
     values = pa.concat_arrays([part.values for part in parts])
-    return ColumnPatch(rows[order], values.take(pa.array(order)))
+    return ColumnPatch(rows[order], values.take(arrow_array(order)))
 
 
 def apply_patch(values: pa.Array, patch: ColumnPatch) -> pa.Array:
@@ -350,4 +351,4 @@ def apply_patch(values: pa.Array, patch: ColumnPatch) -> pa.Array:
     places = np.arange(len(values))
     last = np.flatnonzero(_lasts(patch.rows))
     places[patch.rows[last]] = len(values) + last
-    return pa.concat_arrays([values, patch.values]).take(pa.array(places))
+    return pa.concat_arrays([values, patch.values]).take(arrow_array(places))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array
@@ -159,12 +160,12 @@ def as_one(arrays: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
     """Arrays one behind the other; copied only if there are several."""
     if len(arrays) == 1:
         return arrays[0]
-    return pa.concat_arrays(arrays) if arrays else pa.array([], type_)
+    return pa.concat_arrays(arrays) if arrays else arrow_array([], type_)
 
 
 def take_cells(cells: pa.Array, places: Array) -> pa.Array:
     """The cells at some places (ndarray of int64), all of which exist."""
-    return pc.take(cells, pa.array(places), boundscheck=False)
+    return pc.take(cells, arrow_array(places), boundscheck=False)
 
 
 def _is_last_about_existence(deltas: Deltas) -> Array:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector, concat, vector_from_arrow
@@ -161,13 +162,13 @@ class Layer:
         if last.all():
             return ColumnPatch(rows, given.values)
         places = np.flatnonzero(last)
-        return ColumnPatch(rows[places], given.values.take(pa.array(places)))
+        return ColumnPatch(rows[places], given.values.take(arrow_array(places)))
 
     def _last_of_each(self, rows: Array) -> tuple[Array, pa.Array | None]:
         known = self._rows
         if known is None or known[0] is not rows:
             last = lasts(rows)
-            known = (rows, rows, None) if last.all() else (rows, rows[last], pa.array(np.flatnonzero(last)))
+            known = (rows, rows, None) if last.all() else (rows, rows[last], arrow_array(np.flatnonzero(last)))
             self._rows = known
         return known[1], known[2]
 
@@ -269,7 +270,9 @@ class RowSetPatches:
         if len(parts) < 2:
             return parts[0] if parts else None
         order = self._order([part.rows for part in parts])
-        return ColumnPatch(order.rows, pa.concat_arrays([part.values for part in parts]).take(pa.array(order.places)))
+        return ColumnPatch(
+            order.rows, pa.concat_arrays([part.values for part in parts]).take(arrow_array(order.places))
+        )
 
     def vector(self, column: int, type_: DataType) -> VectorPatch | None:
         """As `column`, with a vector of a type, the column's: what scans need, and less work beside writers, since only

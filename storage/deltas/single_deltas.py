@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, DataType
 from ...model.vectors.vector import Array, Vector
@@ -107,7 +108,7 @@ class DeltaTail:
             except KeyError:
                 given = [values[column] for values in new if column in values]
                 places = places[[column in values for values in new]]
-            values = pa.array(given, self._types[column])
+            values = arrow_array(given, self._types[column])
             if made is not None:
                 places, values = np.concatenate([made.places, places]), pa.concat_arrays([made.values, values])
             made = DeltaColumn(places, values)
@@ -217,7 +218,7 @@ class _TailColumns(Mapping[int, DeltaColumn]):
 
     @cached_property
     def _taken(self) -> pa.Array:
-        return pa.array(self._order)
+        return arrow_array(self._order)
 
     @cached_property
     def _everywhere(self) -> Array:
@@ -251,7 +252,7 @@ class _TailColumns(Mapping[int, DeltaColumn]):
             return DeltaColumn(self._everywhere, given.values.take(self._taken))
         places = self._places[given.places]
         order = np.argsort(places)
-        return DeltaColumn(places[order], given.values.take(pa.array(order)))
+        return DeltaColumn(places[order], given.values.take(arrow_array(order)))
 
 
 def lasts(rows: Array) -> Array:

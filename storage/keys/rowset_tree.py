@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.key_encoding import search_encoded
 from ...model.keys.keys import Keys
 from ...model.vectors.vector import Array
@@ -102,9 +103,9 @@ class RowSetTree(Generic[T]):
             first = np.searchsorted(ordered, _integers(self._mins), side="left")
             end = np.searchsorted(ordered, _integers(self._maxs), side="right")
         else:
-            encoded = keys.encoded().take(pa.array(order))
-            first = search_encoded(encoded, pa.array(self._mins, pa.binary()))
-            end = search_encoded(encoded, pa.array(self._maxs, pa.binary()), right=True)
+            encoded = keys.encoded().take(arrow_array(order))
+            first = search_encoded(encoded, arrow_array(self._mins, pa.binary()))
+            end = search_encoded(encoded, arrow_array(self._maxs, pa.binary()), right=True)
         for rowset, start, stop in zip(self._rowsets, first.tolist(), end.tolist(), strict=True):
             if start < stop:
                 yield rowset, order[start:stop]

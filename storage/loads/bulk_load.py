@@ -34,6 +34,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import AlreadyPresent, DiskError, OutcomeUnknown, SchemaChanged, UnknownColumn
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
@@ -237,7 +238,7 @@ def _numbered(tablet: Tablet, table: Table, rows: pa.Table) -> pa.Table:
     if column is None:
         return rows
     first = tablet.take_numbers(rows.num_rows)
-    numbers = pa.array(np.arange(first, first + rows.num_rows))
+    numbers = arrow_array(np.arange(first, first + rows.num_rows))
     return rows.set_column(table.schema.position(column.name), column.name, numbers)
 
 
@@ -249,7 +250,7 @@ def _sorted_run(tablet: Tablet, table: Table, batches: list[pa.RecordBatch]) -> 
         repeated = keys.duplicates()
         if len(repeated):
             raise _repeated(table, keys.values_at(int(repeated[0])))
-        rows = rows.take(pa.array(keys.order()))
+        rows = rows.take(arrow_array(keys.order()))
     return write_rowsets(
         tablet.fs,
         tablet.rowset_directory,

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import IntegrityError, InterfaceError
+from ...model.arrow_arrays import arrow_scalar
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.vectors.vector import Array
@@ -129,4 +130,4 @@ def _numbered_later(table: Table, given: pa.RecordBatch | pa.Table, rows: Any) -
     place = table.schema.position(column.name)
     if column.name in given.schema.names and rows.column(place).null_count < rows.num_rows:
         raise IntegrityError(f"column {column.name} of table {table.name} is assigned by the store; leave it out")
-    return rows.set_column(place, column.name, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
+    return rows.set_column(place, column.name, pa.repeat(arrow_scalar(0, pa.int64()), rows.num_rows))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array, arrow_scalar
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema
@@ -94,13 +95,13 @@ class LoggedRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)
 
     def _whole_column(self, column: ColumnSchema, chosen: Array) -> pa.Array:
-        initial = pa.scalar(column.type.to_python(column.initial), column.type.arrow)
+        initial = arrow_scalar(column.type.to_python(column.initial), column.type.arrow)
         places, values = self._picked(column.id, chosen)
         if len(places) == len(chosen):
             return values
         source = np.full(len(chosen), len(values))
         source[places] = np.arange(len(places))
-        return pa.concat_arrays([values, pa.repeat(initial, 1)]).take(pa.array(source))
+        return pa.concat_arrays([values, pa.repeat(initial, 1)]).take(arrow_array(source))
 
     def _picked(self, column: int, chosen: Array) -> tuple[Array, pa.Array]:
         """Which of the chosen rows set a column (ndarray of intp), and to what."""
@@ -115,7 +116,7 @@ class LoggedRows:
             if len(given.places)
             else at[:0]
         )
-        return hit, given.values.take(pa.array(at[hit]))
+        return hit, given.values.take(arrow_array(at[hit]))
 
     def _type(self, column: int) -> pa.DataType:
         return next(c.type.arrow for c in self.schema.columns if c.id == column)
@@ -145,7 +146,7 @@ def _columns(parts: Sequence[LoggedPart], starts: Array, counts: Array, schema: 
                 continue
             if place in first.part.isset:
                 mask = np.concatenate([parts[i].part.isset[place] for i in members])
-                found[column].append(DeltaColumn(rows[mask], values.filter(pa.array(mask))))
+                found[column].append(DeltaColumn(rows[mask], values.filter(arrow_array(mask))))
             else:
                 found[column].append(DeltaColumn(rows, values))
     return {column: _joined(given) for column, given in found.items() if given}
@@ -172,4 +173,4 @@ def _joined(given: Sequence[DeltaColumn]) -> DeltaColumn:
     places = np.concatenate([part.places for part in given])
     order = np.argsort(places, kind="stable")
     values = pa.concat_arrays([part.values for part in given])
-    return DeltaColumn(places[order], values.take(pa.array(order)))
+    return DeltaColumn(places[order], values.take(arrow_array(order)))

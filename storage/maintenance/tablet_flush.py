@@ -28,6 +28,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.vectors.vector import Array
 from ..deltas.delta_memstore import DeltaMemStore
@@ -150,7 +151,7 @@ class _Flush:
         mutations = moved(image.mutations, self._offsets)
         changing = self._schema.columns[self._schema.key_columns :]
         turned = invert(changing, {c.id: image.rows.column(c.name) for c in changing}, mutations, order)
-        keys = [column_array(c, image.rows).take(pa.array(order)) for c in self._schema.key]
+        keys = [column_array(c, image.rows).take(arrow_array(order)) for c in self._schema.key]
         rows = pa.Table.from_arrays([*keys, *turned.columns.values()], schema=self._schema.arrow)
         undo = merge([above(insertions(image.inserted[order]), mark), above(turned.undo, mark)])
         written = write_rowsets(

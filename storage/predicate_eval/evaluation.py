@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ...model.bloom_predicate import hash_floats, may_contain, may_contain_value, probe
 from ...model.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
 from ...model.types import DataType
@@ -119,8 +120,8 @@ def dictionary_condition(predicate: ColumnPredicate, dictionary: pa.Array, order
         if len(predicate.values) * 8 < len(dictionary):
             places = [find(dictionary, value) for value in predicate.values]
             return members([p for p in places if p >= 0])
-        codes = pc.index_in(pa.array(predicate.values, dictionary.type), value_set=dictionary).drop_null()
-        return members(np.sort(codes.to_numpy()))
+        codes = pc.index_in(arrow_array(predicate.values, dictionary.type), value_set=dictionary).drop_null()
+        return members(np.sort(numpy_array(codes)))
     raise TypeError(f"{type(predicate).__name__} is not a predicate over texts")
 
 
@@ -232,7 +233,7 @@ def _arrow_mask(predicate: ColumnPredicate, vector: Text | Wide) -> Array:
         return _wide_mask(predicate, vector.array)
     array = vector.array
     if isinstance(predicate, InList):
-        return _mask(pc.is_in(array, value_set=pa.array(predicate.values, array.type)))
+        return _mask(pc.is_in(array, value_set=arrow_array(predicate.values, array.type)))
     if not isinstance(predicate, Range):
         raise TypeError(f"{type(predicate).__name__} is not a predicate over texts")
     if predicate.lower is not None and predicate.lower == predicate.upper:
@@ -247,13 +248,13 @@ def _arrow_mask(predicate: ColumnPredicate, vector: Text | Wide) -> Array:
 
 
 def _compared(compare: Callable[[pa.Array, pa.Scalar], pa.Array], array: pa.Array, bound: Any) -> Array:
-    return _mask(compare(array, pa.scalar(bound, array.type)))
+    return _mask(compare(array, arrow_scalar(bound, array.type)))
 
 
 def _mask(booleans: pa.Array) -> Array:
     if booleans.null_count:
-        booleans = booleans.fill_null(False)
-    return np.asarray(booleans.to_numpy(zero_copy_only=False))
+        booleans = fill_nulls(booleans, False)
+    return numpy_array(booleans)
 
 
 def _wide_mask(predicate: ColumnPredicate, array: pa.Array) -> Array:

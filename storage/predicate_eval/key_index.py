@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.keys.key_codec import KeyCodec
 from ...model.keys.keys import Keys, search_encoded
 from ...model.store import ScanCounters
@@ -324,8 +325,8 @@ def _comparable(reader: ColumnReader, page: Vector, probes: Vector) -> tuple[Arr
         return everything, page.array, probes.to_arrow()
     if isinstance(page, Dict):
         places = pc.index_in(probes.to_arrow(), value_set=page.dictionary)
-        kept = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-        return kept, page.codes, places.take(pa.array(kept)).to_numpy().astype(page.codes.dtype)
+        kept = np.flatnonzero(numpy_array(places.is_valid()))
+        return kept, page.codes, numpy_array(places.take(arrow_array(kept))).astype(page.codes.dtype)
     values = probes.values()
     if isinstance(page, Flat):
         return everything, page.values(), values.astype(page.values().dtype, copy=False)
@@ -356,4 +357,4 @@ def _below(values: Any, rows: Array, probes: Any, or_equal: bool) -> Array:
         row_values = values.take(rows)
         return np.asarray(row_values <= probes if or_equal else row_values < probes)
     compare = pc.less_equal if or_equal else pc.less
-    return np.asarray(compare(values.take(pa.array(rows)), probes).to_numpy(zero_copy_only=False))
+    return numpy_array(compare(values.take(arrow_array(rows)), probes))

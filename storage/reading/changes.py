@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.change_columns import changed_at_type
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
@@ -253,7 +254,7 @@ class _Columns:
         return LazyColumn(lambda chosen: self._values(column, chosen))
 
     def _kinds(self, chosen: Array | None) -> Vector:
-        vector = Dict(STRING, self._changes.kinds.astype(np.uint8), pa.array(_CHANGES))
+        vector = Dict(STRING, self._changes.kinds.astype(np.uint8), arrow_array(_CHANGES))
         return vector if chosen is None else vector.take(chosen)
 
     def _changed_at(self, chosen: Array | None) -> Vector:
@@ -261,7 +262,7 @@ class _Columns:
         vector = (
             Flat(BIGINT, self._changes.changed_at.astype(np.int64))
             if type_ is BIGINT
-            else vector_from_arrow(type_, pa.array(self._changes.changed_at))
+            else vector_from_arrow(type_, arrow_array(self._changes.changed_at))
         )
         return vector if chosen is None else vector.take(chosen)
 
@@ -269,14 +270,16 @@ class _Columns:
         """A column of the changes at some places, brought to the times that they show."""
         places = np.arange(len(self), dtype=np.intp) if chosen is None else chosen
         sources, rows, times = (a[places] for a in (self._changes.sources, self._changes.rows, self._changes.times))
-        parts = [pa.array([], column.type.arrow)]
+        parts = [arrow_array([], column.type.arrow)]
         vectors = []
         for number in np.flatnonzero(np.bincount(sources)).tolist():
             mine = np.flatnonzero(sources == number)
             vectors.append(mine)
             parts.append(self._sources[number].values(column, rows[mine], times[mine], self._counters))
         array = (
-            parts[-1] if len(parts) < 3 else pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(vectors))))
+            parts[-1]
+            if len(parts) < 3
+            else pa.concat_arrays(parts).take(arrow_array(np.argsort(np.concatenate(vectors))))
         )
         return vector_from_arrow(column.type, array)
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema
@@ -142,7 +143,7 @@ class ChangeSource(ABC):
             source = np.where(places >= 0, sum(map(len, cells)) + places, source)
             cells.append(given.values)
         array = cells[0] if len(cells) == 1 else pa.concat_arrays(cells)
-        return array.take(pa.array(source))
+        return array.take(arrow_array(source))
 
     def differ(self, schema: Schema, rows: Array) -> Array:
         """Which of some rows (ndarray of int64, in any order, not empty) that exist at `until` did not exist at
@@ -312,7 +313,7 @@ class MemorySource(ChangeSource):
         for mine in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(numbers)) + 1):
             number = int(numbers[mine[0]])
             array = self._snapshot.column_array(column, [self._snapshot.chunks[number]])
-            parts.append(array.take(pa.array(rows[mine] - self._starts[number])))
+            parts.append(array.take(arrow_array(rows[mine] - self._starts[number])))
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array, arrow_scalar
 from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Schema
@@ -155,7 +156,7 @@ class MemRowSetSnapshot:
         place = self._places.get(column.id)
         if place is None:
             rows = sum(len(chunk) for chunk in chunks)
-            return [pa.repeat(pa.scalar(initial_value(column), column.type.arrow), rows)]
+            return [pa.repeat(arrow_scalar(initial_value(column), column.type.arrow), rows)]
         return [chunk.rows.column(place) for chunk in chunks]
 
     # ---- everything ----------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ class MemRowSetSnapshot:
         rows = pa.Table.from_arrays(arrays, schema=self.schema.arrow)
         numbers = np.flatnonzero(kept)
         if len(numbers) < self.row_count:
-            rows, inserted = rows.take(pa.array(numbers)), inserted[numbers]
+            rows, inserted = rows.take(arrow_array(numbers)), inserted[numbers]
         mutations = [run.until(timestamp) for run in self.mutations]
         return MemRowSetImage(rows, inserted, numbers, merge(mutations))
 

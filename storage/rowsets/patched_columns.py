@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.schema import ColumnSchema, Encoding
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from ..columns.column_reader import ColumnReader
@@ -54,7 +55,7 @@ class PatchedColumn:
             if reader is not None:
                 dictionary = reader.dictionary
             else:
-                dictionary = pa.array([] if column.initial is None else [column.initial], column.type.arrow)
+                dictionary = arrow_array([] if column.initial is None else [column.initial], column.type.arrow)
             self._values = _coded(self._values, dictionary)
         elif isinstance(self._values, Flat) and column.type.is_integer_like:
             self._values = _bounded(self._values)
@@ -115,7 +116,7 @@ def _coded(values: Vector, dictionary: pa.Array) -> Dict:
         codes = pc.index_in(array, dictionary)
     else:
         ordered = True
-    plain = codes.fill_null(0).to_numpy(zero_copy_only=False)
+    plain = numpy_array(fill_nulls(codes, 0))
     return Dict(
         values.type, plain.astype(_code_type(max(len(dictionary) - 1, 0))), dictionary, values.validity, ordered
     )
@@ -234,5 +235,5 @@ def _over_flat(base: Vector, places: Array, values: Flat, validity: Array | None
 def _over_arrow(base: Text | Wide, places: Array, values: Vector) -> Vector:
     source = np.arange(len(base), dtype=np.int64)
     source[places] = np.arange(len(base), len(base) + len(places))
-    array = pa.concat_arrays([base.array, values.to_arrow()]).take(pa.array(source))
+    array = pa.concat_arrays([base.array, values.to_arrow()]).take(arrow_array(source))
     return type(base)(base.type, array)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.types import DataType
@@ -89,4 +90,4 @@ class PendingChunk:
         """All columns, as a chunk has them."""
         schema = self.pending.schema
         columns = zip(zip(*self.pending.rows[self.start : self.stop]), schema.columns)
-        return pa.RecordBatch.from_arrays([pa.array(v, c.type.arrow) for v, c in columns], schema=schema.arrow)
+        return pa.RecordBatch.from_arrays([arrow_array(v, c.type.arrow) for v, c in columns], schema=schema.arrow)

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema
 from ...model.store import ScanCounters
@@ -218,12 +219,12 @@ def _filtered(vector: Vector, kept: pa.BooleanArray) -> Vector:
         return Dict(vector.type, _filtered_array(vector.codes, kept), vector.dictionary, validity, vector.ordered)
     if isinstance(vector, Flat) and vector.values().dtype.kind in "iufb":
         return Flat(vector.type, _filtered_array(vector.values(), kept), validity, vector.low, vector.high)
-    return vector.filter(kept.to_numpy(zero_copy_only=False))
+    return vector.filter(numpy_array(kept))
 
 
 def _filtered_array(array: Array, kept: pa.BooleanArray) -> Array:
     # As unsigned integers of the same size: to Arrow, booleans are bits.
-    found: Array = pa.array(array.view(f"u{array.itemsize}")).filter(kept).to_numpy()
+    found: Array = numpy_array(arrow_array(array.view(f"u{array.itemsize}")).filter(kept))
     return found.view(array.dtype)
 
 

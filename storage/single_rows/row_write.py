@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import OperationalError
+from ...model.arrow_arrays import arrow_array
 from ...model.clock import HybridClock
 from ...model.codec.values import decimal_to_bytes
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
@@ -329,7 +330,7 @@ def as_batch(
     """A row of Python values, with what `RowCodec.take` stored of it, as a batch."""
     fields = [codec.table.schema.arrow.field(name) for name in row]
     arrays = [
-        pa.array([stored[codec.place(name)] if row[name] is not None else None], field.type)
+        arrow_array([stored[codec.place(name)] if row[name] is not None else None], field.type)
         for name, field in zip(row, fields)
     ]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.codec.packing import pack, unpack
 from ...model.codec.values import decimal_to_bytes
 from ...model.lazy_dataclass import dataclass
@@ -97,7 +98,7 @@ def joined_rows(parts: Sequence[RowPart]) -> pa.RecordBatch:
 def _array(arrow: pa.DataType, values: list[Any]) -> pa.Array:
     type_ = type_from_arrow(arrow)
     if type_.is_text:
-        return pa.array(values, arrow)
+        return arrow_array(values, arrow)
     validity = None
     if None in values:
         validity = np.array([value is not None for value in values])
@@ -105,5 +106,5 @@ def _array(arrow: pa.DataType, values: list[Any]) -> pa.Array:
         values = [nothing if value is None else value for value in values]
     if not type_.is_wide:
         return physical_to_arrow(type_, np.array(values, type_.dtype), validity)
-    mask = None if validity is None else pa.array(validity).buffers()[1]
+    mask = None if validity is None else arrow_array(validity).buffers()[1]
     return pa.Array.from_buffers(arrow, len(values), [mask, pa.py_buffer(b"".join(values))])

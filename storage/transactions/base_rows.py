@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
@@ -68,7 +69,7 @@ class BaseRows:
             rows = [self._row(keys, place, names) for place in range(len(keys))]
             present = np.array([row is not None for row in rows], np.bool_)
             columns = [[None if row is None else row[place] for row in rows] for place in range(len(names))]
-            return present, [pa.array(values, type_) for values, type_ in zip(columns, types)]
+            return present, [arrow_array(values, type_) for values, type_ in zip(columns, types)]
         which = np.full(len(keys), -1, np.int64)
         row = np.zeros(len(keys), np.int64)
         pieces: list[list[pa.Array]] = [[] for _ in names]

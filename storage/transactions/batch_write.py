@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.store import Op, RowError, WriteBatch, WriteResult
@@ -145,7 +146,7 @@ def _numbered(
     place = schema.key_columns - 1
     column = rows.rows.column(place).to_numpy().copy()
     column[is_numbered] = taken
-    numbered = rows.rows.set_column(place, rows.rows.schema.field(place), pa.array(column))
+    numbered = rows.rows.set_column(place, rows.rows.schema.field(place), arrow_array(column))
     return IncomingRows(numbered, rows.given, rows.ops)
 
 
@@ -231,7 +232,7 @@ def _are_given(resolution: Resolution, number: int) -> bool:
 
 def _taken(values: pa.Array, source: Array, is_set: Array) -> pa.Array:
     """Some cells; NULL where the source is -1."""
-    return values.take(pa.array(source, mask=None if is_set.all() else ~is_set))
+    return values.take(arrow_array(source, mask=None if is_set.all() else ~is_set))
 
 
 def _with_earlier(

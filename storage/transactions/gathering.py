@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.vectors.vector import Array
 
 
@@ -31,14 +32,14 @@ def gathered(arrays: Sequence[pa.Array], which: Array, row: Array, type_: pa.Dat
         return pa.nulls(0, type_)
     low, high = int(which.min()), int(which.max())
     if low == high:
-        return pa.nulls(len(which), type_) if low < 0 else arrays[low].take(pa.array(row))
+        return pa.nulls(len(which), type_) if low < 0 else arrays[low].take(arrow_array(row))
     order = np.argsort(which, kind="stable")
     ends = np.searchsorted(which[order], np.arange(-1, len(arrays) + 1))
     pieces = [pa.nulls(int(ends[1]), type_)]
     for number, array in enumerate(arrays):
         mine = order[ends[number + 1] : ends[number + 2]]
         if len(mine):
-            pieces.append(array.take(pa.array(row[mine])))
+            pieces.append(array.take(arrow_array(row[mine])))
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    return pa.concat_arrays(pieces).take(pa.array(back))
+    return pa.concat_arrays(pieces).take(arrow_array(back))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.arrow_arrays import arrow_array
 from ...model.bloom_predicate import bloom_predicate
 from ...model.keys.key_codec import codec_of
 from ...model.keys.key_words import argsort, signed_words
@@ -213,7 +214,7 @@ def _enclosing(name: str, vector: Vector) -> list[ColumnPredicate]:
         bits = np.zeros(span, np.bool_)
         bits[distinct - low] = True
         return [BitmapFilter(name, low, bits)]
-    return [Range(name, low, high), bloom_predicate(name, pa.array(distinct))]
+    return [Range(name, low, high), bloom_predicate(name, arrow_array(distinct))]
 
 
 def _enclosing_texts(name: str, vector: Vector) -> list[ColumnPredicate]:

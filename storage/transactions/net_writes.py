@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.store import Op, TableWrite, WriteBatch
 from ...model.vectors.vector import Array
 from .own_rows import OwnVersion
@@ -66,5 +66,5 @@ def _write(run: OwnRun, rows: Array, op: Op) -> TableWrite:
                     isset[column.name] = mask
     batch = run.rows.select(names)
     if len(rows) < len(run):
-        batch = batch.take(pa.array(rows))
+        batch = batch.take(arrow_array(rows))
     return TableWrite(run.table, WriteBatch(batch, op, all_or_none=True, isset=isset))

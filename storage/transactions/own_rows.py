@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import SchemaChanged
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
@@ -349,6 +350,6 @@ def run_of(table: Table, entries: Sequence[Entry] | Any) -> OwnRun:
         else:
             isset.append(mask if mask.any() else False)
             values = [None if value is MISSING else value for value in values]
-        arrays.append(pa.array(values, column.type.arrow))
+        arrays.append(arrow_array(values, column.type.arrow))
     rows = pa.RecordBatch.from_arrays(arrays, schema=table.schema.arrow)
     return OwnRun(table, rows, isset, base, deleted)

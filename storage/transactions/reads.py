@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.schema import Table
@@ -77,7 +78,7 @@ class TableReads:
         if self._rows:
             schema = self._table.schema
             columns = zip(schema.key, zip(*self._rows))
-            arrays = [pa.array(list(values), column.type.arrow) for column, values in columns]
+            arrays = [arrow_array(list(values), column.type.arrow) for column, values in columns]
             names = [column.name for column in schema.key]
             self._rows = {}
             self.note_keys(pa.RecordBatch.from_arrays(arrays, names=names))

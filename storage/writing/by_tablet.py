@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.vectors.vector import Array
 
 
@@ -42,6 +43,6 @@ def by_tablet(rows: pa.RecordBatch, places: Array) -> Iterator[tuple[int, pa.Rec
         yield low, rows
         return
     order, found = spans(places)
-    routed = rows.take(pa.array(order))
+    routed = rows.take(arrow_array(order))
     for place, start, stop in found:
         yield place, routed.slice(start, stop - start)

@@ -26,6 +26,7 @@ from ...errors import (
     did_you_mean,
     listed,
 )
+from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partitioner
@@ -78,7 +79,7 @@ class IncomingRows:
             return IncomingRows(
                 self.rows.slice(first, count), given, self.ops[first : first + count], self.unchanged_since
             )
-        return IncomingRows(self.rows.take(pa.array(chosen)), given, self.ops[chosen], self.unchanged_since)
+        return IncomingRows(self.rows.take(arrow_array(chosen)), given, self.ops[chosen], self.unchanged_since)
 
 
 def incoming(table: Table, batch: WriteBatch) -> IncomingRows:
@@ -110,7 +111,7 @@ def with_numbers(schema: Schema, batch: IncomingRows, take_numbers: Callable[[in
     values = batch.rows.column(place).to_numpy().copy()
     first = take_numbers(len(fresh))
     values[fresh] = np.arange(first, first + len(fresh))
-    rows = batch.rows.set_column(place, batch.rows.schema.field(place), pa.array(values))
+    rows = batch.rows.set_column(place, batch.rows.schema.field(place), arrow_array(values))
     return IncomingRows(rows, batch.given, batch.ops, batch.unchanged_since)
 
 
@@ -130,11 +131,11 @@ def _without_unset(
         mask = given[place]
         if column.auto_increment:
             # A number that the tablet will assign: NULL says as much as left out.
-            present = arrays[place].is_valid().to_numpy(zero_copy_only=False)
+            present = numpy_array(arrays[place].is_valid())
             given[place] = present & mask
-            arrays[place] = arrays[place].fill_null(0)
+            arrays[place] = fill_nulls(arrays[place], 0)
         elif not isinstance(mask, bool):
-            arrays[place] = pc.if_else(pa.array(mask), arrays[place], _default(column, 1)[0])
+            arrays[place] = pc.if_else(arrow_array(mask), arrays[place], _default(column, 1)[0])
     return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
 
@@ -185,7 +186,7 @@ def row_errors(table: Table, batch: IncomingRows) -> list[RowError]:
         if column.auto_increment:
             _check_numbers(table, column, batch, errors)
         elif not column.nullable and (array.null_count or (is_key and not isinstance(given, bool))):
-            bad = array.is_null().to_numpy(zero_copy_only=False)
+            bad = numpy_array(array.is_null())
             if is_key:
                 bad = bad if isinstance(given, bool) else bad | ~given
             else:
@@ -206,7 +207,7 @@ def null_errors(table: Table, rows: pa.RecordBatch | pa.Table) -> list[RowError]
     for column, array in zip(table.schema.columns, rows.columns):
         if column.nullable or not array.null_count:
             continue
-        for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
+        for row in np.flatnonzero(numpy_array(array.is_null())).tolist():
             errors.setdefault(row, _null_error(table, column, rows, row))
     return [RowError(row, errors[row]) for row in sorted(errors)]
 
@@ -279,7 +280,7 @@ def _check_numbers(table: Table, column: ColumnSchema, batch: IncomingRows, foun
 def _long_cells(array: pa.Array) -> Array:
     if array.nbytes <= MAX_CELL_BYTES:
         return np.empty(0, np.intp)
-    return np.flatnonzero(pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False) > MAX_CELL_BYTES)
+    return np.flatnonzero(numpy_array(fill_nulls(pc.binary_length(array), 0)) > MAX_CELL_BYTES)
 
 
 def _cell_error(table: Table, column: ColumnSchema, value: pa.Scalar, row: int) -> LimitExceeded:
@@ -297,7 +298,7 @@ def _check_key_lengths(table: Table, rows: pa.RecordBatch, found: dict[int, Inte
     if not texts or longest + 16 * table.schema.key_columns <= MAX_KEY_BYTES:
         return
     sound = np.setdiff1d(np.arange(rows.num_rows), list(found))
-    encoded = Keys.from_rows(table.schema, rows.take(pa.array(sound))).encoded()
+    encoded = Keys.from_rows(table.schema, rows.take(arrow_array(sound))).encoded()
     for row, size in zip(sound.tolist(), pc.binary_length(encoded).to_pylist()):
         if size > MAX_KEY_BYTES:
             found[row] = LimitExceeded(
@@ -348,7 +349,7 @@ def _check_length(table: Table, column: ColumnSchema, array: pa.Array, limit: in
 def _default(column: ColumnSchema, rows: int) -> pa.Array:
     if column.default is None:
         return _nulls(column.type.arrow, rows)
-    return pa.repeat(pa.scalar(column.type.to_python(column.default), column.type.arrow), rows)
+    return pa.repeat(arrow_scalar(column.type.to_python(column.default), column.type.arrow), rows)
 
 
 def _nulls(type_: pa.DataType, rows: int) -> pa.Array:

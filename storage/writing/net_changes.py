@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from ...model.arrow_arrays import arrow_array
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema
 from ...model.store import Op
@@ -59,7 +60,7 @@ class NetChanges:
         """The new rows, whole, parallel to `resolution.inserts`."""
         inserts, sources = self.resolution.inserts, self.resolution.insert_sources
         if all(source is inserts for source in sources):
-            return self.rows if len(inserts) == self.rows.num_rows else self.rows.take(pa.array(inserts))
+            return self.rows if len(inserts) == self.rows.num_rows else self.rows.take(arrow_array(inserts))
         places = tuple(range(len(self.schema.columns)))
         return self._taken(places, [*[inserts] * self.schema.key_columns, *sources])
 
@@ -132,7 +133,7 @@ class NetChanges:
                     wanted = source[mine]
                     places = np.flatnonzero(wanted >= 0)
                     if len(places):
-                        given[column_id] = DeltaColumn(places, values.take(pa.array(wanted[places])))
+                        given[column_id] = DeltaColumn(places, values.take(arrow_array(wanted[places])))
                 yield target, Deltas.at(timestamp, row[mine], kinds[mine], given)
 
     def _deltas_of_all(self, locations: Locations, timestamp: int) -> Iterator[tuple[RowHome, Deltas]]:
@@ -158,18 +159,18 @@ class NetChanges:
                     source = resolution.update_sources[place]
                     values = self.rows.column(self.schema.key_columns + place)
                     if source is resolution.updates:
-                        taken = _copied(values) if mine is None else values.take(pa.array(mine))
+                        taken = _copied(values) if mine is None else values.take(arrow_array(mine))
                         given[column.id] = DeltaColumn(everywhere, taken)
                     elif (source >= 0).any():
                         wanted = source if mine is None else source[mine]
                         places = np.flatnonzero(wanted >= 0)
                         if len(places):
-                            given[column.id] = DeltaColumn(places, values.take(pa.array(wanted[places])))
+                            given[column.id] = DeltaColumn(places, values.take(arrow_array(wanted[places])))
             yield target, Deltas.at(timestamp, row, kind, given)
 
 
 def _as_places(source: Array) -> pa.Array:
-    return pa.array(source, mask=source < 0)
+    return arrow_array(source, mask=source < 0)
 
 
 def _copied(values: pa.Array) -> pa.Array:

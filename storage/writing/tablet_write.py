@@ -15,10 +15,10 @@ The life of the rows of one batch that belong to one tablet:
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import OperationalError, RowChanged
+from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.schema import Table
 from ...model.store import Op, RowError
@@ -228,7 +228,7 @@ class TabletWrite:
         keys = _chosen(self._locator.index, changes.resolution.inserts)
         fresh = changes.new_rows(self._locations)
         if fresh is not None:
-            rows = changes.inserted_rows().take(pa.array(fresh))
+            rows = changes.inserted_rows().take(arrow_array(fresh))
             keys = _chosen(keys, fresh)
             memrowset.insert(rows, keys, timestamp, index)
         else:

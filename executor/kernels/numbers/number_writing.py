@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....model.arrow_arrays import arrow_array
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Const, Flat, Text, Vector, Wide
 from ..byte_rows import digits, refuse_size, texts_of_matrix
@@ -50,7 +51,7 @@ def _to_char(type_: DataType, number: Vector, template: str) -> Vector:
     rows = np.flatnonzero(~settled if number.validity is None else ~settled & number.validity)
     if len(rows):
         single = per_distinct(written, type_, (number.take(rows), Const(type_, template, len(rows))))
-        texts = pc.replace_with_mask(texts, pa.array(~settled & _present(number)), single.to_arrow())
+        texts = pc.replace_with_mask(texts, arrow_array(~settled & _present(number)), single.to_arrow())
     return Text(type_, texts)
 
 

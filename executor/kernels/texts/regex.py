@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model.arrow_arrays import arrow_array, arrow_scalar
 from ....model.vectors.vector import Array, Vector
 from ....sql.functions.regular_expressions import Regex, parse, similar_pattern
 from ...aggregation.hash_groups import number_texts
@@ -83,11 +84,11 @@ def replace(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Arra
     pieces = [sliced(texts, whole.rows, np.zeros_like(whole.starts), whole.starts)]
     for part in parts:
         if isinstance(part, str):
-            pieces.append(pa.repeat(pa.scalar(part, texts.type), len(whole.rows)))
+            pieces.append(pa.repeat(arrow_scalar(part, texts.type), len(whole.rows)))
         else:
             pieces.append(_text_of(texts, whole, whole if part == 0 else groups[part - 1]))
     pieces.append(sliced(texts, whole.rows, whole.ends, np.diff(offsets_of(texts))[whole.rows]))
-    replaced = pc.binary_join_element_wise(*pieces, pa.scalar("", texts.type))
+    replaced = pc.binary_join_element_wise(*pieces, arrow_scalar("", texts.type))
     return pc.replace_with_mask(texts, _mask(whole.rows, len(texts)), replaced)
 
 
@@ -116,7 +117,7 @@ def _text_of(texts: pa.Array, whole: Matches, group: Matches) -> pa.Array:
 def _mask(rows: Array, length: int) -> pa.Array:
     mask = np.zeros(length, np.bool_)
     mask[rows] = True
-    return pa.array(mask)
+    return arrow_array(mask)
 
 
 # ---- finding ---------------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def _mask(rows: Array, length: int) -> pa.Array:
 def count(texts: pa.Array, pattern: str, start: int = 1, flags: str = "") -> pa.Array:
     """`regexp_count`: the number of matches from a position on."""
     found = all_matches(texts, parse(pattern, flags), _checked(start))
-    return pa.array(np.bincount(found.rows, minlength=len(texts)))
+    return arrow_array(np.bincount(found.rows, minlength=len(texts)))
 
 
 def instr(
@@ -137,7 +138,7 @@ def instr(
     matches = _nth(texts, parse(pattern, flags), start, n, group)
     places = np.zeros(len(texts), np.int64)
     places[matches.rows] = characters_before(texts, matches.rows, matches.ends if end else matches.starts) + 1
-    return pa.array(places)
+    return arrow_array(places)
 
 
 def substr(texts: pa.Array, pattern: str, start: int = 1, n: int = 1, flags: str = "", group: int = 0) -> pa.Array:
@@ -156,7 +157,7 @@ def _found(texts: pa.Array, matches: Matches) -> pa.Array:
     places[matches.rows] = np.arange(len(matches.rows))
     missing = np.ones(len(texts), np.bool_)
     missing[matches.rows] = False
-    return sliced(texts, matches.rows, matches.starts, matches.ends).take(pa.array(places, mask=missing))
+    return sliced(texts, matches.rows, matches.starts, matches.ends).take(arrow_array(places, mask=missing))
 
 
 def _nth(texts: pa.Array, regex: Regex, start: int, n: int, group: int) -> Matches:

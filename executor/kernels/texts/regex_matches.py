@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import InvalidText
+from ....model.arrow_arrays import arrow_array, numpy_array
 from ....model.lazy_dataclass import dataclass
 from ....model.vectors.vector import Array
 from ....sql.functions.regular_expressions import Regex
@@ -133,8 +134,8 @@ def _spans(texts: pa.Array, pattern: str) -> pa.StructArray:
 
 def _of_spans(spans: pa.StructArray, name: str) -> Matches:
     pairs = pc.struct_field(spans, name)
-    rows = np.flatnonzero(pairs.is_valid().to_numpy(zero_copy_only=False))
-    values = pairs.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = np.flatnonzero(numpy_array(pairs.is_valid()))
+    values = numpy_array(pairs.take(arrow_array(rows)).flatten()).astype(np.int64)
     return Matches(rows, values[0::2], values[0::2] + values[1::2])
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Flat, Text, Vector
 from ..byte_rows import hex_digits, significant, texts_of, texts_of_matrix
@@ -32,7 +33,7 @@ _FIRST_OF_WIDTH = (0x80, 0x800, 0x10000)
 
 def _cleaned(texts: pa.Array) -> tuple[Array, Array]:
     """Return the bytes of texts, and the offsets (int64) of the rows in them; NULLs have no bytes."""
-    data, begins = bytes_of(texts.fill_null("") if texts.null_count else texts)
+    data, begins = bytes_of(fill_nulls(texts, ""))
     return data, begins.astype(np.int64)
 
 
@@ -59,7 +60,7 @@ def _translated(type_: DataType, value: Vector, old: str, new: str) -> Vector:
         characters, bounds = data, begins
     else:
         characters = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), np.uint32)
-        lengths = pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
+        lengths = numpy_array(fill_nulls(pc.utf8_length(texts), 0))
         bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     result, dropped = _mapped(characters, table)
     if dropped.any():
@@ -114,11 +115,11 @@ def _capitalized(type_: DataType, value: Vector) -> Vector:
     if is_ascii(data):
         return Text(type_, found)
     # Case beyond ASCII: a letter may become two, so these rows alone go through Python's tables of Unicode.
-    rows = np.flatnonzero(~pc.string_is_ascii(texts).fill_null(True).to_numpy(zero_copy_only=False))
-    changed = [_capitalized_text(text) for text in texts.take(pa.array(rows)).to_pylist()]
+    rows = np.flatnonzero(~numpy_array(fill_nulls(pc.string_is_ascii(texts), True)))
+    changed = [_capitalized_text(text) for text in texts.take(arrow_array(rows)).to_pylist()]
     mask = np.zeros(len(texts), np.bool_)
     mask[rows] = True
-    return Text(type_, pc.replace_with_mask(found, pa.array(mask), pa.array(changed, pa.string())))
+    return Text(type_, pc.replace_with_mask(found, arrow_array(mask), arrow_array(changed, pa.string())))
 
 
 def _capitalized_text(text: str) -> str:

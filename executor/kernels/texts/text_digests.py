@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from ....model.arrow_arrays import arrow_array
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Text, Vector
 from ..byte_rows import hex_of_bytes, texts_of
@@ -138,7 +139,7 @@ def _sha(name: str) -> Callable[..., Vector]:
         array = value.to_arrow().cast(pa.binary())
         # Grouping equal texts costs as much as half of the calls.
         digests = [None if text is None else compute(text).digest() for text in array.to_pylist()]
-        return Text(type_, pa.array(digests, type_.arrow))
+        return Text(type_, arrow_array(digests, type_.arrow))
 
     return lambda type_, value: over_entries(kernel, type_, value, ())
 

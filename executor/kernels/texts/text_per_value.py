@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....model.arrow_arrays import arrow_array, arrow_scalar
 from ....model.types import BOOLEAN, STRING, DataType
 from ....model.vectors.vector import Const, Text, Vector
 from ..byte_rows import masked
@@ -19,7 +19,7 @@ def concat_ws(type_: DataType, separator: Vector, *values: Vector) -> Vector:
     """Concatenate the values that are not NULL, with a separator between them."""
     if isinstance(separator, Const) and separator.value is None:
         return Const(type_, None, len(separator))
-    mark: Any = pa.scalar(separator.value) if isinstance(separator, Const) else separator.to_arrow()
+    mark: Any = arrow_scalar(separator.value) if isinstance(separator, Const) else separator.to_arrow()
     columns = [value.to_arrow() for value in values]
     # Arrow drops a row that has nothing to join.
     first, *others = columns
@@ -49,7 +49,7 @@ def uuids(rows: int) -> Vector:
     raw[:, 8] = raw[:, 8] & 0x3F | 0x80
     digits = raw.tobytes().hex()
     texts = [digits[i : i + 32] for i in range(0, len(digits), 32)]
-    return Text(STRING, pa.array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts]))
+    return Text(STRING, arrow_array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts]))
 
 
 KERNELS: dict[str, Callable[..., Vector]] = {

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ....model.types import BIGINT, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
 from ..byte_rows import masked, refuse_size
@@ -76,7 +77,9 @@ def _pad(at_left: bool, type_: DataType, value: Vector, length: Vector, fill: st
         raise DataError(f"a text cannot be filled up by {most} characters")
     if most and fill:
         pads = _pads(missing, fill)
-        texts = pc.binary_join_element_wise(*((pads, texts) if at_left else (texts, pads)), pa.scalar("", pa.string()))
+        texts = pc.binary_join_element_wise(
+            *((pads, texts) if at_left else (texts, pads)), arrow_scalar("", pa.string())
+        )
     return Text(type_, masked(texts, validity))
 
 
@@ -105,7 +108,7 @@ def _pads(missing: Array, fill: str) -> pa.Array:
     else:
         lengths, numbers = np.unique(missing, return_inverse=True)
     whole = fill * (int(lengths[-1]) // len(fill) + 1)
-    return pa.array([whole[:size] for size in lengths.tolist()], pa.string()).take(pa.array(numbers))
+    return arrow_array([whole[:size] for size in lengths.tolist()], pa.string()).take(arrow_array(numbers))
 
 
 def split_part(type_: DataType, value: Vector, separator: Vector, n: Vector) -> Vector:
@@ -187,7 +190,7 @@ def overlay(type_: DataType, value: Vector, new: Vector, start: Vector, length: 
     first = np.maximum(first, 1)
     inserted = new.to_arrow()
     if length is None:
-        count = pc.utf8_length(inserted).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        count = numpy_array(fill_nulls(pc.utf8_length(inserted), 0)).astype(np.int64)
     else:
         count = np.broadcast_to(integers(length), rows).astype(np.int64)
     # Positions before the text and beyond any text are those of its ends; sums of two 64-bit numbers would overflow.
@@ -199,7 +202,7 @@ def overlay(type_: DataType, value: Vector, new: Vector, start: Vector, length: 
 
     head = substring(type_, value, Const(BIGINT, 1, rows), positions(first - 1)).to_arrow()
     tail = substring(type_, value, positions(rest)).to_arrow()
-    joined = pc.binary_join_element_wise(head, inserted, tail, pa.scalar("", pa.string()))
+    joined = pc.binary_join_element_wise(head, inserted, tail, arrow_scalar("", pa.string()))
     return Text(type_, masked(joined, validity))
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ....model.lazy_dataclass import dataclass
 from ....model.types import BOOLEAN, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
@@ -38,14 +39,14 @@ def arrow(vector: Vector) -> pa.Array:
 
 def _bools(array: pa.Array, validity: Array | None) -> Vector:
     if array.null_count:
-        array = array.fill_null(False)
-    return Flat(BOOLEAN, array.to_numpy(zero_copy_only=False), validity)
+        array = fill_nulls(array, False)
+    return Flat(BOOLEAN, numpy_array(array), validity)
 
 
 def _ints(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:
     if array.null_count:
-        array = array.fill_null(0)
-    return Flat(type_, array.to_numpy(zero_copy_only=False).astype(type_.dtype, copy=False), validity)
+        array = fill_nulls(array, 0)
+    return Flat(type_, numpy_array(array).astype(type_.dtype, copy=False), validity)
 
 
 # ---- LIKE ----------------------------------------------------------------------------------------------------------
@@ -119,11 +120,11 @@ def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
     texts = arrow(value)
     result = np.zeros(len(value), np.bool_)
     encoded = pc.dictionary_encode(arrow(pattern))
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = numpy_array(fill_nulls(encoded.indices, -1))
     for code, text in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code if validity is None else (codes == code) & validity)
         if len(rows):
-            result[rows] = match(texts.take(pa.array(rows)), text, ignore_case).to_numpy(zero_copy_only=False)
+            result[rows] = numpy_array(match(texts.take(arrow_array(rows)), text, ignore_case))
     return Flat(BOOLEAN, result, validity)
 
 
@@ -132,7 +133,7 @@ def match(texts: pa.Array, pattern: str, ignore_case: bool = False) -> pa.Array:
     parsed = parse_pattern(pattern)
     if parsed.runs and not ignore_case and len(texts) >= _MANY and pa.types.is_string(texts.type):
         prefix, *pieces, suffix = parsed.runs
-        return pa.array(contain_in_order(texts, pieces, prefix, suffix), mask=_null_mask(texts))
+        return arrow_array(contain_in_order(texts, pieces, prefix, suffix), mask=_null_mask(texts))
     simple = _SIMPLE.get(parsed.shape)
     if simple is not None and not ignore_case:
         return simple(texts, parsed.needle)
@@ -144,14 +145,14 @@ def match(texts: pa.Array, pattern: str, ignore_case: bool = False) -> pa.Array:
     rows = pc.indices_nonzero(candidates)
     if len(rows) == len(texts):
         return pc.match_substring_regex(texts, parsed.regex)
-    result = candidates.fill_null(False).to_numpy(zero_copy_only=False).copy()
+    result = numpy_array(fill_nulls(candidates, False)).copy()
     found = pc.match_substring_regex(texts.take(rows), parsed.regex)
-    result[rows.to_numpy()] = found.to_numpy(zero_copy_only=False)
-    return pa.array(result)
+    result[numpy_array(rows)] = numpy_array(found)
+    return arrow_array(result)
 
 
 def _null_mask(texts: pa.Array) -> Array | None:
-    return texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
+    return numpy_array(texts.is_null()) if texts.null_count else None
 
 
 def re_options(ignore_case: bool) -> dict[str, Any]:
@@ -172,7 +173,7 @@ _SIMPLE: dict[str, Callable[[pa.Array, str], pa.Array]] = {
 
 def concat(type_: DataType, *values: Vector) -> Vector:
     """`||`: NULL if any part is."""
-    separator = pa.scalar("" if type_.arrow == pa.string() else b"", type_.arrow)
+    separator = arrow_scalar("" if type_.arrow == pa.string() else b"", type_.arrow)
     return Text(type_, pc.binary_join_element_wise(*(arrow(v) for v in values), separator))
 
 
@@ -244,7 +245,7 @@ def entries_in_use(value: Dict) -> tuple[pa.Array, Array]:
     """Return the entries that rows use, followed by a NULL if a row is NULL, and each row's position among them."""
     used = np.zeros(len(value.dictionary), np.bool_)
     used[value.codes if value.validity is None else value.codes[value.validity]] = True
-    entries = value.dictionary.filter(pa.array(used))
+    entries = value.dictionary.filter(arrow_array(used))
     places = (np.cumsum(used) - 1).take(value.codes)
     if value.validity is not None:
         entries = pa.concat_arrays([entries, pa.nulls(1, entries.type)])
@@ -256,19 +257,19 @@ def _by_combination(
     type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]
 ) -> Vector:
     if not len(value):
-        return _wrapped(type_, pa.array([], type_.arrow), None)
+        return _wrapped(type_, arrow_array([], type_.arrow), None)
     texts = arrow(value)
     groups = segments(others, len(value))
     order = np.arange(len(value)) if groups.order is None else groups.order
     columns = [python_values(other.take(groups.representatives)) for other in others]
     pieces: list[pa.Array | None] = []
     for constants, rows in zip(zip(*columns, strict=True), np.split(order, groups.starts[1:]), strict=True):
-        pieces.append(None if None in constants else kernel(texts.take(pa.array(rows)), *constants))
+        pieces.append(None if None in constants else kernel(texts.take(arrow_array(rows)), *constants))
     result_type = next((piece.type for piece in pieces if piece is not None), type_.arrow)
     filled = [pa.nulls(n, result_type) if p is None else p for p, n in zip(pieces, groups.sizes, strict=True)]
     back = np.empty(len(order), np.intp)
     back[order] = np.arange(len(order))
-    return _wrapped(type_, pa.concat_arrays(filled).take(pa.array(back)), joined_validity(value, *others))
+    return _wrapped(type_, pa.concat_arrays(filled).take(arrow_array(back)), joined_validity(value, *others))
 
 
 def _wrapped(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:

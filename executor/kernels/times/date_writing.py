@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ....model.arrow_arrays import arrow_array
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Dict, Text, Vector
 from ..byte_rows import digits, refuse_size, significant, table_of, texts_of_matrix
@@ -204,8 +205,7 @@ def _names(words: tuple[str, ...], field: str) -> Callable[[DataType, Vector], V
         if validity is not None:
             micros = np.where(validity, micros, 0)
         codes = (_Moments(micros).number(field) - 1).astype(np.uint8)
-        # Not before a call: PyArrow imports pandas, where it is installed, for the first array of a process.
-        return Dict(type_, codes, pa.array(words), validity, ordered=False)
+        return Dict(type_, codes, arrow_array(words), validity, ordered=False)
 
     return kernel
 
