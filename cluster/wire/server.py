@@ -63,7 +63,7 @@ from .messages.envelope import (
 )
 from .messages.errors import error_to_body, flight_error
 from .messages.methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
-from .messages.transaction_methods import PrepareWrite
+from .messages.transaction_methods import Decide, PrepareWrite, Resolve
 from .process.ending import cut_connections, stop_at_exit
 from .rows.scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
 from .security.access import Role, address_of, check_request, check_role, identity_of
@@ -104,6 +104,12 @@ LONGEST_CALL = 24 * 3600.0
 CALL_THREADS = 64
 """Threads for calls of streams that may have to wait."""
 
+ENDING_THREADS = 16
+"""Threads for those of `Limits.ending`."""
+
+_ENDING_BYTES = 1024
+"""Size above which a body is none of `Limits.ending`."""
+
 _CUT_SECONDS = 5.0
 """Seconds for handlers to notice that their connections are cut."""
 
@@ -116,7 +122,9 @@ Exchange = Callable[[Any, Any, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on concurrent work of a server. `growing` are the methods that need memory which they do not release.
+    """Limits on concurrent work of a server. `growing` are the methods that need memory which they do not release;
+    `ending` those that other calls wait for: they have threads of their own, and when all other places are taken they
+    are accepted beyond `calls`, again up to this number.
     `streams` counts abandoned scans too, until their readers go away: each has a thread of gRPC. `connection_bytes` and
     `all_bytes` are what gRPC may hold of incomplete messages (`security.receive_guard`)."""
 
@@ -131,6 +139,7 @@ class Limits:
     all_bytes: int = ALL_BYTES
     idle_scan_seconds: float = 60.0
     growing: frozenset[type[Request]] = frozenset({Write, WriteRow, PrepareWrite})
+    ending: frozenset[type[Request]] = frozenset({Decide, Resolve})
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -274,6 +283,7 @@ class RpcServer:
         self._stopped = threading.Event()
         self._ending: threading.Thread | None = None
         self._calls = _Gate("calls", limits.calls)
+        self._endings = _Gate("calls that end transactions", limits.calls)
         self._scans = _Gate("scans", limits.scans)
         self._streams = _Gate("streams of scans", limits.streams)
         self._exchanges = _Gate("peer streams", limits.exchanges)
@@ -282,6 +292,7 @@ class RpcServer:
         """Makes the context manager within which a thread processes small calls; set before `start`."""
         self._call_service = CallService(self.take, lambda: self.around())
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
+        self._ending_pool = ThreadPoolExecutor(ENDING_THREADS, "nyala-ending")
         self._expiries = Expiries(limits.idle_scan_seconds, self._thread_failed)
         self._deferred_replies = DeferredReplies(failed=self._thread_failed)
         host, _, port = bind.rpartition(":")
@@ -312,7 +323,8 @@ class RpcServer:
             if self._state is not ServerState.STOPPED:
                 self._to(ServerState.DRAINING)
         deadline = time.monotonic() + grace
-        return self._calls.wait_empty(deadline) & self._scans.wait_empty(deadline)
+        gates = self._calls, self._endings, self._scans
+        return all(gate.wait_empty(deadline) for gate in gates)
 
     def stop(self, grace: float = 5.0, cut: bool = False) -> bool:
         """Stops listening. Scans end with an error at their next batch. A repeated call waits once more.
@@ -330,7 +342,8 @@ class RpcServer:
             self._to(ServerState.STOPPED)
         self._stopped.set()
         self._call_service.close()  # a port with an open stream is not released
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._ending_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
         self._deferred_replies.close()
         self._guard.close()
@@ -352,7 +365,11 @@ class RpcServer:
     @property
     def under_way(self) -> Mapping[str, int]:
         """Returns the numbers of running calls, scans and peer streams."""
-        return {"calls": self._calls.count, "scans": self._scans.count, "exchanges": self._exchanges.count}
+        return {
+            "calls": self._calls.count + self._endings.count,
+            "scans": self._scans.count,
+            "exchanges": self._exchanges.count,
+        }
 
     # ---- methods ----------------------------------------------------------------------------------------------------
 
@@ -362,11 +379,29 @@ class RpcServer:
         self._guard.note(address_of(flight_context), body.size)
         try:
             _check_size(body.size, self.limits.body_bytes)
-            with self._calls.one():
+            gate = self._enter(memoryview(body))
+            try:
                 envelope: RequestEnvelope = unpack(memoryview(body), self._decoder, "request")
                 return self._answered(envelope, flight_context)
+            finally:
+                gate.leave()
         except errors.Error as error:
             raise flight_error(error) from None
+
+    def _enter(self, body: bytes | memoryview) -> _Gate:
+        """Counts a call that begins, and returns its gate; raises `ServerOverloaded`. A call that others wait for is
+        decoded for this only if all other places are taken."""
+        try:
+            self._calls.enter()
+        except errors.ServerOverloaded:
+            if len(body) > _ENDING_BYTES:
+                raise
+            envelope: RequestEnvelope = unpack(body, self._decoder, "request")
+            if type(envelope.method) not in self.limits.ending:
+                raise
+            self._endings.enter()
+            return self._endings
+        return self._calls
 
     def take(self, body: bytes, stream: AnswerStream, send: Callable[[bytes], None]) -> None:
         """Processes a call of a stream: `send` receives its reply, now or later."""
@@ -376,13 +411,13 @@ class RpcServer:
                 raise errors.ServerOverloaded(
                     "this client does not read its replies: no more calls are accepted from it"
                 )
-            self._calls.enter()
+            gate = self._enter(body)
         except errors.Error as error:
             send(self._packed(error))
             return
 
         def finish(reply: Reply | BaseException) -> None:
-            self._calls.leave()
+            gate.leave()
             send(self._packed(reply))
 
         answer: Answer = finish
@@ -394,7 +429,8 @@ class RpcServer:
                 answer = self._deferred_replies.expect(answer, context.deadline)
                 if later(envelope.method, context, answer):
                     return
-            self._pool.submit(self._answer_waiting, envelope.method, context, answer)
+            pool = self._ending_pool if type(envelope.method) in self.limits.ending else self._pool
+            pool.submit(self._answer_waiting, envelope.method, context, answer)
         except Exception as error:
             answer(error)
 

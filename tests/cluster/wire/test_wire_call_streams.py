@@ -19,8 +19,9 @@ from nyala.cluster.wire.calls.rpc import Channels
 from nyala.cluster.wire.faults import FAULTS
 from nyala.cluster.wire.messages import envelope
 from nyala.cluster.wire.messages.envelope import Caller, RequestEnvelope
-from nyala.cluster.wire.messages.methods import ReadRow, Reply, RowReply, SetFaults
-from nyala.cluster.wire.server import Answer, CallContext, Limits, RpcServer
+from nyala.cluster.wire.messages.methods import Done, ReadRow, Reply, RowReply, SetFaults
+from nyala.cluster.wire.messages.transaction_methods import Resolve
+from nyala.cluster.wire.server import CALL_THREADS, Answer, CallContext, Limits, RpcServer
 from nyala.model.clock import HybridClock
 from pyarrow import flight
 
@@ -352,3 +353,23 @@ def test_a_malformed_call_is_answered_and_the_stream_goes_on(echo: Echo) -> None
     frame = envelope.unpack(foe.reader.read_chunk().app_metadata.to_pybytes(), call_streams._answers, "frame")
     assert frame.answers[0][0] == 1
     foe.close()
+
+
+def test_the_end_of_a_transaction_does_not_wait_for_calls_that_wait_for_it() -> None:
+    """All threads for calls are taken."""
+    echo = Echo()
+    ended = threading.Event()
+    echo.opened = ended
+
+    def end(request: Resolve, context: CallContext) -> Done:
+        ended.set()
+        return Done()
+
+    echo.server.handlers[Resolve] = end
+    begun = [(number, echo.channel.begin(read(6 * number + 1), PATIENCE)) for number in range(CALL_THREADS + 5)]
+    until(lambda: echo.alone == CALL_THREADS)
+    resolve = Resolve(tablet_id="t", transaction="x", timestamp=0)
+    assert echo.channel.finish(resolve, echo.channel.begin(resolve, PATIENCE), PATIENCE) == Done()
+    for number, one in begun:
+        assert echo.channel.finish(read(6 * number + 1), one, PATIENCE).row[0] == 6 * number + 1
+    echo.close()

@@ -28,6 +28,7 @@ from nyala.cluster.wire.messages.methods import (
     StepDown,
     WriteRow,
 )
+from nyala.cluster.wire.messages.transaction_methods import Resolve
 from nyala.cluster.wire.server import CallContext, Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.store import Timestamp
@@ -307,6 +308,10 @@ def test_more_calls_at_once_than_the_limit() -> None:
         assert inside.acquire(timeout=PATIENCE)
     with pytest.raises(errors.ServerOverloaded, match="2 calls at once"):
         served.channel.call(KeepAlive(scanner="s"))
+    # What the running calls may wait for is accepted.
+    served.server.handlers[Resolve] = lambda request, context: Done()
+    assert served.channel.call(Resolve(tablet_id="t", transaction="x", timestamp=0)) == Done()
+    assert served.server.under_way["calls"] == 2
     release.set()
     for caller in callers:
         caller.join()
