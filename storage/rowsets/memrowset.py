@@ -222,6 +222,7 @@ class MemRowSet:
             if new in self._aborted:  # rows of a write that failed with the same timestamp stay invisible
                 self._chunks.restamp(new, NEVER)
                 self._aborted.discard(new)
+                self._aborted.add(NEVER)
             self._chunks.restamp(old, new)
             self._newest = max(self._newest, new)
         self.mutations.restamp(old, new)
