@@ -151,12 +151,20 @@ class Server:
 class Group:
     """Servers with a replica each of one tablet."""
 
-    def __init__(self, count: int = 3, table: Table = TABLE, place: int = 0, **options: Any):
+    def __init__(
+        self,
+        count: int = 3,
+        table: Table = TABLE,
+        place: int = 0,
+        tablet_id: str = TABLET,
+        prefix: str = "s",
+        **options: Any,
+    ):
         self.network = Network()
-        self.servers = [Server(self.network, f"s{number}", **options) for number in range(count)]
+        self.servers = [Server(self.network, f"{prefix}{number}", **options) for number in range(count)]
         self.configuration = Configuration(tuple(server.peer for server in self.servers))
         for server in self.servers:
-            server.create(self.configuration, describe(table, place))
+            server.create(self.configuration, describe(table, place, tablet_id))
         for server in self.servers:
             server.open()
         self.servers[0].replica.consensus.campaign()

@@ -281,10 +281,12 @@ class ExactlyOnceTable:
                     del self._clients[name]
 
     def forget(self, clients: Iterable[str]) -> None:
-        """Drops the results of clients that will not call again."""
+        """Drops the outcomes of transactions, all of whose parts have ended."""
         with self._lock:
-            for client in clients:
-                self._clients.pop(client, None)
+            for name in clients:
+                client = self._clients.get(name)
+                if client is not None and client.is_lasting:  # the results of writes are not for others to drop
+                    del self._clients[name]
 
     # ---- results that the log no longer has
     # ---------------------------------------------------------------------------

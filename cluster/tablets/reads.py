@@ -27,6 +27,7 @@ from ...errors import DataError, DeadlineExceeded
 from ...model.clock import HybridClock, format_timestamp
 from ...model.store import Timestamp
 from ...storage.single_rows.row_read import find_row
+from ...storage.tablet.prepared import PreparedWrite
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..consensus.consensus import Consensus
 from .layout import ReplicaLayout, check_version
@@ -66,24 +67,32 @@ class ReplicaReads:
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
         """Returns a row by its key; see `Replica.read_row`."""
         while True:
+            self._wait_for_key(key, snapshot, deadline)
             if snapshot is None:
+                # The clock has followed every transaction whose outcome is here, and may be below that of one whose
+                # outcome comes now: it may be acknowledged already.
                 timestamp = self._latest(deadline, passes_held=True)
+                if self._holder(key, timestamp) is not None:
+                    continue
             else:
                 timestamp = snapshot
                 self._wait(snapshot, deadline)
-            if self._tablet.prepared:
-                self._wait_for_key(key, timestamp, deadline)
             found = self._find(key, columns, timestamp, version, checks_history=snapshot is not None)
             if found is not None:
                 return found
             if time.monotonic() >= deadline:
                 raise DeadlineExceeded(f"table {self._serving.layout.table.name} was not altered in time")
 
-    def _wait_for_key(self, key: Sequence[Any], timestamp: Timestamp, deadline: float) -> None:
-        """Returns when no transaction has prepared a row with this key at or below a timestamp."""
+    def _holder(self, key: Sequence[Any], timestamp: Timestamp | None) -> PreparedWrite | None:
+        """Returns the prepared write that has a row with this key, if its timestamp is at or below another."""
+        if not self._tablet.prepared:
+            return None
         codec = self._serving.layout.codec
-        index = codec.key.index_key(codec.physical_key(key))
-        while (prepared := self._tablet.prepared.holding(index, timestamp)) is not None:
+        return self._tablet.prepared.holding(codec.key.index_key(codec.physical_key(key)), timestamp)
+
+    def _wait_for_key(self, key: Sequence[Any], timestamp: Timestamp | None, deadline: float) -> None:
+        """Returns when no transaction has prepared a row with this key at or below a timestamp; None: at any."""
+        while (prepared := self._holder(key, timestamp)) is not None:
             if not prepared.decision.wait(max(deadline - time.monotonic(), 0.0)):
                 raise DeadlineExceeded(
                     f"a transaction has prepared the row in table {self._serving.layout.table.name}, and has not "

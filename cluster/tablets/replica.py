@@ -234,9 +234,7 @@ class Replica(ReplicaHealth):
         """See `ReplicatedState`."""
         self._wait_open()
         if self._progress.stage is Stage.CURRENT and not self.disk_full:
-            with self.tablet.prepared.closed():
-                if not self.tablet.prepared:  # whose outcome comes by this thread
-                    self._flush_overfull()
+            self._flush_overfull()
         all_entries, entries = entries, [entry for entry in entries if entry.index > self._applied_to]
         start = 0
         for number, entry in enumerate(entries):
@@ -426,14 +424,17 @@ class Replica(ReplicaHealth):
         try:
             self.wait_altered(deadline)
             ticket = None
-            while ticket is None:
-                if not self._transactions.wait_resolved(deadline):
-                    raise DeadlineExceeded(f"a transaction has prepared rows of tablet {self.tablet_id}")
-                with self.tablet.write_lock:
-                    if self.table.version >= layout.table.version:
-                        return
-                    if not self.tablet.prepared:
-                        ticket = self._altering = self.consensus.propose(EntryKind.ALTER, encode_description(tablet))
+            with self.tablet.prepared.closed():  # else there might always be another one
+                while ticket is None:
+                    if not self._transactions.wait_resolved(deadline):
+                        raise DeadlineExceeded(f"a transaction has prepared rows of tablet {self.tablet_id}")
+                    with self.tablet.write_lock:
+                        self.tablet.settle()
+                        if self.table.version >= layout.table.version:
+                            return
+                        if not self.tablet.prepared:
+                            body = encode_description(tablet)
+                            ticket = self._altering = self.consensus.propose(EntryKind.ALTER, body)
             self.consensus.wait(ticket, deadline)
             self.consensus.wait_applied(ticket.index, deadline)
         finally:

@@ -20,7 +20,6 @@ by the reply.
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -31,9 +30,11 @@ import pyarrow as pa
 
 from ...errors import (
     AlreadyPresent,
+    ClockTooFarAhead,
     DeadlineExceeded,
     IntegrityError,
     NotFound,
+    ProtocolError,
     RowChanged,
     SerializationFailure,
 )
@@ -92,9 +93,6 @@ class ReplicaTransactions:
         self._altering = altering
         self._applier = applier
         self._watched = watched
-        self._since: dict[str, float] = {}
-        """When this replica met a prepared write, by transaction; monotonic seconds."""
-        self._since_lock = threading.Lock()
 
     # ---- at the leader -------------------------------------------------------------------------------------------
 
@@ -115,7 +113,8 @@ class ReplicaTransactions:
             The caller's version of the table.
 
         Returns the timestamp of the prepared part; that of the commit must not be below it. Raises
-        `SerializationFailure` for a conflict, otherwise as `Replica.write`. A repeated call has no further effect.
+        `SerializationFailure` for a conflict, `ClockTooFarAhead`, otherwise as `Replica.write`. A repeated call has no
+        further effect.
         """
         with self._watched:
             return self._prepare(note, timestamp, batch, version, deadline)
@@ -124,7 +123,8 @@ class ReplicaTransactions:
         self, note: PreparedNote, timestamp: int, batch: WriteBatch, version: int | None, deadline: float
     ) -> int:
         self._consensus.check_serving()
-        check_call(_decision_call(note.transaction))
+        _check_transaction(note.transaction)
+        self._check_timestamp(timestamp, self._clock.limit())
         patience = min(time.monotonic() + CONFLICT_SECONDS, deadline)
         while True:
             layout = self._altering.layout
@@ -177,47 +177,73 @@ class ReplicaTransactions:
             part.encode()
             prepared = part.prepare(note.transaction, tablet.mvcc.hold_new(timestamp), encode_note(note))
             self._results.forget(note.forgotten)
-            self._met(note.transaction)
             return prepared
 
     def decide(self, transaction: str, timestamp: int, deadline: float) -> int:
         """Records the outcome of a transaction that this tablet decides, and ends the part here: committed at
         `timestamp` if that is not 0, and if the part is prepared. Returns the first recorded outcome: the commit
-        timestamp, or 0. After `DeadlineExceeded` it may be recorded all the same."""
+        timestamp, or 0. After `DeadlineExceeded` it may be recorded all the same. Raises `ClockTooFarAhead`, and
+        `ProtocolError` for a timestamp below that of the part."""
+        _check_transaction(transaction)
         call = _decision_call(transaction)
-        check_call(call)
         self._consensus.check_serving()
         known = self._results.begin(call, lambda ticket: self._consensus.wait(ticket, deadline), deadline)
         if known is not None:
             return decode_result(known).timestamp
         try:
-            outcome = timestamp if self._tablet.prepared.get(transaction) is not None else 0
-            result = encode_result(WriteResult(int(outcome > 0), (), Timestamp(outcome)))
-            header = CallHeader(call.client, call.sequence, call.first_incomplete, result, is_lasting=True)
-            body = encode_tracked(header, EntryKind.RESOLVE, encode_resolution(Resolution(transaction, outcome)))
-            ticket = self._propose(EntryKind.TRACKED, body, outcome)
-            self._results.note(header, ticket.index, outcome, ticket)
+            with self._tablet.write_lock:
+                is_prepared = self._prepared(transaction, timestamp, self._clock.limit()) is not None
+                outcome = timestamp if is_prepared else 0
+                result = encode_result(WriteResult(int(outcome > 0), (), Timestamp(outcome)))
+                header = CallHeader(call.client, call.sequence, call.first_incomplete, result, is_lasting=True)
+                body = encode_tracked(header, EntryKind.RESOLVE, encode_resolution(Resolution(transaction, outcome)))
+                ticket = self._propose(EntryKind.TRACKED, body, outcome)
+                self._results.note(header, ticket.index, outcome, ticket)
             self._end(ticket, deadline)
         finally:
             self._results.end(call)
         return outcome
 
     def resolve(self, transaction: str, timestamp: int, deadline: float) -> None:
-        """Ends this tablet's part of a transaction with its outcome (`decide`); no-op if there is none (any more)."""
+        """Ends this tablet's part of a transaction with its outcome (`decide`); no-op if there is none (any more).
+        Raises as `decide`."""
         self._consensus.check_serving()
+        with self._tablet.write_lock:
+            # A server has decided it: its clock may be ahead of this one as those of peers may be.
+            if self._prepared(transaction, timestamp, self._clock.limit_of_peers()) is None:
+                return
+            body = encode_resolution(Resolution(transaction, timestamp))
+            ticket = self._propose(EntryKind.RESOLVE, body, timestamp)
+        self._end(ticket, deadline)
+
+    def _prepared(self, transaction: str, timestamp: int, limit: int) -> PreparedWrite | None:
+        """Returns the prepared write that is to be ended, once the timestamp is checked; 0: it is aborted. A write
+        whose own entry may still be void is none the less ended: the entry behind that would be void, too. Needs the
+        tablet's `write_lock`."""
+        self._tablet.settle()
         prepared = self._tablet.prepared.get(transaction)
-        if prepared is None:
-            return
-        self._consensus.wait(prepared.logged.ticket, deadline)
-        body = encode_resolution(Resolution(transaction, timestamp))
-        self._end(self._propose(EntryKind.RESOLVE, body, timestamp), deadline)
+        if prepared is not None and timestamp:
+            if timestamp < prepared.timestamp:
+                raise ProtocolError(
+                    f"transaction {transaction} cannot be committed at {timestamp}: its part of tablet "
+                    f"{self._tablet.id} was prepared at {prepared.timestamp}"
+                )
+            self._check_timestamp(timestamp, limit)
+        return prepared
+
+    def _check_timestamp(self, timestamp: int, limit: int) -> None:
+        if timestamp > limit:
+            raise ClockTooFarAhead(
+                f"a transaction cannot be committed at {timestamp} of hybrid time: this server's clock follows others "
+                f"only to {limit}; correct the clock of the wrong machine"
+            )
 
     def _propose(self, kind: EntryKind, body: bytes, timestamp: int) -> LogTicket:
         """Proposes a RESOLVE entry. No write behind it in the log has a timestamp at or below that of the commit: so
-        one with the same timestamp, if any, is committed before, and cannot be undone any more."""
-        with self._tablet.write_lock:
-            self._clock.update(Timestamp(timestamp))
-            return self._consensus.propose(kind, body)
+        one with the same timestamp, if any, is committed before, and cannot be undone any more; but for a prepared one
+        (`PreparedWrites.leave_timestamp`). Needs the tablet's `write_lock`."""
+        self._clock.update(Timestamp(timestamp))
+        return self._consensus.propose(kind, body)
 
     def _end(self, ticket: LogTicket, deadline: float) -> None:
         self._consensus.wait(ticket, deadline)
@@ -229,15 +255,7 @@ class ReplicaTransactions:
         if not self._tablet.prepared or not self._consensus.status().is_serving:
             return []
         before = time.monotonic() - seconds
-        return [
-            decode_note(prepared.note)
-            for transaction, prepared in self._tablet.prepared
-            if self._met(transaction) <= before
-        ]
-
-    def _met(self, transaction: str) -> float:
-        with self._since_lock:
-            return self._since.setdefault(transaction, time.monotonic())
+        return [decode_note(prepared.note) for _, prepared in self._tablet.prepared if prepared.since <= before]
 
     def wait_resolved(self, deadline: float) -> bool:
         """Waits until nothing is prepared that is prepared now; False if that is not so by the deadline."""
@@ -253,7 +271,6 @@ class ReplicaTransactions:
         note = decode_note(encoded)
         self._results.forget(note.forgotten)
         self._applier.prepare(note.transaction, replace(entry, kind=EntryKind.PART, body=rows), schema, encoded)
-        self._met(note.transaction)
 
     def apply_resolve(self, entry: LogEntry) -> None:
         """Applies a RESOLVE entry. Needs the tablet's `write_lock`."""
@@ -263,20 +280,20 @@ class ReplicaTransactions:
         prepared = tablet.prepared.get(resolution.transaction)
         if prepared is None:
             return  # the files have its outcome
-        held = prepared.timestamp
-        if not resolution.is_committed:
-            prepared.logged.undo()
-        elif resolution.timestamp > held:
-            prepared.logged.restamp(resolution.timestamp)
-            tablet.newest = max(tablet.newest, resolution.timestamp)
+        logged, timestamp = prepared.logged, resolution.timestamp
         tablet.prepared.remove(resolution.transaction)
-        tablet.mvcc.release(held)
+        if not resolution.is_committed:
+            logged.undo()
+        elif timestamp != logged.timestamp:
+            tablet.prepared.leave_timestamp(timestamp)
+            logged.restamp(timestamp)
+            tablet.newest = max(tablet.newest, timestamp)
+        self._clock.update(Timestamp(timestamp))  # before readers of the latest state go on
+        tablet.mvcc.release(prepared.timestamp)
         if resolution.is_committed:
             prepared.decision.commit()
         else:
             prepared.decision.abort()
-        with self._since_lock:
-            self._since.pop(resolution.transaction, None)
 
 
 class _PrepareContext(WriteContext):
@@ -288,6 +305,13 @@ class _PrepareContext(WriteContext):
 
     def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
         return EntryKind.PREPARE, encode_prepare(self._note, body)
+
+
+def _check_transaction(transaction: str) -> None:
+    """Raises `ProtocolError` for a transaction that is no UUID in lower-case hex: the log has the bytes."""
+    check_call(_decision_call(transaction))
+    if bytes.fromhex(transaction).hex() != transaction:
+        raise ProtocolError(f"{transaction!r} is no transaction: a UUID in lower-case hex is expected")
 
 
 def _decision_call(transaction: str) -> Call:

@@ -62,16 +62,18 @@ class AbandonedTransactions:
 
     def end_all(self) -> None:
         """Ends every abandoned transaction whose outcome can be found now."""
+        unreachable: set[str] = set()
         for replica in list(self._replicas()):
-            if replica.state != "RUNNING":
-                continue
-            for note in replica.transactions.abandoned(PATIENCE):
+            for note in _abandoned(replica):
+                if note.tablet_id in unreachable:
+                    continue  # a round must not take the time of a call for each of its transactions
                 fields = {"transaction": note.transaction, "tablet": replica.tablet_id}
                 try:
                     timestamp = self._outcome(replica, note)
                     replica.transactions.resolve(note.transaction, timestamp, time.monotonic() + CALL_SECONDS)
                 except Error as error:
                     fields["error"] = str(error)
+                    unreachable.add(note.tablet_id)
                     _log.warning("an abandoned transaction cannot be ended yet", extra={"fields": fields})
                 else:
                     outcome = "committed" if timestamp else "aborted"
@@ -112,6 +114,13 @@ class AbandonedTransactions:
             for location in reply.tablets:
                 return _leader_first(location.replicas, location.leader)
             return []
+        return []
+
+
+def _abandoned(replica: Replica) -> list[PreparedNote]:
+    try:
+        return replica.transactions.abandoned(PATIENCE)
+    except Error:  # it is not running any more, or not yet
         return []
 
 

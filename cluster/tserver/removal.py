@@ -74,6 +74,7 @@ class Removal:
         replica.consensus.close()
         slot.replica = None
         replica.tablet.is_dropped = True  # a flush that is about to begin would write files during their removal
+        replica.tablet.prepared.end()  # of which no outcome comes any more: the server's maintenance may wait for it
         with self._mutex:
             self._doomed.append(_Doomed(slot, replica))
 

@@ -57,8 +57,8 @@ class LoggedWrite:
         return self._key_set
 
     def restamp(self, timestamp: int) -> None:
-        """Give a prepared write, which is alone at its timestamp, the commit timestamp, which is later. Needs the
-        tablet's `write_lock`; its keys have had no other write since."""
+        """Give a prepared write, which is alone at its timestamp, another one: the commit timestamp. Needs the tablet's
+        `write_lock`; its keys have had no other write since."""
         for change in self.changed:
             change.memstore.restamp(self.timestamp, timestamp)
         for memrowset, _ in self.inserted:

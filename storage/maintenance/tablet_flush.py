@@ -51,13 +51,17 @@ def needs_flush(tablet: Tablet) -> bool:
 
 
 def flush_overfull(tablet: Tablet) -> None:
-    """Make a writer wait, and see the `DiskError`, where flushes cannot keep up: memory stays bounded."""
+    """Make a writer wait, and see the `DiskError`, where flushes cannot keep up: memory stays bounded. Not while a
+    transaction has prepared a write: its outcome may take long, and the server's memory limit holds all the same."""
     if not is_overfull(tablet):
         return
-    with tablet.flush_lock:
-        # Of all writers that waited for the lock the first one flushes; what came since is not worth a rowset yet.
-        if is_overfull(tablet) and not tablet.is_dropped:
-            _flush(tablet, WORKERS)
+    with tablet.free_of_prepared() as is_free:
+        if not is_free:
+            return
+        with tablet.flush_lock:
+            # Of all writers that waited for the lock the first one flushes; what came since is not worth a rowset yet.
+            if is_overfull(tablet) and not tablet.is_dropped:
+                _flush(tablet, WORKERS)
 
 
 def is_overfull(tablet: Tablet) -> bool:

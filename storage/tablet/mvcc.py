@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from ...errors import DeadlineExceeded
@@ -133,6 +133,10 @@ class MvccManager:
         """A new timestamp at which every write is decided; all acknowledged writes are below it. Waits as
         `wait_until_clean`; with `passes_held` not for prepared writes: the caller finds out whether they concern it."""
         with self._lock:
+            if self._held and not passes_held:
+                # A transaction may have been acknowledged at a timestamp above the clock: it follows with the outcome.
+                held = frozenset(self._held)
+                self._wait_until(lambda: held.isdisjoint(self._held), deadline)
             timestamp = self._clock.now()
             if self._in_flight or (self._held and not passes_held):
                 self._wait(timestamp, deadline, passes_held)
@@ -166,7 +170,10 @@ class MvccManager:
             return Timestamp(min(undecided) - 1) if undecided else now
 
     def _wait(self, timestamp: int, deadline: float | None, passes_held: bool = False) -> None:
-        while not self._is_clean(timestamp, passes_held):
+        self._wait_until(lambda: self._is_clean(timestamp, passes_held), deadline)
+
+    def _wait_until(self, is_met: Callable[[], bool], deadline: float | None) -> None:
+        while not is_met():
             remaining = None if deadline is None else deadline - time.monotonic()
             if remaining is not None and remaining <= 0:
                 raise DeadlineExceeded("writes below the time that is read at were not decided in time")

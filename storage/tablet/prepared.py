@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 
 from ...errors import StoreClosed
 from ...model.lazy_dataclass import dataclass
 from ..log.decision import Decision
 from ..log.logged_write import LoggedWrite
+from ..rowsets.memrowset import NEVER
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,24 +34,25 @@ class PreparedWrite:
     Parameters
     ----------
     logged : LoggedWrite
-        Its changes in memory, at the commit timestamp.
+        Its changes in memory.
+    timestamp : int
+        That it holds; the commit timestamp is not below it.
     keys : frozenset of int or bytes
         Index keys of its rows.
     decision : Decision
         Decided when the outcome is visible.
     note : bytes
         What the log entry says of the transaction.
+    since : float
+        When this replica met it: monotonic seconds.
     """
 
     logged: LoggedWrite
+    timestamp: int
     keys: frozenset[int | bytes]
     decision: Decision
     note: bytes
-
-    @property
-    def timestamp(self) -> int:
-        """The timestamp that it holds; the commit timestamp is not below it."""
-        return self.logged.timestamp
+    since: float = field(default_factory=time.monotonic)
 
 
 class PreparedWrites:
@@ -67,6 +71,17 @@ class PreparedWrites:
 
     def __iter__(self) -> Iterator[tuple[str, PreparedWrite]]:
         return iter(self._writes.items())
+
+    @property
+    def count(self) -> int:
+        """Number of prepared writes."""
+        return len(self._writes)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which the oldest has been prepared; 0.0 if there is none."""
+        oldest = min((write.since for write in self._writes.values()), default=None)
+        return 0.0 if oldest is None else time.monotonic() - oldest
 
     @property
     def is_open(self) -> bool:
@@ -125,6 +140,14 @@ class PreparedWrites:
             if key in write.keys and (until is None or write.timestamp <= until):
                 return write
         return None
+
+    def leave_timestamp(self, timestamp: int) -> None:
+        """Move the rows of a write that has a timestamp to one that no other write ever has: rows of another
+        transaction, committed at that timestamp, would be undone with them. Readers wait for its outcome all the same,
+        which gives the rows their timestamp. Needs the tablet's `write_lock`."""
+        for write in self._writes.values():
+            if write.logged.timestamp == timestamp:
+                write.logged.restamp(NEVER - write.logged.ticket.index)
 
     def sharing(self, keys: Iterable[int | bytes]) -> PreparedWrite | None:
         """A write that holds one of some keys."""

@@ -552,6 +552,17 @@ class Tablet:
                         return
 
     @contextlib.contextmanager
+    def free_of_prepared(self) -> Iterator[bool]:
+        """Keep new writes from being prepared meanwhile. Yields True if nothing is prepared: `nothing_prepared` then
+        does not block. For threads that must not wait for an outcome, as that which applies it."""
+        with self.prepared.closed():
+            with self.write_lock:  # under which a write is prepared, or finds the tablet closed
+                if self.prepared:
+                    self.settle()
+                is_free = not self.prepared
+            yield is_free
+
+    @contextlib.contextmanager
     def swap(self) -> Iterator[TabletState]:
         """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which it
         yields. It may take long if the log cannot decide, but fails only if the log has ended."""

@@ -132,7 +132,7 @@ class TabletApplier:
             parts = [logged for logged in parts if logged.part.op is not Op.INSERT]
         if parts:
             apply_rows(tablet.state, LoggedRows.of(parts, tablet.table.schema), tablet.directory, write)
-        tablet.prepared.add(transaction, PreparedWrite(write, keys, Decision(), note))
+        tablet.prepared.add(transaction, PreparedWrite(write, entry.timestamp, keys, Decision(), note))
 
 
 def number_after(logged: LoggedRows) -> int:

@@ -182,7 +182,7 @@ class TabletWrite:
             tablet.mvcc.release(timestamp)
             raise
         logged = LoggedWrite(ticket, timestamp, is_prepared=True)
-        prepared = PreparedWrite(logged, frozenset(self._locator.index), Decision(), note)
+        prepared = PreparedWrite(logged, timestamp, frozenset(self._locator.index), Decision(), note)
         tablet.prepared.add(transaction, prepared)
         self._change_memory(logged)
         return prepared

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from cluster_tablets_support import Group, batch, rows_at, soon, until
+from cluster_tablets_support import TABLE, Group, batch, describe, rows_at, soon, until
+from nyala.cluster.consensus.log.tracked import CallHeader
 from nyala.cluster.consensus.log.transaction_entries import PreparedNote
-from nyala.errors import DeadlineExceeded, SerializationFailure
+from nyala.cluster.tablets.exactly_once import ExactlyOnceTable
+from nyala.cluster.wire.messages.methods import Call
+from nyala.errors import ClockTooFarAhead, DeadlineExceeded, ProtocolError, SerializationFailure
 from nyala.model.clock import LOGICAL_BITS
 from nyala.model.store import Op, Timestamp, WriteBatch
 
@@ -262,3 +266,152 @@ def test_a_void_part_is_undone_at_the_former_leader() -> None:
         group.network.cut.clear()
         until(lambda: not old.replica.tablet.prepared)
         everywhere(group, group.leader().clock.now(), [(0, "v0", 0), (1, "x1", 0), (2, "v2", 0)])
+
+
+FAR = 3_600_000_000 << LOGICAL_BITS
+"""An hour of hybrid time."""
+
+
+def test_rows_with_a_later_commit_timestamp_are_conflicts_for_snapshots_before_it() -> None:
+    """In memory they are before rows with earlier timestamps."""
+    with Group() as group:
+        part = Part(group)
+        part.prepare(batch([1, 2], "w"), Op.INSERT)
+        group.write(batch([10, 11], "x"))
+        part.timestamp = group.leader().clock.now() + 3 * LEAD
+        between = part.timestamp - 1
+        part.resolve(True)
+        group.write(batch([12, 13], "y"))
+        late = Part(group, between)
+        with pytest.raises(SerializationFailure):
+            late.prepare(batch([2], "lost"), Op.UPDATE)
+        late.prepare(batch([10], "z"), Op.UPDATE)
+        late.resolve(True)
+        assert {k: v for k, v, _ in rows_at(group.leader().replica)}[2] == "w2"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_part_at_the_commit_timestamp_of_another_transaction_has_its_own_outcome(
+    is_committed: bool, flushed: bool
+) -> None:
+    with Group() as group:
+        group.write(batch(range(6)))
+        if flushed:
+            for server in group.servers:
+                until(lambda server=server: server.replica.tablet.row_count == 6)
+                server.replica.flush()
+        first, second = Part(group), Part(group)
+        first.prepare(batch([1, 7], "f"))
+        second.prepare(batch([2, 8], "s"))
+        first.timestamp = second.timestamp
+        first.resolve(True)
+        second.resolve(is_committed)
+        changed = {1: "f1", 7: "f7", **({2: "s2", 8: "s8"} if is_committed else {})}
+        expected = [(k, v, 0) for k, v in sorted(({k: f"v{k}" for k in range(6)} | changed).items())]
+        for _ in range(2):
+            everywhere(group, group.leader().clock.now(), expected)
+            everywhere(group, second.timestamp, expected)
+            everywhere(group, second.timestamp - 1, [(k, f"v{k}", 0) for k in range(6)])
+            for server in group.servers:
+                server.replica.flush()
+
+
+def test_a_client_cannot_move_the_clock_of_a_server_far_ahead() -> None:
+    with Group() as group:
+        group.write(batch(range(6)))
+        part = Part(group)
+        leader = group.leader()
+        note = PreparedNote(part.id, "t1", "t1-p0")
+        changes = WriteBatch(batch([1], "w"), Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(part.snapshot))
+        with pytest.raises(ClockTooFarAhead):
+            leader.replica.transactions.prepare(note, leader.clock.latest + FAR, changes, None, soon(2))
+        part.prepare(batch([1], "w"))
+        transactions = leader.replica.transactions
+        for end in (transactions.decide, transactions.resolve):
+            for timestamp in (leader.clock.latest + FAR, 1 << 63, 1 << 64):
+                with pytest.raises(ClockTooFarAhead):
+                    end(part.id, timestamp, soon(2))
+            for timestamp in (part.timestamp - 1, 1, -1):
+                with pytest.raises(ProtocolError):
+                    end(part.id, timestamp, soon(2))
+        assert leader.clock.latest < leader.clock.limit()
+        assert part.decide(True)
+        for name in ("", "x", part.id.upper(), part.id + "00"):
+            with pytest.raises(ProtocolError):
+                transactions.decide(name, 0, soon(2))
+
+
+@pytest.mark.parametrize("is_scan", [True, False])
+def test_a_read_of_the_newest_rows_has_a_transaction_that_was_acknowledged_before(is_scan: bool) -> None:
+    """The clock here is below the commit timestamp, until the outcome comes."""
+    with Group() as group:
+        group.write(batch(range(6)))
+        part = Part(group)
+        part.prepare(batch([1], "w"))
+        part.timestamp += 1000 * LEAD  # it is committed, and acknowledged, at the tablet that decides
+        leader = group.leader().replica
+        found: list[object] = []
+
+        def read() -> None:
+            if is_scan:
+                view = leader.view(None, deadline=soon())
+                found.append({k: v for k, v, _ in rows_at(leader, view.timestamp)}[1])
+            else:
+                found.append(leader.read_row([1], ["v"], None, deadline=soon())[0][0])
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        reading.join(0.2)
+        assert reading.is_alive()
+        part.resolve(True)
+        reading.join(20)
+        assert found == ["w1"]
+
+
+def test_an_alteration_is_not_kept_off_by_ever_new_transactions() -> None:
+    with Group() as group:
+        group.write(batch(range(6)))
+        first = Part(group)
+        first.prepare(batch([1], "w"))
+        replica = group.leader().replica
+        altered = describe(replace(TABLE, version=TABLE.version + 1))
+        altering = threading.Thread(target=lambda: replica.alter(altered, deadline=soon()))
+        altering.start()
+        until(lambda: not replica.tablet.prepared.is_open)
+        second = Part(group)
+        note = PreparedNote(second.id, "t1", "t1-p0")
+        changes = WriteBatch(batch([2], "w"), Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(second.snapshot))
+        with pytest.raises(DeadlineExceeded):
+            replica.transactions.prepare(note, 1, changes, None, soon(0.2))
+        first.resolve(True)
+        altering.join(20)
+        assert replica.table.version == TABLE.version + 1
+        second.prepare(batch([2], "w"))
+        second.resolve(True)
+
+
+def test_only_outcomes_of_transactions_are_forgotten_for_others() -> None:
+    table = ExactlyOnceTable()
+    writer, transaction = uuid.uuid4().hex, uuid.uuid4().hex
+    table.note(CallHeader(writer, 1, 0, b"w"), 1, 1)
+    table.note(CallHeader(transaction, 1, 0, b"t", is_lasting=True), 2, 2)
+    table.forget([writer, transaction])
+    found = [table.begin(Call(client, 1, 0), lambda ticket: None, soon()) for client in (writer, transaction)]
+    assert found == [b"w", None]
+
+
+def test_a_batch_into_a_full_tablet_does_not_wait_for_an_outcome() -> None:
+    with Group(memrowset_bytes=500) as group:
+        group.write(batch(range(40)))
+        part = Part(group)
+        part.prepare(batch([1], "w"))
+        leader = group.leader().replica
+        changes = WriteBatch(batch(range(50, 90)), Op.INSERT)
+        for _ in range(2):
+            leader.write(changes, None, deadline=soon(5))
+            changes = WriteBatch(batch(range(100, 140)), Op.INSERT)
+        leader.write_row(Op.INSERT, {"k": 200, "v": "x"}, None, deadline=soon(5))
+        part.resolve(True)
+        group.write(batch([300]))
+        assert len(rows_at(leader)) == 122
