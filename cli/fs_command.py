@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ..cluster.consensus.log.entry_texts import open_entry
 from ..errors import InterfaceError
 from ..model.disk_errors import disk_error
 from ..storage.files.os_filesystem import OsFileSystem
@@ -32,7 +33,7 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def dump_command(arguments: argparse.Namespace) -> int:
     """`nyala fs dump FILE`."""
-    print(describe_file(OsFileSystem(), str(arguments.file.absolute()), arguments.rows))
+    print(describe_file(OsFileSystem(), str(arguments.file.absolute()), arguments.rows, open_entry))
     return 0
 
 

@@ -26,6 +26,8 @@ from .view import ClusterView, TabletView, call
 
 _CHECKSUM_SECONDS = 600.0
 _CHECKSUMS_AT_ONCE = 16
+PREPARED_SECONDS = 15.0
+"""Seconds after which a transaction without an outcome is reported: the tablets end those of dead clients within 5."""
 
 
 class Health(enum.StrEnum):
@@ -94,7 +96,7 @@ class KsckReport:
 def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
     """Checks a cluster; with `channels`, reads every tablet's replicas as of the view's timestamp and compares their
     checksums."""
-    servers = tuple(_server_findings(view))
+    servers = (*_server_findings(view), *_transaction_findings(view))
     tablets = [_tablet_finding(view, tablet) for tablet in view.tablets]
     checksums: dict[str, tuple[int, str]] = {}
     if channels is not None:
@@ -145,6 +147,18 @@ def _server_findings(view: ClusterView) -> list[str]:
         if answer is not None and answer.status is not None:
             findings += _directory_findings(server.address, answer.status)
     return findings
+
+
+def _transaction_findings(view: ClusterView) -> Iterator[str]:
+    """Yields tablets with transactions that should have ended long ago."""
+    for tablet in view.tablets:
+        for report in tablet.reports.values():
+            if report.is_serving and report.prepared_seconds > PREPARED_SECONDS:
+                yield (
+                    f"tablet {tablet.id} of {tablet.table} has rows of {report.prepared} transactions without an "
+                    f"outcome, the oldest for {report.prepared_seconds:.0f} s: readers and writers of these rows wait, "
+                    "and the tablet is not flushed, until the tablet that decides the transaction has a leader"
+                )
 
 
 def _directory_findings(address: str, status: ServerStatus) -> list[str]:

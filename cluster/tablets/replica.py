@@ -524,6 +524,8 @@ class Replica(ReplicaHealth):
             error=self.error,
             votes=not status.error,
             disk_full=self.disk_full,
+            prepared=self.tablet.prepared.count,
+            prepared_seconds=self.tablet.prepared.seconds,
         )
 
     @property

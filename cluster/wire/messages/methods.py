@@ -1,8 +1,7 @@
 """The methods of servers: a request and a reply each, plain data. `rpc` calls them, `server` serves them.
 
-Every request may be sent twice: one that changes something is idempotent, or has its caller's own call id (`Call`).
-Tables, alterations, predicates and scans are sent as the plain maps of `plain`, rows as Arrow IPC. Times are hybrid
-timestamps; each envelope carries the sender's clock. Errors are raised at the caller (`errors`).
+Every request may be sent twice: one that changes something is idempotent, or has a call id (`Call`). Tables, scans and
+their parts are the plain maps of `plain`, rows Arrow IPC, times hybrid timestamps. Errors are raised at the caller.
 """
 
 from __future__ import annotations
@@ -266,8 +265,8 @@ class AlterTablet(Request, frozen=True, tag="alter_tablet"):
 class TabletReport(Struct, frozen=True, kw_only=True):
     """The report of a replica. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
     (with `error`), "TOMBSTONED". A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in
-    the tablet's consensus, even if it has failed: its data cannot be read, its log can. `disk_full`: it cannot be
-    written, and the place that has no space."""
+    the consensus, even if it has failed and only its log can be read. `disk_full`: the place that has no space for
+    writes. `prepared`: transactions without an outcome, for `prepared_seconds`."""
 
     tablet_id: str
     table_id: str
@@ -286,6 +285,8 @@ class TabletReport(Struct, frozen=True, kw_only=True):
     error: str = ""
     votes: bool = False
     disk_full: str = ""
+    prepared: int = 0
+    prepared_seconds: float = 0.0
 
 
 class TabletReports(Reply, frozen=True):
@@ -374,8 +375,7 @@ class ConfigurationReply(Reply, frozen=True):
 
 class ChangeReplicas(Request, frozen=True, tag="change_replicas"):
     """Changes the configuration by one peer, at the leader: `kind` "add" (as PRE_VOTER, promoted when it has caught
-    up), or "remove". With `configuration_index`: only if that is the current configuration. Returns when the change is
-    committed."""
+    up), or "remove". With `configuration_index`: only if that is the current one. Returns when it is committed."""
 
     reply = ConfigurationReply
     tablet_id: str

@@ -21,14 +21,14 @@ from ...tablet import tablet_metadata
 from ..files import read_file, table_of
 from .dump_column import describe_bloom_filter, describe_column_file, read_bloom_filter, read_column_file
 from .dump_delta import describe_delta_file, read_delta_file
-from .dump_log import describe_segment, read_segment
+from .dump_log import OpenEntry, describe_segment, read_segment
 from .dump_metadata import describe_catalog, describe_load_record, describe_tablet_metadata
 
 FIRST_ROWS = 10
 """Default number of rows shown."""
 
 
-def describe_file(fs: FileSystem, path: str, rows: int = FIRST_ROWS) -> str:
+def describe_file(fs: FileSystem, path: str, rows: int = FIRST_ROWS, open_entry: OpenEntry | None = None) -> str:
     """Describes the contents of a file: column file, Bloom filter, delta file, log segment, tablet metadata, catalog,
     load record or FORMAT.
 
@@ -38,10 +38,15 @@ def describe_file(fs: FileSystem, path: str, rows: int = FIRST_ROWS) -> str:
         Absolute, so that the catalog is found, which has the names of columns and the types of keys.
     rows : int
         Limit of rows or deltas shown of a column file, delta file or log segment.
+    open_entry : callable, optional
+        For entries of a cluster's logs.
 
     Raises `OperationalError` if the file is not of a store, `CorruptionError` if it is too damaged to show any of it.
     """
-    return _FORMATTERS[_kind(fs, path)](fs, path, rows)
+    kind = _kind(fs, path)
+    if open_entry is not None and _FORMATTERS[kind] is _segment:
+        return describe_segment(read_segment(fs, path, rows, open_entry))
+    return _FORMATTERS[kind](fs, path, rows)
 
 
 def _kind(fs: FileSystem, path: str) -> bytes:

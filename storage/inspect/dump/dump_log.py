@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -18,14 +20,16 @@ from ..check.check_log import entry_end
 from ..files import read_file
 from ..text import format_bytes, plural, python_text, table_lines
 
+OpenEntry = Callable[[LogEntry], tuple[LogEntry, str]]
+"""Returns the entry of rows within an entry, and what the outer one says: logs of replicas have kinds of their own."""
 UNSET = "-"
 """A column that the row does not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntrySummary:
-    """One entry: `rows` is None for entries that are no rows; `what` is their op, what a load brings, or the
-    parts that a commit is of."""
+    """One entry: `rows` is None for entries that are no rows; `what` is their op, what a load brings, the parts that a
+    commit is of, or what `OpenEntry` says."""
 
     index: int
     offset: int
@@ -58,7 +62,11 @@ class SegmentContents:
     rows: list[list[str]]
 
 
-def read_segment(fs: FileSystem, path: str, rows: int) -> SegmentContents:
+def _as_it_is(entry: LogEntry) -> tuple[LogEntry, str]:
+    return entry, ""
+
+
+def read_segment(fs: FileSystem, path: str, rows: int, open_entry: OpenEntry = _as_it_is) -> SegmentContents:
     """Read a segment up to its end or to the first damage; `CorruptionError` where its header is damaged."""
     data = memoryview(read_file(fs, path))
     header = decode_header(data, path)
@@ -68,9 +76,12 @@ def read_segment(fs: FileSystem, path: str, rows: int) -> SegmentContents:
     place = header.length
     for entry in found:
         after = entry_end(place, entry)
-        entries.append(_summary(entry, place, after - place, header))
+        within, said = open_entry(entry)
+        summary = _summary(within, place, after - place, header)
+        what = ", ".join(filter(None, (summary.what, said)))
+        entries.append(replace(summary, kind=entry.kind, what=what))
         if entry.kind is not EntryKind.LOAD and len(shown) < rows:
-            shown += _row_texts(entry, header, rows - len(shown))
+            shown += _row_texts(within, header, rows - len(shown))
         place = after
     return SegmentContents(path, len(data), header, entries, damage, shown)
 

@@ -101,6 +101,16 @@ def test_servers() -> None:
         assert describe(found).endswith("FAILED")
 
 
+def test_a_transaction_without_an_outcome_is_reported_at_the_leader() -> None:
+    for leads, seconds, is_reported in ((True, 40.0, True), (True, 2.0, False), (False, 40.0, False)):
+        reports = WHOLE | {
+            "b" if not leads else "a": replace_struct(report(leads), prepared=2, prepared_seconds=seconds)
+        }
+        found = ksck(view(reports))
+        assert found.is_clean is not is_reported
+        assert ("rows of 2 transactions without an outcome, the oldest for 40 s" in describe(found)) is is_reported
+
+
 class Answers:
     """Channels to replicas that reply to a `ChecksumTablet` with these, or raise them."""
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from cluster_tablets_support import TABLE, Group, batch, describe, rows_at, soon, until
+from nyala.cluster.consensus.log.entry_texts import open_entry
 from nyala.cluster.consensus.log.tracked import CallHeader
 from nyala.cluster.consensus.log.transaction_entries import PreparedNote
 from nyala.cluster.tablets.exactly_once import ExactlyOnceTable
@@ -16,6 +17,7 @@ from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import ClockTooFarAhead, DeadlineExceeded, ProtocolError, SerializationFailure
 from nyala.model.clock import LOGICAL_BITS
 from nyala.model.store import Op, Timestamp, WriteBatch
+from nyala.storage.inspect.dump.dump_file import describe_file
 
 LEAD = 2_000 << LOGICAL_BITS
 """2 ms of hybrid time."""
@@ -415,3 +417,28 @@ def test_a_batch_into_a_full_tablet_does_not_wait_for_an_outcome() -> None:
         part.resolve(True)
         group.write(batch([300]))
         assert len(rows_at(leader)) == 122
+
+
+def test_the_log_of_a_replica_is_shown_with_its_transactions() -> None:
+    with Group(1) as group:
+        group.write(batch([0]), call=Call(uuid.uuid4().hex, 1, 0))
+        one, two = Part(group), Part(group)
+        one.prepare(batch([1], "one"))
+        two.prepare(batch([2], "two"))
+        assert one.decide(True)
+        two.resolve(False)
+        report = group.leader().replica.report()
+        assert (report.prepared, report.prepared_seconds) == (0, 0.0)
+        last = Part(group)
+        last.prepare(batch([3]))
+        report = group.leader().replica.report()
+        assert report.prepared == 1 and 0 < report.prepared_seconds < 60
+        server = group.servers[0]
+        directory = f"{server.directory}/wal"
+        shown = "".join(describe_file(server.fs, f"{directory}/{n}", 99, open_entry) for n in server.fs.list(directory))
+        last.resolve(False)
+    assert "call 1 of client" in shown and "'one1'" in shown and "'two2'" in shown
+    for transaction, outcome in ((one, "commits"), (two, "aborts"), (last, "")):
+        assert f"prepares transaction {transaction.id}, which tablet t1-p0 decides" in shown
+        for word in ("commits", "aborts"):
+            assert (f"{word} transaction {transaction.id}" in shown) is (word == outcome)
