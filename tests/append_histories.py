@@ -27,8 +27,8 @@ Graph = dict[int, set[int]]
 
 @dataclass
 class Transaction:
-    """One transaction of a client; `is_committed` None: it did not hear of the outcome. `reads` are whole lists at the snapshot,
-    `appends` the element for each key."""
+    """One transaction of a client; `is_committed` None: it did not hear of the outcome. `reads` are whole lists at the
+    snapshot, `appends` the element for each key."""
 
     client: int
     reads: dict[Key, tuple[Element, ...]] = field(default_factory=dict)
