@@ -29,6 +29,7 @@ class PrepareWrite(Request, frozen=True, tag="prepare_write"):
     `SerializationFailure` for a conflict."""
 
     reply = PrepareReply
+    is_small = True
     transaction: str
     timestamp: int
     part: Write
@@ -48,6 +49,7 @@ class Decide(Request, frozen=True, tag="decide"):
     if its part there is prepared. Returns the first outcome."""
 
     reply = DecideReply
+    is_small = True
     tablet_id: str
     transaction: str
     timestamp: int
@@ -58,6 +60,7 @@ class Resolve(Request, frozen=True, tag="resolve"):
     ended."""
 
     reply = Done
+    is_small = True
     tablet_id: str
     transaction: str
     timestamp: int
