@@ -113,8 +113,8 @@ class ReplicaTransactions:
             The caller's version of the table.
 
         Returns the timestamp of the prepared part; that of the commit must not be below it. Raises
-        `SerializationFailure` for a conflict, `ClockTooFarAhead`, otherwise as `Replica.write`. A repeated call has no
-        further effect.
+        `SerializationFailure` for a conflict, `ClockTooFarAhead`, otherwise as `Replica.write`. A repeated call with a
+        later timestamp moves the part there.
         """
         with self._watched:
             return self._prepare(note, timestamp, batch, version, deadline)
@@ -166,7 +166,7 @@ class ReplicaTransactions:
             tablet.settle()
             known = tablet.prepared.get(note.transaction)
             if known is not None:
-                return known
+                return self._held_later(known, note.transaction, timestamp)
             if self._altering.layout is not layout or self._altering.is_altering or not tablet.prepared.is_open:
                 return None
             if (blocker := part.blocker()) is not None:
@@ -178,6 +178,18 @@ class ReplicaTransactions:
             prepared = part.prepare(note.transaction, tablet.mvcc.hold_new(timestamp), encode_note(note))
             self._results.forget(note.forgotten)
             return prepared
+
+    def _held_later(self, known: PreparedWrite, transaction: str, timestamp: int) -> PreparedWrite:
+        """Holds a later timestamp for a prepared write, if its client promises so not to commit before it: reads below
+        it need not wait, nor will they see the rows. Other replicas hold the earlier one. Needs the `write_lock`."""
+        if timestamp <= known.timestamp:
+            return known
+        known.leave_timestamp()  # before a read above the earlier one goes on
+        if not self._tablet.mvcc.hold_later(known.timestamp, timestamp):
+            return known
+        moved = replace(known, timestamp=timestamp)
+        self._tablet.prepared.add(transaction, moved)
+        return moved
 
     def decide(self, transaction: str, timestamp: int, deadline: float) -> int:
         """Records the outcome of a transaction that this tablet decides, and ends the part here: committed at

@@ -105,6 +105,18 @@ class MvccManager:
         with self._lock:
             self._held.add(timestamp)
 
+    def hold_later(self, timestamp: int, later: int) -> bool:
+        """Hold a later timestamp in place of one; False, with nothing done, if another write holds it."""
+        with self._lock:
+            if later in self._held:
+                return False
+            self._clock.update(Timestamp(later))
+            self._held.add(later)
+            self._held.discard(timestamp)
+            if self._waiting:
+                self._changed.notify_all()
+            return True
+
     def release(self, timestamp: int) -> None:
         """The outcome of a prepared write is visible: let readers pass. No-op if it is not held."""
         with self._lock:

@@ -54,6 +54,10 @@ class PreparedWrite:
     note: bytes
     since: float = field(default_factory=time.monotonic)
 
+    def leave_timestamp(self) -> None:
+        """Move its rows to a timestamp that no other write ever has. Needs the tablet's `write_lock`."""
+        self.logged.restamp(NEVER - self.logged.ticket.index)
+
 
 class PreparedWrites:
     """The prepared writes of one tablet, by transaction id. Changed under the tablet's `write_lock`; may be read
@@ -126,13 +130,14 @@ class PreparedWrites:
         self._writes = writes
         return write
 
-    def remove_void(self, logged: LoggedWrite) -> None:
-        """Forget a write whose log entry failed, and which has been undone."""
+    def remove_void(self, logged: LoggedWrite) -> PreparedWrite | None:
+        """Forget a write whose log entry failed, and which has been undone; returns it."""
         for transaction, write in self._writes.items():
             if write.logged is logged:
                 self.remove(transaction)
                 write.decision.abort()
-                return
+                return write
+        return None
 
     def holding(self, key: int | bytes, until: int | None = None) -> PreparedWrite | None:
         """The write that holds a key, if its timestamp is at or below `until`."""
@@ -147,7 +152,7 @@ class PreparedWrites:
         which gives the rows their timestamp. Needs the tablet's `write_lock`."""
         for write in self._writes.values():
             if write.logged.timestamp == timestamp:
-                write.logged.restamp(NEVER - write.logged.ticket.index)
+                write.leave_timestamp()
 
     def sharing(self, keys: Iterable[int | bytes]) -> PreparedWrite | None:
         """A write that holds one of some keys."""

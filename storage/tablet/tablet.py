@@ -404,8 +404,8 @@ class Tablet:
         for logged in reversed(failed):
             logged.undo()
             if logged.is_prepared:
-                self.prepared.remove_void(logged)
-                self.mvcc.release(logged.timestamp)
+                void = self.prepared.remove_void(logged)
+                self.mvcc.release(logged.timestamp if void is None else void.timestamp)
             else:
                 self.mvcc.abort(logged.timestamp)
         if self.deciding:

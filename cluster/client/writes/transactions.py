@@ -173,7 +173,10 @@ class TransactionWriter:
             timestamp = max(prepared)
             self._shared.clock.update(timestamp)
             if changes.reads:
-                if min(prepared) < timestamp:
+                # The tablets are read below the timestamp, which parts with an earlier one would keep waiting.
+                early = [part for part, held in zip(parts, prepared, strict=True) if held < timestamp]
+                moved = self._move(transaction, changes.snapshot, early, parts, timestamp, attempts)
+                if any(held != timestamp for held in moved):
                     self._end(transaction, parts, 0)
                     return None
                 validate_reads(store, changes, timestamp, frozenset(part.piece.tablet_id for part in parts))
@@ -211,21 +214,7 @@ class TransactionWriter:
             del ended[:FORGOTTEN]
 
         def prepare(part: _Part) -> int:
-            request = PrepareWrite(
-                transaction=transaction,
-                timestamp=proposed,
-                part=write_to_request(
-                    replace(part.piece.batch, unchanged_since=snapshot),
-                    tablet_id=part.piece.tablet_id,
-                    schema_version=part.known.table.version,
-                    call=None,
-                ),
-                decider_table=decider.known.table.id,
-                decider_tablet=decider.piece.tablet_id,
-                forgotten=forgotten if part is decider else (),
-            )
-            own = self._shared.attempts(f"preparing a transaction at table {part.known.table.name}", attempts.remaining)
-            return self._calls.leader(request, PrepareReply, part.known, part.piece.tablet_id, own).timestamp
+            return self._prepare_part(transaction, snapshot, part, decider, proposed, attempts, forgotten)
 
         futures = [self._shared.pool.submit(carried(prepare), part) for part in parts[1:]]
         try:
@@ -233,6 +222,44 @@ class TransactionWriter:
         finally:
             wait(futures)
         return prepared + [Timestamp(future.result()) for future in futures]
+
+    def _move(
+        self,
+        transaction: str,
+        snapshot: Timestamp,
+        early: Sequence[_Part],
+        parts: Sequence[_Part],
+        timestamp: Timestamp,
+        attempts: Attempts,
+    ) -> list[Timestamp]:
+        """Prepares parts again, at a later timestamp; returns their timestamps."""
+        return [Timestamp(self._prepare_part(transaction, snapshot, p, parts[0], timestamp, attempts)) for p in early]
+
+    def _prepare_part(
+        self,
+        transaction: str,
+        snapshot: Timestamp,
+        part: _Part,
+        decider: _Part,
+        timestamp: int,
+        attempts: Attempts,
+        forgotten: tuple[str, ...] = (),
+    ) -> int:
+        request = PrepareWrite(
+            transaction=transaction,
+            timestamp=timestamp,
+            part=write_to_request(
+                replace(part.piece.batch, unchanged_since=snapshot),
+                tablet_id=part.piece.tablet_id,
+                schema_version=part.known.table.version,
+                call=None,
+            ),
+            decider_table=decider.known.table.id,
+            decider_tablet=decider.piece.tablet_id,
+            forgotten=forgotten if part is decider else (),
+        )
+        own = self._shared.attempts(f"preparing a transaction at table {part.known.table.name}", attempts.remaining)
+        return self._calls.leader(request, PrepareReply, part.known, part.piece.tablet_id, own).timestamp
 
     def _end(self, transaction: str, parts: Sequence[_Part], timestamp: int) -> None:
         """Ends the parts, except that of a tablet that has decided to commit. A part that does not learn the outcome

@@ -442,3 +442,34 @@ def test_the_log_of_a_replica_is_shown_with_its_transactions() -> None:
         assert f"prepares transaction {transaction.id}, which tablet t1-p0 decides" in shown
         for word in ("commits", "aborts"):
             assert (f"{word} transaction {transaction.id}" in shown) is (word == outcome)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_part_may_move_to_a_later_timestamp_below_which_reads_then_pass(is_committed: bool) -> None:
+    with Group() as group:
+        group.write(batch(range(4)))
+        part = Part(group)
+        part.prepare(batch([1, 7], "w"))
+        held, before = part.timestamp, [(k, f"v{k}", 0) for k in range(4)]
+        leader = group.leader().replica
+        with pytest.raises(DeadlineExceeded):
+            leader.view(Timestamp(held), deadline=soon(0.1))
+        note = PreparedNote(part.id, "t1", "t1-p0")
+        changes = WriteBatch(batch([1, 7], "w"), Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(part.snapshot))
+        later = held + LEAD
+        for proposed in (later, held, later):
+            part.timestamp = leader.transactions.prepare(note, proposed, changes, None, soon(2))
+            assert part.timestamp == later
+        for at in (held, later - 1):
+            assert rows_at(leader, at) == before
+        with pytest.raises(DeadlineExceeded):
+            leader.view(Timestamp(later), deadline=soon(0.1))
+        with pytest.raises(ProtocolError):
+            leader.transactions.resolve(part.id, held, soon(2))
+        part.resolve(is_committed)
+        after = [(0, "v0", 0), (1, "w1", 0), (2, "v2", 0), (3, "v3", 0), (7, "w7", 0)]
+        for _ in range(2):
+            everywhere(group, later - 1, before)
+            everywhere(group, later, after if is_committed else before)
+            for server in group.servers:
+                server.replica.flush()
