@@ -185,7 +185,8 @@ class TableBulkLoader(Loading):
         return True
 
     def _sync_logs(self) -> None:
-        """Whatever the durability, a power failure must not take back a load that has ended."""
+        """Sync the logs of the load: with durability "os", too, a power failure must not take back a load that has
+        ended."""
         tablets = [tablet for tablet in self._layout.tablets if self._buffers[tablet.id].batches]
         if tablets[0].options.durability != "os":
             return

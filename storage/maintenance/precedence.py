@@ -4,7 +4,7 @@
     COMPACT TABLE                 ├─ flush, merge ─────────┤  rewrites the same rows once, with all threads
 
 COMPACT TABLE rewrites whatever a background merge of the tablet would. So while one works on a tablet, the background
-begins no merge of it, and a running one ends without a result: nobody waits for rows that are written again at once.
+begins no merge of it, and a running one ends without a result: no thread waits for rows that are written again at once.
 Flushes and the removal of log go on, since writers need their memory.
 """
 
@@ -49,7 +49,7 @@ def preceding(tablet: Tablet) -> Iterator[None]:
 
 
 def giving_way(tablet: Tablet) -> Callable[[], None]:
-    """What a background merge of the tablet calls before each column: it raises `GaveWay`."""
+    """A check for a background merge of the tablet to call before each column: it raises `GaveWay`."""
 
     def check() -> None:
         if is_compacted(tablet):

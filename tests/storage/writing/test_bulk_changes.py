@@ -48,6 +48,7 @@ def run(key: str, buckets: int, moves: dict[int, str]) -> list[Any]:
     numbers = pa.array(np.random.default_rng(3).random(ROWS))
     for name in ("t", "old"):
         connection.load(name, pa.table({"k": KEYS[key], "a": a, "s": texts, "b": numbers}))
+    connection.store.flush()  # the shorter ways are about rows of rowsets
     seen, times = [], []
     query = "SELECT * FROM t ORDER BY k"
     for number, statement in enumerate(STATEMENTS):
