@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from . import clickbench, functions, h2o, ssb, timeseries, tpcds, wide
 from .cold import Cold
 from .model import QuerySuite, SuiteResult
 from .mutations import Mutations
+from .queries import clickbench, functions, h2o, ssb, timeseries, tpcds, wide
 from .runner import Setting, run_suite
 
 

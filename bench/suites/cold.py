@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from ...errors import OperationalError
 from ...model.lazy_dataclass import dataclass
-from .draws import generator, joined, number_texts, phrase, pieces, record_batch, words, zipf
 from .engines import ENGINES, missing
 from .model import REFERENCE, SuiteResult, TableFile, TableSpec, Timing
+from .queries.draws import generator, joined, number_texts, phrase, pieces, record_batch, words, zipf
 from .runner import Setting, describe, size_text, write_table
 
 SEED: Final = 3

@@ -243,4 +243,4 @@ def named_queries(text: str, values: Mapping[str, object] | None = None) -> list
 
 def queries_of(file: str, values: Mapping[str, object] | None = None) -> list[Query]:
     """The queries of `texts/FILE`."""
-    return named_queries((Path(__file__).parent / "texts" / file).read_text(encoding="utf-8"), values)
+    return named_queries((Path(__file__).parent / "queries" / "texts" / file).read_text(encoding="utf-8"), values)

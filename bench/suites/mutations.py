@@ -31,9 +31,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import answers
-from .draws import by_rank, generator, identifiers, joined, number_texts, phrase, record_batch, words
 from .model import REFERENCE, SuiteResult, TableSpec, Timing
 from .mutation_engines import MUTATION_ENGINES, Changes, missing
+from .queries.draws import by_rank, generator, identifiers, joined, number_texts, phrase, record_batch, words
 from .runner import Setting, describe, size_text, stopwatch
 
 SEED: Final = 400

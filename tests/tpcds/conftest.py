@@ -3,7 +3,7 @@
 import duckdb
 import nyala
 import pytest
-from nyala.bench.suites.tpcds_schema import TABLES, generate, load
+from nyala.bench.suites.queries.tpcds_schema import TABLES, generate, load
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 from nyala.bench.suites.answers import difference, take_apart
-from nyala.bench.suites.tpcds_queries import NAMES, text
+from nyala.bench.suites.queries.tpcds_queries import NAMES, text
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pyarrow.parquet as pq
-from nyala.bench.suites import tpcds, tpcds_schema
 from nyala.bench.suites.model import Size
+from nyala.bench.suites.queries import tpcds, tpcds_schema
 from nyala.bench.suites.runner import Setting, run_suite
 
 

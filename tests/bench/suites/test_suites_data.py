@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from nyala.bench.suites import draws, functions, h2o, hits, ssb, timeseries, wide, wide_data
 from nyala.bench.suites.catalog import QUERY_SUITES
 from nyala.bench.suites.model import Size
+from nyala.bench.suites.queries import draws, functions, h2o, hits, ssb, timeseries, wide, wide_data
 from nyala.sql.functions import FUNCTIONS
 
 SMALL = Size(3_000, 0.002)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from examples import few
 from nyala.bench.suites.catalog import QUERY_SUITES
+from nyala.bench.suites.queries.wide import OPERATIONS
 from nyala.bench.suites.runner import Setting, run_suite
-from nyala.bench.suites.wide import OPERATIONS
 
 ROWS = {"clickbench": 6_000, "wide": 3_000, "cliff": 2_000, "functions": 2_000, "h2o": 3_000, "timeseries": 6_000}
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import nyala
 import pytest
 from nyala.bench.suites.answers import difference, take_apart
-from nyala.bench.suites.tpcds_queries import NAMES, text
-from nyala.bench.suites.tpcds_schema import generate, load
+from nyala.bench.suites.queries.tpcds_queries import NAMES, text
+from nyala.bench.suites.queries.tpcds_schema import generate, load
 from nyala.driver.connection import Connection
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow.compute as pc
 
+from ..model import Query, QuerySuite, Size, TableSpec, queries_of
 from . import wide_data
-from .model import Query, QuerySuite, Size, TableSpec, queries_of
 
 _LISTED: Final = 200
 

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ..model import Query, QuerySuite, Size, TableSpec, queries_of
 from .draws import generator, identifiers, joined, number_texts, record_batch
-from .model import Query, QuerySuite, Size, TableSpec, queries_of
 
 SEED: Final = 77
 METRICS: Final = (

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model import Query, QuerySuite, Size, TableSpec, named_queries
 from .draws import decimals, generator, identifiers, joined, number_texts, phrase, pieces, record_batch, words
-from .model import Query, QuerySuite, Size, TableSpec, named_queries
 
 SEED: Final = 88
 _DAY_MICROSECONDS: Final = 86_400_000_000

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model import Query, QuerySuite, Size, TableSpec, queries_of
 from .draws import generator, joined, number_texts, pieces, record_batch
-from .model import Query, QuerySuite, Size, TableSpec, queries_of
 
 SEED: Final = 108
 _SALTS: Final = {"small": 1, "medium": 2, "big": 3}

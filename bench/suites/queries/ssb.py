@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model import Query, QuerySuite, Size, TableSpec, queries_of
 from .draws import generator, identifiers, joined, number_texts, pieces, record_batch
-from .model import Query, QuerySuite, Size, TableSpec, queries_of
 
 SEED: Final = 1992
 DAYS: Final = 2_556

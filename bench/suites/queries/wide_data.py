@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model import TableSpec
 from .draws import (
     by_rank,
     decimals,
@@ -30,7 +31,6 @@ from .draws import (
     words,
     zipf,
 )
-from .model import TableSpec
 
 SEED: Final = 50
 _DAY_MICROSECONDS: Final = 86_400_000_000

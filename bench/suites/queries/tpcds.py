@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..model import Query, QuerySuite, Size, TableFile, TableSpec
 from . import tpcds_schema
-from .model import Query, QuerySuite, Size, TableFile, TableSpec
 from .tpcds_queries import NAMES, text
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ..model import Query, QuerySuite, Size, TableSpec, queries_of
 from . import hits
-from .model import Query, QuerySuite, Size, TableSpec, queries_of
 
 _REAL_ROWS: Final = 100_000_000
 """The rows of ClickBench's own data, to which the constants of its queries belong."""

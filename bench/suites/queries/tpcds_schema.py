@@ -19,10 +19,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...driver.connection import Connection
-from ...errors import OperationalError
-from ...model.lazy_dataclass import dataclass
-from .model import sql_type
+from ....driver.connection import Connection
+from ....errors import OperationalError
+from ....model.lazy_dataclass import dataclass
+from ..model import sql_type
 
 SCALE_FACTOR: Final = 0.01
 """The smallest at which most queries find something: 120,000 store sales, 1,000 customers, 2,000 items."""

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model import TableSpec
 from .draws import (
     by_rank,
     generator,
@@ -30,7 +31,6 @@ from .draws import (
     words,
     zipf,
 )
-from .model import TableSpec
 
 SEED: Final = 2013
 KEY: Final = ("counterid", "eventdate", "userid", "eventtime", "watchid")
