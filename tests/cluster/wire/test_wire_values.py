@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ from nyala.model.store import (
     ChangeRange,
     ColumnStatistics,
     ColumnStorage,
+    EvenSplit,
     ScanSpec,
     TableStatistics,
     TableStorage,
@@ -244,6 +246,12 @@ def test_an_alteration(step: alterations.AlterStep) -> None:
 @given(specs)
 def test_a_scan(spec: ScanSpec) -> None:
     assert plain.spec_from_plain(travelled(plain.spec_to_plain(spec))) == spec
+
+
+@given(specs)
+def test_how_the_client_divides_a_scan_does_not_travel(spec: ScanSpec) -> None:
+    divided = replace(spec, split_evenly=EvenSplit(4, 1_000))
+    assert plain.spec_from_plain(travelled(plain.spec_to_plain(divided))) == spec
 
 
 @given(names, integers, st.lists(st.booleans(), max_size=70), st.lists(st.integers(0, 2**64 - 1), max_size=4))

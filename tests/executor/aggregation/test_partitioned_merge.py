@@ -141,6 +141,7 @@ def test_equal_keys_of_any_encoding_are_one_group(partitions: list[int]) -> None
     assert partitions
 
 
+@pytest.mark.embedded_only("servers group the rows of their tablets")
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_explain_names_the_kernel_and_the_partitions(
     partitions: list[int], monkeypatch: pytest.MonkeyPatch, is_compiled: bool
