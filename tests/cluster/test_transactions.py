@@ -113,7 +113,7 @@ def test_write_skew_is_possible_under_snapshot_and_refused_under_serializable(cl
 
         commit(first, second)
         if is_serializable:
-            with pytest.raises(SerializationFailure, match="relies on"):
+            with pytest.raises(SerializationFailure, match="was changed by another transaction"):
                 commit(second, first)
         else:
             commit(second, first)

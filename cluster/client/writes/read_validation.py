@@ -22,6 +22,7 @@ from ....model.schema import Table
 from ....model.store import ChangeRange, ScanSpec, ScanToken, Timestamp, TransactionChanges
 from ....model.transactions import TableRead
 from ....model.vectors.vector import Batch
+from ....storage.writing.incoming_rows import describe_key
 
 
 class Scanning(Protocol):
@@ -69,11 +70,9 @@ def _validate(
         changed &= seen
     if changed:
         types = tuple(column.type for column in table.schema.key)
-        key = decode_key(types, min(changed))
-        shown = ", ".join(str(type_.to_python(value)) for type_, value in zip(types, key))
         raise SerializationFailure(
-            f"row with key ({shown}) of table {table.name}, which this transaction relies on, was changed by another "
-            "transaction after this one began; retry the transaction"
+            f"row with key {describe_key(table, decode_key(types, min(changed)))} of table {table.name} was changed by "
+            "another transaction after this one began; retry the transaction"
         )
 
 
