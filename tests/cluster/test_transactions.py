@@ -168,6 +168,7 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
     there, one that failed is not, and every snapshot has the same sum."""
     stop = threading.Event()
     outcomes: dict[int, list[str]] = {number: [] for number in range(3)}
+    observed: list[Timestamp] = []
     errors: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -188,6 +189,7 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
                     outcomes[number].append("refused")
                 except ClusterError:
                     outcomes[number].append("unknown")
+            observed.append(client.last_observed)
 
     def watch() -> None:
         with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as client:
@@ -228,6 +230,7 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
         assert not thread.is_alive()
     assert not errors, errors
     with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
+        client.update(max(observed))
         table = client.table(name)
         found = balances(client, table, client.now())
     assert sum(n for k, n in found.items() if k < ACCOUNTS) == ACCOUNTS * BALANCE
