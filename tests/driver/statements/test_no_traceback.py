@@ -70,6 +70,7 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[nyal
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::nyala.errors.NotRolledBackWarning")
 @pytest.mark.parametrize("start", range(0, STATEMENTS, PER_TEST))
 def test_only_errors_of_its_own(connection: nyala.Connection, start: int) -> None:
     rng = random.Random(f"{SEED} {start}")
