@@ -387,8 +387,7 @@ BENCH = Command(
                     "--only",
                     metavar="NAMES",
                     help="run these: some of load, storage, points, maintenance, plan, tpch, lineitem, suites, "
-                    "driver, ycsb, mixed, cluster, "
-                    "cluster-tpch, spark, spark-tpch",
+                    "driver, ycsb, mixed, transactions, cluster, cluster-tpch, spark, spark-tpch",
                 ),
                 argument("--skip", metavar="NAMES", help="run all but these"),
                 argument("--again", action="store_true", help="also repeat finished benchmarks"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,12 @@ def test_several_tablets_have_the_same_outcome(path):
     block, _, approved = path.read_text(encoding="utf-8").partition("---\n")
     commands = "\n".join(line for line in block.splitlines() if not line.startswith("#"))
     played = play(commands, "DISTRIBUTE BY HASH (id) INTO 3 BUCKETS")
-    assert played.splitlines() == approved.splitlines()
+    assert without_keys(played) == without_keys(approved)
+
+
+def without_keys(outcome: str) -> list[str]:
+    """The lines of an outcome. Which of several changed rows a refusal names depends on the store."""
+    return re.sub(r"row with key \(id = \d+\)", "row with key (id = ?)", outcome).splitlines()
 
 
 def test_snapshot_isolation_allows_write_skew_and_serializable_nothing():

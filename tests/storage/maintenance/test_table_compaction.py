@@ -17,7 +17,8 @@ from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.maintenance import delta_compaction, history, maintenance_ops, precedence, rowset_compaction
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.tablet.tablet import Tablet, rowset_files
+from nyala.storage.rowsets.rowset_metadata import rowset_files
+from nyala.storage.tablet.tablet import Tablet
 from store_model import TableModel
 from tablet_support import HASHED, ONE_TABLET, definition, insert, keys_of, load, read
 
