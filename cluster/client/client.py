@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from ...errors import Error, NotSupportedError
+from ...errors import Error
 from ...model.abandoned import close_when_dropped
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
@@ -55,6 +55,7 @@ from ..wire.messages.methods import (
     TableReply,
 )
 from ..wire.messages.plain import definition_to_plain, step_to_plain, view_to_plain
+from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.process.forking import note_process
 from ..wire.security.tls import read_credentials
 from .catalog.catalog_cache import CatalogCache
@@ -425,12 +426,15 @@ class Client:
         loader.keeps = self
         return loader
 
+    @one_statement
     def take_numbers(self, table: Table, partition: int, count: int) -> int:
-        """Implements `Store.take_numbers`: not possible yet."""
-        raise NotSupportedError(
-            f"table {table.name} has an AUTO_INCREMENT column, whose numbers its servers assign: rows cannot be "
-            "inserted inside a transaction"
-        )
+        """Implements `Store.take_numbers`."""
+        self._check()
+        known = self._catalog.known(table)
+        tablet_id = known.tablet_ids[partition]
+        attempts = self._shared.attempts(f"numbers for rows of table {table.name}")
+        request = TakeNumbers(tablet_id=tablet_id, count=count)
+        return self._calls.leader(request, NumbersReply, known, tablet_id, attempts).first
 
     # ---- transactions --------------------------------------------------------------------------------------------
 

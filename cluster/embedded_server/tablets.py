@@ -142,6 +142,10 @@ class EmbeddedTablet:
             lambda: store.write_row(check_version(self.table, schema_version), op, row, physical=True),
         )
 
+    def take_numbers(self, count: int) -> int:
+        """See `ServedTablet`."""
+        return self.tablet.take_numbers(count)
+
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:

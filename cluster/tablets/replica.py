@@ -407,6 +407,12 @@ class Replica(ReplicaHealth):
         with self.watched:
             return self._writes.start_row(op, row, call, schema_version, later, judged)
 
+    def take_numbers(self, count: int) -> int:
+        """See `ServedTablet`."""
+        self._check_running()
+        self.consensus.check_serving()
+        return self.tablet.take_numbers(count)
+
     @property
     def transactions(self) -> ReplicaTransactions:
         """Its parts of transactions over several tablets."""

@@ -52,6 +52,9 @@ class ServedTablet(Protocol):
     ) -> WriteResult:
         """Like `write`, for one row of physical values by column name."""
 
+    def take_numbers(self, count: int) -> int:
+        """Reserves numbers for hidden keys of new rows, at the leader; returns the first."""
+
     # ---- reads ---------------------------------------------------------------------------------------------------
 
     def read_row(

@@ -20,11 +20,14 @@ from ..tablets.damage import Watched
 from ..tablets.served_tablet import ServedTablet
 from ..wire.messages import methods
 from ..wire.messages.methods import Reply, Request
+from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.rows.write_rows import write_from_request
 from ..wire.server import CallContext
 from .replies import op_of, row_reply, write_reply
 from .scans.scan_service import ScanService
 
+MOST_NUMBERS = 1 << 32
+"""Of one request, so that no client exhausts a tablet's numbers."""
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 Tablet = TypeVar("Tablet", bound=ServedTablet)
 
@@ -61,6 +64,7 @@ class TabletService(Generic[Tablet]):
             methods.Write: self.write,
             methods.WriteRow: self.write_row,
             methods.ReadRow: self.read_row,
+            TakeNumbers: self.take_numbers,
             methods.StartScan: self._scans.start,
             methods.CloseScanner: self._scans.close_scanner,
             methods.KeepAlive: self._scans.keep_alive,
@@ -116,6 +120,12 @@ class TabletService(Generic[Tablet]):
             schema_version=request.schema_version,
         )
         return row_reply(row, timestamp)
+
+    def take_numbers(self, request: TakeNumbers, context: CallContext) -> NumbersReply:
+        """Reserves numbers for hidden keys, at the leader."""
+        if not 0 < request.count <= MOST_NUMBERS:
+            raise ProtocolError(f"{request.count} numbers cannot be reserved: 1 to {MOST_NUMBERS:,} at a time")
+        return NumbersReply(first=self._served(request.tablet_id).take_numbers(request.count))
 
     # ---- tablets -------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,21 @@ from __future__ import annotations
 from .methods import Done, Reply, Request, Write
 
 
+class NumbersReply(Reply, frozen=True):
+    """`first`: the first of the numbers."""
+
+    first: int
+
+
+class TakeNumbers(Request, frozen=True, tag="take_numbers"):
+    """Reserves `count` numbers for hidden keys of rows that a transaction inserts, at the leader. A later leader may
+    reserve numbers again that were not written: of two such transactions, the later COMMIT is a conflict."""
+
+    reply = NumbersReply
+    tablet_id: str
+    count: int
+
+
 class PrepareReply(Reply, frozen=True):
     """`timestamp`: that of the prepared write."""
 
