@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
+import weakref
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
@@ -157,6 +158,7 @@ class NyalaDialect(NyalaReflection):
         with self._memory_lock:
             if self._memory is None:
                 self._memory = super().connect(*cargs, **cparams)
+                weakref.finalize(self, self._memory.close)
         return self._memory.duplicate()
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
