@@ -29,13 +29,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import (
-    AlreadyPresent,
     ClockTooFarAhead,
     DeadlineExceeded,
-    IntegrityError,
-    NotFound,
     ProtocolError,
-    RowChanged,
     SerializationFailure,
 )
 from ...model.clock import HybridClock
@@ -48,7 +44,7 @@ from ...storage.maintenance.tablet_flush import flush_overfull
 from ...storage.tablet.prepared import PreparedWrite
 from ...storage.tablet.tablet import Tablet
 from ...storage.tablet.tablet_apply import TabletApplier
-from ...storage.writing.incoming_rows import incoming, row_errors
+from ...storage.writing.incoming_rows import as_conflict, incoming, row_errors
 from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
 from ..consensus.log.tracked import CallHeader, encode_tracked
@@ -173,7 +169,7 @@ class ReplicaTransactions:
                 return blocker
             part.check()
             for refused in part.errors:
-                raise _as_conflict(refused.error)
+                raise as_conflict(refused.error)
             part.encode()
             prepared = part.prepare(note.transaction, tablet.mvcc.hold_new(timestamp), encode_note(note))
             self._results.forget(note.forgotten)
@@ -329,10 +325,3 @@ def _check_transaction(transaction: str) -> None:
 def _decision_call(transaction: str) -> Call:
     """Call id of the decision: the transaction is the client."""
     return Call(transaction, 1, 0)
-
-
-def _as_conflict(error: IntegrityError) -> Exception:
-    """The refusal of a row that was possible at the transaction's snapshot."""
-    if isinstance(error, AlreadyPresent | NotFound | RowChanged):
-        return SerializationFailure(f"{error}; another transaction has changed it since this one began: retry it")
-    return error

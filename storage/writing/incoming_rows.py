@@ -15,11 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import (
+    AlreadyPresent,
     IntegrityError,
     LimitExceeded,
     NoPartition,
+    NotFound,
     NotNullViolation,
     ProgrammingError,
+    RowChanged,
+    SerializationFailure,
     TextTooLong,
     TypeMismatch,
     UnknownColumn,
@@ -392,3 +396,10 @@ def rows_without(count: int, errors: list[RowError]) -> Array:
     kept = np.ones(count, np.bool_)
     kept[[error.row for error in errors]] = False
     return np.flatnonzero(kept)
+
+
+def as_conflict(error: IntegrityError) -> Exception:
+    """Returns the error of a transaction for a row that was refused, although it was possible at the snapshot."""
+    if isinstance(error, AlreadyPresent | NotFound | RowChanged):
+        return SerializationFailure(f"{error}: it was changed by another transaction; retry the transaction")
+    return error

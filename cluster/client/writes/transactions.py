@@ -23,11 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ....errors import (
-    AlreadyPresent,
     Error,
-    IntegrityError,
-    NotFound,
-    RowChanged,
     SerializationFailure,
     StaleSchema,
     WriteTooLarge,
@@ -38,6 +34,7 @@ from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import TableWrite, Timestamp, TransactionChanges
 from ....model.waiting_time import carried
+from ....storage.writing.incoming_rows import as_conflict
 from ....storage.writing.joined_batches import joined_batch
 from ...wire.messages.methods import Done, WriteReply
 from ...wire.messages.transaction_methods import Decide, DecideReply, PrepareReply, PrepareWrite, Resolve
@@ -175,7 +172,10 @@ class TransactionWriter:
             if changes.reads:
                 # The tablets are read below the timestamp, which parts with an earlier one would keep waiting.
                 early = [part for part, held in zip(parts, prepared, strict=True) if held < timestamp]
-                moved = self._move(transaction, changes.snapshot, early, parts, timestamp, attempts)
+                moved = [
+                    self._prepare_part(transaction, changes.snapshot, part, decider, timestamp, attempts)
+                    for part in early
+                ]
                 if any(held != timestamp for held in moved):
                     self._end(transaction, parts, 0)
                     return None
@@ -222,18 +222,6 @@ class TransactionWriter:
         finally:
             wait(futures)
         return prepared + [Timestamp(future.result()) for future in futures]
-
-    def _move(
-        self,
-        transaction: str,
-        snapshot: Timestamp,
-        early: Sequence[_Part],
-        parts: Sequence[_Part],
-        timestamp: Timestamp,
-        attempts: Attempts,
-    ) -> list[Timestamp]:
-        """Prepares parts again, at a later timestamp; returns their timestamps."""
-        return [Timestamp(self._prepare_part(transaction, snapshot, p, parts[0], timestamp, attempts)) for p in early]
 
     def _prepare_part(
         self,
@@ -283,10 +271,3 @@ def _by_table(writes: Sequence[TableWrite]) -> list[TableWrite]:
     for write in writes:
         by_table[write.table.id].append(write)
     return [TableWrite(some[-1].table, joined_batch([write.batch for write in some])) for some in by_table.values()]
-
-
-def as_conflict(error: IntegrityError) -> Exception:
-    """Returns the error of a transaction for a row that was refused, although it was possible at the snapshot."""
-    if isinstance(error, AlreadyPresent | NotFound | RowChanged):
-        return SerializationFailure(f"{error}: it was changed by another transaction; retry the transaction")
-    return error
