@@ -386,15 +386,17 @@ class WriteAheadLog:
         return self._begin_segment()
 
     def _finish_newest(self) -> None:
-        """Sync the newest segment and count it among the old ones."""
+        """Sync the newest segment and count it among the old ones, unless it is empty, as after a failed write: the
+        next segment takes its place and its name, and must not be removed with it."""
         while self._newest is not None and self._synced_index < self._last_index:
             self._sync_or_wait()
             self._repair()
         self._wait_for_sync()
-        if self._newest is not None:
-            self._newest.file.close()
-            self._old.append(self._newest.segment)
-            self._newest = None
+        newest, self._newest = self._newest, None
+        if newest is not None:
+            newest.file.close()
+            if newest.segment.first_index <= newest.segment.last_index:
+                self._old.append(newest.segment)
 
     def _begin_segment(self) -> _Newest:
         first = self._last_index + 1

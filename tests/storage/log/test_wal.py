@@ -499,6 +499,23 @@ def test_a_write_of_several_entries_counts_whole_or_not_at_all(left):
     assert recover(cut)[1] == [*found, 5]
 
 
+def test_a_segment_that_a_failed_write_left_empty_is_not_removed_with_its_successor():
+    """Both have the same name: the second one, begun for another schema, has acknowledged entries."""
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs, segment_bytes=1000)
+    for number in (1, 2):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    fs.fail("sync", "*.log", nth=2, times=1)  # of the first entry of the next segment
+    with pytest.raises(DiskError):
+        log.sync(log.append(3, EntryKind.WRITE, [body(3, rows=60)]))
+    fs.heal()
+    log.change_schema(SCHEMA)
+    log.sync(log.append(4, EntryKind.WRITE, [body(4)]))
+    log.remove_through(2)
+    assert recover(fs, 2)[1] == [4]
+    log.close()
+
+
 def test_a_closed_log_takes_nothing_and_lost_nothing():
     fs = MemoryFileSystem()
     log = new_log(fs)
