@@ -11,6 +11,11 @@ from collections.abc import Sequence
 from differential.query_generator import Column, Dialect, QueryGenerator, Scope, Table
 
 
+def target(statement: str) -> str:
+    """The table that a statement changes."""
+    return statement.split()[1 if statement.startswith("UPDATE") else 2]
+
+
 class StatementGenerator:
     """Makes statements about `tables`, all of which have a key `k`."""
 
@@ -27,9 +32,18 @@ class StatementGenerator:
         own = tuple(Column(f"{table.name}.{name}", kind) for name, kind in table.columns)
         # SQLite's subqueries in a statement see the rows that the same statement has changed already.
         scope = Scope(maker, own, (), self._tables, 1 if maker.dialect.snapshot_writes else 0)
-        return str(
-            maker.pick((self._update, self._update, self._delete, self._insert, self._upsert))(table, columns, scope)
-        )
+        forms = [self._update, self._update, self._delete, self._insert, self._upsert]
+        forms += [self._update_from, self._delete_using] if maker.dialect.snapshot_writes else []
+        return str(maker.pick(forms)(table, columns, scope))
+
+    def returning(self) -> str:
+        """A statement with RETURNING."""
+        text = self.statement()
+        name = target(text)
+        columns = dict(next(table.columns for table in self._tables if table.name == name))
+        items = ["k", *(column for column in columns if column != "k" and self._maker.chance(0.5))]
+        # DuckDB and SQLite return the new values of columns, as nyala does; joined tables are not named.
+        return f"{text} RETURNING {', '.join(f'{name}.{item}' for item in items)}"
 
     def _update(self, table: Table, columns: Sequence[tuple[str, str]], scope: Scope) -> str:
         chosen = [pair for pair in columns if self._maker.chance(0.5)] or columns[:1]
@@ -39,6 +53,29 @@ class StatementGenerator:
     def _delete(self, table: Table, columns: Sequence[tuple[str, str]], scope: Scope) -> str:
         few = f" AND {table.name}.k % 3 = {self._maker.random.randint(0, 2)}"
         return f"DELETE FROM {table.name} WHERE ({scope.condition(2)}){few}"
+
+    def _update_from(self, table: Table, columns: Sequence[tuple[str, str]], scope: Scope) -> str:
+        """At most one row of the other table for each row, so that it does not matter which of them is taken."""
+        del scope
+        other, both = self._joined(table)
+        chosen = [pair for pair in columns if self._maker.chance(0.5)] or columns[:1]
+        listed = ", ".join(f"{name} = {_stored(both.value(kind, 1), kind)}" for name, kind in chosen)
+        distance = self._maker.random.randint(0, 3)
+        joined = f"{table.name}.k = x.k + {distance} AND {both.condition(1)}"
+        return f"UPDATE {table.name} SET {listed} FROM {other.name} AS x WHERE {joined}"
+
+    def _delete_using(self, table: Table, columns: Sequence[tuple[str, str]], scope: Scope) -> str:
+        del columns, scope
+        other, both = self._joined(table)
+        few = f"{table.name}.k % 3 = {self._maker.random.randint(0, 2)}"
+        joined = f"{table.name}.k = x.k AND {both.condition(1)} AND {few}"
+        return f"DELETE FROM {table.name} USING {other.name} AS x WHERE {joined}"
+
+    def _joined(self, table: Table) -> tuple[Table, Scope]:
+        other = self._maker.pick(self._tables)
+        own = tuple(Column(f"{table.name}.{name}", kind) for name, kind in table.columns)
+        more = tuple(Column(f"x.{name}", kind) for name, kind in other.columns)
+        return other, Scope(self._maker, own + more, (), self._tables, 1)
 
     def _insert(self, table: Table, columns: Sequence[tuple[str, str]], scope: Scope) -> str:
         """Rows of the table again, under new keys."""

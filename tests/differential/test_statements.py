@@ -16,10 +16,10 @@ import nyala
 import pytest
 from differential.query_generator import DUCKDB, SQLITE, Dialect
 from differential.statement_generator import StatementGenerator
-from differential.test_differential import SIZES, TABLES, _answer, _fill
+from differential.test_differential import SIZES, TABLES, answer, fill
 from examples import cases
 
-STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", cases(300)))
+STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", cases(200)))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 PER_TEST = 20
 # SQLite has neither decimals nor days of its own, so their columns stay as they are there.
@@ -31,8 +31,8 @@ def _compare(duck: bool, dialect: Dialect, tables: Any, start: int) -> None:
     other.execute("SET integer_division = true" if duck else "PRAGMA case_sensitive_like = ON")
     accepted = 0
     with nyala.connect(":memory:", threads=1) as mine:
-        _fill(mine.execute)
-        _fill(other.execute)
+        fill(mine.execute)
+        fill(other.execute)
         for seed in range(start, start + PER_TEST):
             text = StatementGenerator(SEED * 1_000_000 + seed, tables, dialect).statement()
             try:
@@ -80,7 +80,7 @@ def _alter(mine: Any, seed: int) -> None:
 
 
 def _content(execute: Callable[[str], Any], table: str, columns: str) -> list[tuple[Any, ...]]:
-    return _answer(lambda text: execute(text).fetchall(), f"SELECT {columns} FROM {table} ORDER BY 1")
+    return answer(lambda text: execute(text).fetchall(), f"SELECT {columns} FROM {table} ORDER BY 1")
 
 
 @pytest.mark.parametrize("start", range(0, STATEMENTS, PER_TEST))

@@ -16,7 +16,7 @@ from pathlib import Path
 import nyala
 import pytest
 from differential.query_generator import QueryGenerator
-from differential.test_differential import TABLES, _fill
+from differential.test_differential import TABLES, fill
 
 STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", "1500"))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
@@ -65,7 +65,7 @@ def _mutated(text: str, rng: random.Random) -> str:
 def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[nyala.Connection]:
     monkeypatch.chdir(tmp_path)
     with nyala.connect(":memory:", threads=1, memory_limit=200_000_000) as found:
-        _fill(found.execute)
+        fill(found.execute)
         yield found
 
 

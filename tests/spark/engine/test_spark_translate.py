@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 from differential.query_generator import DUCKDB, QueryGenerator
 from differential.test_differential import TABLES as SMALL_TABLES
-from differential.test_differential import _fill
+from differential.test_differential import fill
 from nyala.errors import NotSupportedError
 from nyala.spark.engine.translate.translation import settings
 from nyala.tpch.generate import generate
@@ -27,7 +27,7 @@ RANDOM_QUERIES = int(os.environ.get("NYALA_QUERIES", "1000")) // 50
 @pytest.fixture(scope="module")
 def small(spark: Any) -> Iterator[Oracle]:  # noqa: F811
     with nyala.connect(":memory:", threads=1) as connection:
-        _fill(connection.execute)
+        fill(connection.execute)
         yield Oracle(spark, connection, "small")
 
 
