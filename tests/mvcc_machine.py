@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from mvcc_transactions import PLACES, OpenTransaction, TransactionRules
 from nyala.errors import AlreadyPresent, DiskError, HistoryGone
 from nyala.model.alterations import AddColumn, DropColumn, RenameColumn, SetDefault
 from nyala.model.predicates import AnyOf, InList, IsNull, Range
@@ -108,7 +109,7 @@ OPS = st.sampled_from([op.name for op in Op])
 ROWS = st.lists(st.tuples(OPS, st.integers(0, KEYS - 1), GIVEN), min_size=1, max_size=10)
 
 
-class MvccMachine(RuleBasedStateMachine):
+class MvccMachine(TransactionRules, RuleBasedStateMachine):
     """`self.model` knows every version since the beginning; the store must agree at any time."""
 
     @initialize(
@@ -136,6 +137,12 @@ class MvccMachine(RuleBasedStateMachine):
         """Open what is on a disk."""
         self.fs, self.disk = fs, FaultyFileSystem(fs)
         self.db = Database("db", fs=self.disk, **self.options)
+        self.open_ones: list[OpenTransaction] = []
+
+    def close(self) -> None:
+        """Close the store, whose transactions end."""
+        self.forget_transactions()
+        self.db.close()
 
     @property
     def table(self):
@@ -144,6 +151,13 @@ class MvccMachine(RuleBasedStateMachine):
     @property
     def others(self) -> tuple[ColumnSchema, ...]:
         return self.model.schema.columns[self.model.schema.key_columns :]
+
+    @property
+    def log_steps(self) -> list[tuple[str, str]]:
+        return LOG_STEPS
+
+    def key_of(self, code: int) -> tuple[Any, ...]:
+        return key_values(self.model.schema, code)
 
     def row(self, key: int, given: dict[int, int | None]) -> dict[str, Any]:
         schema = self.model.schema
@@ -201,7 +215,7 @@ class MvccMachine(RuleBasedStateMachine):
         fs.on_sync = record
         result = self.db.write(self.table, self.batch(ops, given, False))
         fs.on_sync = None
-        self.db.close()
+        self.close()
         self.open(images[0] if images else fs)
         names = self.model.schema.names
         if not images or self.by_key(self.scan(names)) != self.model.rows(names, int(self.db.now())):
@@ -226,6 +240,24 @@ class MvccMachine(RuleBasedStateMachine):
         result = self.db.write_row(self.table, Op[op], row)
         assert {e.row: type(e.error).__name__ for e in result.errors} == expected.errors
         self.model.commit(expected, result.timestamp)
+
+    @rule(place=PLACES, rows=ROWS, all_or_none=st.booleans())
+    def write_in(self, place, rows, all_or_none):
+        super().write_in(place, rows, all_or_none)
+
+    @rule(place=PLACES, op=OPS, key=st.integers(0, KEYS - 1), given=GIVEN)
+    def write_row_in(self, place, op, key, given):
+        super().write_row_in(place, op, key, given)
+
+    @rule(
+        parts=st.lists(ROWS, min_size=1, max_size=2),
+        saves=st.booleans(),
+        serializable=st.booleans(),
+        ending=st.sampled_from(["commits", "commits", "fails", "torn"]),
+        number=st.integers(1, 8),
+    )
+    def transact(self, parts, saves, serializable, ending, number):
+        super().transact(parts, saves, serializable, ending, number)
 
     @rule(keys=st.sets(st.integers(0, KEYS - 1), min_size=1), given=GIVEN)
     def bulk_load(self, keys, given):
@@ -285,19 +317,20 @@ class MvccMachine(RuleBasedStateMachine):
         self.alter(SetDefault(column.name, column.type.to_physical(value(column.type, code))))
 
     def alter(self, step):
+        self.forget_transactions()
         self.model.schema = self.db.alter_table("t", [step]).schema
 
     # ---- ends ----------------------------------------------------------------------------------------------------
 
     @rule()
     def reopen(self):
-        self.db.close()
+        self.close()
         self.open(self.fs)
 
     @rule(keep=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 2**16))
     def crash(self, keep, seed):
         crashed = self.fs.crash(keep, random.Random(seed))
-        self.db.close()
+        self.close()
         self.open(crashed)
 
     # ---- reading -------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 from examples import cases, examples
 from hypothesis import HealthCheck, settings
 from mvcc_machine import ADDED, KEYS, LOG_STEPS, SCHEMAS, MvccMachine
+from mvcc_transactions import OPEN
 from nyala.model.store import Op
 
 TestMvccModel = MvccMachine.TestCase
@@ -51,6 +52,18 @@ WEIGHTS = {
     "read_in_order": 3,
     "read_changes": 3,
     "read_row": 3,
+    "transact": 12,
+    "begin": 8,
+    "write_in": 16,
+    "write_row_in": 12,
+    "save": 3,
+    "go_back": 3,
+    "roll_back": 1,
+    "commit": 6,
+    "failing_commit": 1,
+    "torn_commit": 1,
+    "read_in": 6,
+    "read_the_past_in": 2,
 }
 
 
@@ -67,6 +80,7 @@ def random_step(rng: random.Random) -> Step:
         return rng.choice([*ops, "UPSERT", "UPSERT", "UPDATE_IGNORE", "INSERT_IGNORE"])
 
     share = rng.random()
+    place = rng.randrange(OPEN)
     arguments: dict[str, dict[str, Any]] = {
         "write": {
             "rows": [(op(), rng.randrange(KEYS), given()) for _ in range(rng.choice([1, 3, 10]))],
@@ -101,6 +115,36 @@ def random_step(rng: random.Random) -> Step:
         "read_in_order": {"limit": rng.choice([None, 1, 2, 4]), "share": share},
         "read_changes": {"one": share, "other": rng.random()},
         "read_row": {"key": rng.randrange(KEYS), "share": rng.choice([None, share])},
+        "transact": {
+            "parts": [
+                [(op(), rng.randrange(KEYS), given()) for _ in range(rng.choice([1, 3, 10]))]
+                for _ in range(rng.choice([1, 1, 2]))
+            ],
+            "saves": rng.random() < 0.4,
+            "serializable": rng.random() < 0.3,
+            "ending": rng.choice(["commits", "commits", "fails", "torn"]),
+            "number": rng.randrange(1, 9),
+        },
+        "begin": {"serializable": rng.random() < 0.3, "spills": rng.random() < 0.3},
+        "write_in": {
+            "place": place,
+            "rows": [(op(), rng.randrange(KEYS), given()) for _ in range(rng.choice([1, 3, 10]))],
+            "all_or_none": rng.random() < 0.1,
+        },
+        "write_row_in": {"place": place, "op": op(), "key": rng.randrange(KEYS), "given": given()},
+        "save": {"place": place},
+        "go_back": {"place": place, "number": rng.randrange(3), "releases": rng.random() < 0.3},
+        "roll_back": {"place": place},
+        "commit": {"place": place},
+        "failing_commit": {"place": place, "operation": rng.randrange(6), "nth": rng.choice([1, 1, 2, 3])},
+        "torn_commit": {
+            "place": place,
+            "nth": rng.randrange(1, 6),
+            "keep": rng.choice([0.0, 0.5, 1.0]),
+            "seed": rng.randrange(1 << 16),
+        },
+        "read_in": {"place": place, "ordered": rng.random() < 0.5, "key": rng.randrange(KEYS)},
+        "read_the_past_in": {"place": place, "share": share},
     }
     return name, arguments.get(name, {})
 
