@@ -358,6 +358,11 @@ class Client:
         self._check()
         return self._batches(self._token_scan(token, counters or ScanCounters()))
 
+    def scan_at_leader(self, token: ScanToken) -> Iterator[Batch]:
+        """`scan` by the leader, whatever replica is to be preferred."""
+        self._check()
+        return self._batches(self._token_scan(token, ScanCounters(), at_leader=True))
+
     def _batches(self, scan: TokenScan) -> Iterator[Batch]:
         # A generator of the client itself keeps it, and so its channels, alive for as long as the scan is read.
         yield from scan.batches()
@@ -374,8 +379,8 @@ class Client:
                 scan.request()
         return [TokenBatches(scan) for scan in scans]
 
-    def _token_scan(self, token: ScanToken, counters: ScanCounters) -> TokenScan:
-        return TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters)
+    def _token_scan(self, token: ScanToken, counters: ScanCounters, at_leader: bool = False) -> TokenScan:
+        return TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters, at_leader=at_leader)
 
     @one_statement
     def read_row(

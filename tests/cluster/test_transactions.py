@@ -100,6 +100,18 @@ def test_a_commit_is_seen_as_a_whole_from_its_timestamp(client: Client, name: st
     assert balances(client, table, client.now()) == {**before, **rows, **new}
 
 
+def test_reads_are_validated_at_leaders_whatever_replica_is_preferred(cluster: MiniCluster, name: str) -> None:
+    """A follower holds the timestamp of a PREPARE entry, and a read above it would wait for its own transaction."""
+    with Client(servers(cluster.url), ClientOptions(deadline=30.0, replica_selection="any")) as client:
+        table = client.table(name)
+        for number in range(8):
+            since = client.now()
+            rows = {number: number, ACCOUNTS - 1 - number: number}
+            changes = TransactionChanges(since, (write(table, rows),), (TableRead(table),))
+            at = client.commit_transaction(changes)
+            assert balances(client, table, at).items() >= rows.items()
+
+
 def test_write_skew_is_possible_under_snapshot_and_refused_under_serializable(client: Client, name: str) -> None:
     table = client.table(name)
     (first, *_), (second, *_) = list(all_keys(client, table).values())[:2]

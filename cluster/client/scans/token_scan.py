@@ -140,6 +140,7 @@ class TokenScan:
         token: ScanToken,
         counters: ScanCounters,
         held_bytes: int = HELD_BYTES,
+        at_leader: bool = False,
     ):
         self._shared = shared
         self._catalog = catalog
@@ -150,7 +151,8 @@ class TokenScan:
         self._held_bytes = held_bytes
         self._sent = _encoded_spec(token)
         self._known = catalog.known(token.table)
-        self._route = calls.reading(self._known, token.tablet_id, token.spec.snapshot)
+        snapshot = None if at_leader else token.spec.snapshot
+        self._route = calls.reading(self._known, token.tablet_id, snapshot)
         self._state = STATES.first
         self._stream: ScanStream | StartedScan | None = None
         """While READING or RESUMING."""

@@ -3,7 +3,9 @@
 The tablets are read as of the commit timestamp, so no leader will give a later write a timestamp at or below it (as for
 every read at a snapshot): a change that comes after the validation is after the transaction. Prepared writes of other
 transactions below the timestamp are waited for. The transaction's own prepared writes, which have the timestamp itself,
-are not: their tablets are read just below it, and no other write there has the same timestamp.
+are not: their tablets are read just below it, and no other write there has the same timestamp. Leaders are read alone:
+followers hold the timestamp of the PREPARE entry, and would keep a read at a later one waiting for the transaction
+itself.
 
 A changed row counts only if it satisfied the predicates, at the snapshot or at the commit.
 """
@@ -30,7 +32,7 @@ class Scanning(Protocol):
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]: ...
 
-    def scan(self, token: ScanToken) -> Iterator[Batch]: ...
+    def scan_at_leader(self, token: ScanToken) -> Iterator[Batch]: ...
 
 
 def validate_reads(store: Scanning, changes: TransactionChanges, timestamp: Timestamp, held: frozenset[str]) -> None:
@@ -83,7 +85,7 @@ def _keys(store: Scanning, table: Table, spec: ScanSpec, held: frozenset[str]) -
     for token in store.scan_tokens(table, spec):
         if token.tablet_id in held:
             token = replace(token, spec=below)
-        for batch in store.scan(token):
+        for batch in store.scan_at_leader(token):
             columns = {name: vector.to_arrow() for name, vector in zip(spec.columns, batch.columns())}
             yield from _encoded(table, pa.RecordBatch.from_pydict(columns))
 
