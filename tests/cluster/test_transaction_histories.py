@@ -1,21 +1,27 @@
-"""Histories of transactions on a real cluster whose servers are killed and paused, and the checker of such histories.
+"""Histories of transactions on a real cluster with faults of all kinds (`history_faults`), and the checker of such
+histories.
 
 Each transaction reads some lists at its snapshot, and appends an element of its own to some of them; a list is a row,
-and the lists are in four tablets. A transaction may read a tablet that it does not write to.
+and the lists are in four tablets. A transaction may read a tablet that it does not write to. Beside them, a bank
+transfers money by SQL statements: the total is the same at every snapshot.
+
+NYALA_HISTORY_SECONDS=120 records longer ones, NYALA_SEED=7 others.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import nyala
 import pyarrow as pa
 import pytest
 from append_histories import Anomaly, Transaction, check
+from history_faults import Faults
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import ClientOptions
 from nyala.driver.stores.cluster_url import servers
@@ -27,7 +33,9 @@ from nyala.model.transactions import TableRead
 from nyala.testing import MiniCluster
 
 LISTS = 12
-SECONDS = 7.0
+SECONDS = float(os.environ.get("NYALA_HISTORY_SECONDS", "7"))
+SEED = int(os.environ.get("NYALA_SEED", "1"))
+ACCOUNTS, MONEY = 8, 100
 
 
 # ---- the checker ---------------------------------------------------------------------------------------------------
@@ -85,7 +93,7 @@ def test_the_checker_accepts_what_is_serial() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MiniCluster]:
-    with MiniCluster(tservers=3) as found:
+    with MiniCluster(tservers=4) as found:
         yield found
 
 
@@ -172,6 +180,66 @@ def all_lists(client: Client, table: Table, since: Timestamp) -> dict[int, tuple
     return found
 
 
+class Bank:
+    """Transfers between accounts, some of which are closed and opened meanwhile; and the total at any time."""
+
+    def __init__(self, url: str, stop: threading.Event):
+        self.url, self.stop = url, stop
+        self.errors: list[BaseException] = []
+        self.times: list[Timestamp] = []
+        self.transfers = self.totals = 0
+
+    def create(self) -> None:
+        with nyala.connect(self.url) as connection:
+            connection.execute(
+                "CREATE TABLE accounts (id INT PRIMARY KEY, balance INT) DISTRIBUTE BY HASH(id) INTO 3 BUCKETS"
+            )
+            rows = {"id": list(range(ACCOUNTS)), "balance": [MONEY] * ACCOUNTS}
+            connection.load("accounts", pa.table(rows, pa.schema({"id": pa.int32(), "balance": pa.int32()})))
+            self.times.append(connection.last_timestamp)
+
+    def work(self, number: int) -> None:
+        chosen = random.Random(number)
+        try:
+            with nyala.connect(self.url) as connection:
+                while not self.stop.is_set():
+                    with suppress(ClusterError, SerializationFailure):
+                        self._total(connection, chosen) if chosen.random() < 0.5 else self._transfer(connection, chosen)
+        except BaseException as error:
+            self.errors.append(error)
+            self.stop.set()
+
+    def _transfer(self, connection: nyala.Connection, chosen: random.Random) -> None:
+        source, target = chosen.sample(range(ACCOUNTS), 2)
+        closes, amount = chosen.random() < 0.3, chosen.randint(1, 20)
+        with connection.transaction():
+            found = connection.execute("SELECT balance FROM accounts WHERE id = ?", [source]).fetchone()
+            if found is None:
+                return
+            if closes:
+                amount = found[0]
+                connection.execute("DELETE FROM accounts WHERE id = ?", [source])
+            else:
+                connection.execute("UPDATE accounts SET balance = balance - ? WHERE id = ?", [amount, source])
+            added = "ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + excluded.balance"
+            connection.execute(f"INSERT INTO accounts VALUES (?, ?) {added}", [target, amount])
+        self.transfers += 1
+        self.times.append(connection.last_timestamp)
+
+    def _total(self, connection: nyala.Connection, chosen: random.Random) -> None:
+        """Now, or at the timestamp of a COMMIT, or just before it."""
+        time = Timestamp(chosen.choice(self.times[-20:]) - chosen.randint(0, 1))
+        if chosen.random() < 0.4:
+            (total,) = connection.execute("SELECT sum(balance) FROM accounts").fetchone()
+        elif time < self.times[0]:
+            return
+        else:
+            with connection.at(time) as then:
+                (total,) = then.execute("SELECT sum(balance) FROM accounts").fetchone()
+        assert total == ACCOUNTS * MONEY, f"the total is {total} at {time}"
+        self.totals += 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_serializable", [True, False])
 def test_histories_of_a_cluster_have_no_anomaly(cluster: MiniCluster, is_serializable: bool) -> None:
@@ -181,28 +249,25 @@ def test_histories_of_a_cluster_have_no_anomaly(cluster: MiniCluster, is_seriali
         connection.load(name, as_table(dict.fromkeys(range(LISTS), ())))
     recorder = Recorder(cluster.url, name, is_serializable)
     threads = [threading.Thread(target=recorder.work, args=(number,)) for number in range(4)]
+    bank = Bank(cluster.url, recorder.stop)
+    if not is_serializable:
+        bank.create()
+        threads += [threading.Thread(target=bank.work, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
-    chosen, end = random.Random(3), time.monotonic() + SECONDS
-    while time.monotonic() < end and not recorder.stop.is_set():
-        recorder.stop.wait(2.0)
-        victim = chosen.choice(cluster.tservers)
-        if chosen.random() < 0.5:
-            cluster.kill(victim)
-            recorder.stop.wait(0.5)
-            cluster.start(victim)
-        else:
-            cluster.pause(victim)
-            recorder.stop.wait(1.0)
-            cluster.resume(victim)
-    recorder.stop.set()
-    for thread in threads:
-        thread.join(90)
-        assert not thread.is_alive()
-    assert not recorder.errors, recorder.errors
+    faults = Faults(cluster, name, recorder.stop, SEED + is_serializable)
+    try:
+        faults.run(SECONDS)
+    finally:
+        recorder.stop.set()
+        for thread in threads:
+            thread.join(90)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not recorder.errors + bank.errors, (faults.happened, recorder.errors, bank.errors)
     with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
         client.update(max(recorder.latest))
         last = Transaction(99, all_lists(client, client.table(name), client.now()))
     history = [transaction for each in recorder.histories for transaction in each]
     assert sum(1 for t in history if t.is_committed and len(t.appends) > 1) > 5
+    assert is_serializable or (bank.transfers > 1 and bank.totals > 1)
     check([*history, last], "serializable" if is_serializable else "snapshot")
