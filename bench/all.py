@@ -41,7 +41,8 @@ def all_command(arguments: argparse.Namespace, suite: Sequence[Benchmark] = SUIT
     sf = arguments.sf or (QUICK_SCALE_FACTOR if arguments.quick else 1.0)
     for place in (out, work):
         place.mkdir(parents=True, exist_ok=True)
-    settings = Settings(sf, os.cpu_count() or 1, work, arguments.quick, arguments.records, arguments.seconds)
+    kudu = arguments.kudu.resolve() if arguments.kudu else None
+    settings = Settings(sf, os.cpu_count() or 1, work, arguments.quick, arguments.records, kudu, arguments.seconds)
     runner = Runner(out, settings, records.versions(_postgresql()), 60 * arguments.limit, _say)
     failed = 0
     with _ended_by_sigterm():

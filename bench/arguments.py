@@ -101,6 +101,70 @@ BENCH = Command(
             examples=("nyala bench cluster --durability os", "nyala bench cluster tpch-sf1 --runs 5"),
         ),
         Command(
+            "kudu",
+            "a cluster against real Kudu",
+            "A cluster of nyala against real Kudu, with the same servers, replicas, rows, client threads and "
+            "durability: ingest, single rows, YCSB, scans of lineitem, fail-over, restart, disk, memory. Exit code 1 "
+            "if a step failed or answers differed.",
+            handler="bench.kudu.command:kudu_command",
+            arguments=(
+                argument(
+                    "--kudu",
+                    type=Path,
+                    required=True,
+                    metavar="DIR",
+                    help="a directory with Kudu's jars from Maven; without them, the error says how to get them",
+                ),
+                *(
+                    argument(option, type=count, default=default, metavar="N", help=f"{what} (default {default:,})")
+                    for option, default, what in (
+                        ("--runs", 3, "rounds"),
+                        ("--replicas", 3, "replicas, and tablet servers"),
+                        ("--threads", 16, "client threads"),
+                        ("--processes", 2, "processes for nyala's client threads"),
+                        ("--rows", 400_000, "rows of the ingest"),
+                        ("--singles", 6_000, "statements of each step of single rows"),
+                        ("--records", 100_000, "loaded rows of YCSB"),
+                        ("--ops", 50_000, "operations of each workload of YCSB"),
+                    )
+                ),
+                argument(
+                    "--sides", default="kudu,nyala", metavar="NAMES", help="the order of a round (default: %(default)s)"
+                ),
+                argument("--workloads", default="A,B,C,D,F", metavar="NAMES", help="of YCSB (default: %(default)s)"),
+                argument(
+                    "--sf",
+                    type=float,
+                    default=0.1,
+                    metavar="N",
+                    help="scale factor of lineitem, 0 for no scans (default 0.1)",
+                ),
+                argument(
+                    "--idle-tablets",
+                    type=int,
+                    default=0,
+                    metavar="N",
+                    help="measure servers with N idle tablets (default: not)",
+                ),
+                argument(
+                    "--durability", choices=("fsync", "os"), default="fsync", help="of both sides (default fsync)"
+                ),
+                argument(
+                    "--seconds",
+                    type=positive,
+                    default=20.0,
+                    metavar="N",
+                    help="a workload ends after N seconds (default 20)",
+                ),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
+                ),
+                JSON,
+                DATA,
+            ),
+            examples=("nyala bench kudu --kudu kudu-jars --runs 3 --json kudu.json",),
+        ),
+        Command(
             "spark",
             "Spark over a store against Spark on Parquet",
             "Spark over nyala against Spark on the same Parquet files: reads of lineitem, and ingest into a "
@@ -386,8 +450,8 @@ BENCH = Command(
                 argument(
                     "--only",
                     metavar="NAMES",
-                    help="run these: some of load, storage, points, maintenance, plan, tpch, lineitem, suites, "
-                    "driver, ycsb, mixed, transactions, cluster, cluster-tpch, spark, spark-tpch",
+                    help="run only these: load, storage, points, maintenance, plan, tpch, lineitem, suites, "
+                    "driver, ycsb, mixed, transactions, cluster, cluster-tpch, kudu, spark, spark-tpch",
                 ),
                 argument("--skip", metavar="NAMES", help="run all but these"),
                 argument("--again", action="store_true", help="also repeat finished benchmarks"),
@@ -409,6 +473,7 @@ BENCH = Command(
                     metavar="DIR",
                     help="directory of data and temporary files (default: DIR/work)",
                 ),
+                argument("--kudu", type=Path, metavar="DIR", help="directory of Kudu's jars, for `bench kudu`"),
                 argument("--keep", action="store_true", help="keep the data for another run"),
             ),
             examples=("nyala bench all --sf 1 --out results", "nyala bench all --quick --only points,tpch --out trial"),

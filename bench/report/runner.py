@@ -77,7 +77,7 @@ class Runner:
         if there is not None and there.status == "done" and is_same and not again:
             self.say(f"there already, of {there.date}")
             return there
-        reason = benchmark.missing()
+        reason = benchmark.missing(self.settings)
         if reason is not None:
             self.say(f"skipped, {reason}")
             record = self._begin(benchmark, "skipped", reason)

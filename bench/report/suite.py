@@ -31,6 +31,8 @@ class Settings:
     """True for a trial: small, and once."""
     records: int = 1_000_000
     """Number of records of YCSB."""
+    kudu: Path | None = None
+    """The directory of real Kudu's jars."""
     seconds: float = 20.0
     """Seconds of each workload of YCSB. A minute for each of ten, on seven stores, would be more than an hour."""
 
@@ -63,7 +65,7 @@ class Benchmark:
     command: Callable[[Settings], Sequence[str]]
     section: Callable[[Any], Section]
     needs: Needs = "nothing"
-    missing: Callable[[], str | None] = lambda: None
+    missing: Callable[[Settings], str | None] = lambda settings: None
     """The reason why it cannot run on this machine; None if it can."""
 
 
@@ -72,14 +74,20 @@ def data_command(settings: Settings) -> Sequence[str]:
     return ("nyala", "tpch", "load", str(settings.store), *settings.files)
 
 
-def _no_spark() -> str | None:
+def _no_spark(settings: Settings) -> str | None:
     if find_spec("pyspark") is None:
         return "pyspark is not installed; try: pip install 'nyala[spark]'"
     return None
 
 
-def _no_duckdb() -> str | None:
+def _no_duckdb(settings: Settings) -> str | None:
     return None if find_spec("duckdb") is not None else "duckdb is not installed; try: pip install 'nyala[bench]'"
+
+
+def _no_kudu(settings: Settings) -> str | None:
+    if settings.kudu is None:
+        return "--kudu names no directory with Kudu's jars; `nyala bench kudu --help` says more"
+    return None if find_spec("psutil") is not None else "psutil is not installed; try: pip install 'nyala[bench]'"
 
 
 def _load(settings: Settings) -> Sequence[str]:
@@ -138,6 +146,25 @@ def _cluster_tpch(settings: Settings) -> Sequence[str]:
     return ("nyala", "bench", "cluster", str(settings.store), *settings.runs(15))
 
 
+def _kudu(settings: Settings) -> Sequence[str]:
+    small = (
+        "--rows",
+        "20000",
+        "--singles",
+        "200",
+        "--records",
+        "2000",
+        "--ops",
+        "500",
+        "--seconds",
+        "3",
+        "--sf",
+        "0.01",
+    )
+    jars = ("--kudu", str(settings.kudu))
+    return ("nyala", "bench", "kudu", *jars, *settings.runs(3), *(small if settings.quick else ()))
+
+
 def _spark(settings: Settings) -> Sequence[str]:
     return ("nyala", "bench", "spark", str(settings.store), *settings.runs(3))
 
@@ -177,6 +204,12 @@ def _transactions_section(data: Any) -> Section:
     return section(data)
 
 
+def _kudu_section(data: Any) -> Section:
+    from ..kudu.report import section
+
+    return section(data)
+
+
 def _suites_section(data: Any) -> Section:
     from ..suites.report import section
 
@@ -198,6 +231,7 @@ SUITE: Final = (
     Benchmark("transactions", _transactions, _transactions_section),
     Benchmark("cluster", _cluster, sections_cluster.cluster),
     Benchmark("cluster-tpch", _cluster_tpch, sections_cluster.cluster_tpch, "store"),
+    Benchmark("kudu", _kudu, _kudu_section, missing=_no_kudu),
     Benchmark("spark", _spark, sections_cluster.spark, "store", _no_spark),
     Benchmark("spark-tpch", _spark_tpch, sections_sql.spark_tpch, "store", _no_spark),
 )

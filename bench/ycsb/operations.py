@@ -80,6 +80,18 @@ class ClientOperations:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    def requests(self) -> Iterator[tuple[Kind, str, int]]:
+        """(kind, key, number of the field or length of the scan) of each, for clients that are not Python's.
+
+        A key that depends on the acknowledged ones is "-N": the N-th from their end, from 1.
+
+        Raises `InterfaceError` for positions in the list of acknowledged keys, which have no text.
+        """
+        for kind, key, number in zip(self.kinds, self._keys, self._numbers, strict=True):
+            if isinstance(key, tuple):
+                raise InterfaceError("zipfian keys of a workload that inserts are known to Python's clients only")
+            yield kind, str(-1 - key) if isinstance(key, int) else key, number
+
     def execute(self, index: int, client: Client) -> Kind:
         """Executes the operation with this number, from 0.
 

@@ -431,7 +431,7 @@ def asked(out, **options):
         "records": 10,
         "seconds": 1.0,
     }
-    return argparse.Namespace(out=out, work_dir=None, **(given | options))
+    return argparse.Namespace(out=out, work_dir=None, kudu=None, **(given | options))
 
 
 def test_all_runs_in_order_and_goes_on_where_it_was(tmp_path, capsys):
@@ -503,7 +503,7 @@ def test_ways_to_fail(program, reason, tmp_path):
 
 
 def test_what_is_missing_is_said_and_no_failure(tmp_path):
-    suite = [fake("x", missing=lambda: "no Spark here")]
+    suite = [fake("x", missing=lambda settings: "no Spark here")]
     assert bench_all.all_command(asked(tmp_path), suite) == 0
     assert "no Spark here" in Reader((tmp_path / "index.html").read_text()).text
 
@@ -533,7 +533,7 @@ def test_an_end_by_sigterm_ends_the_benchmark_first(tmp_path):
         "from nyala.bench.report.suite import Benchmark; "
         f"b = Benchmark('x', lambda s: (sys.executable, '-c', {noting!r}), None); "
         f"a.all_command(argparse.Namespace(out=Path({str(tmp_path)!r}), work_dir=None, only=None, skip=None, "
-        "again=False, quick=True, sf=None, keep=False, limit=1.0, records=10, seconds=1.0), [b])"
+        "again=False, quick=True, sf=None, keep=False, limit=1.0, records=10, seconds=1.0, kudu=None), [b])"
     )
     ours = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -42,6 +42,13 @@ class ClusterBinding:
         self.__init__(state["_home"], state["_durability"])  # type: ignore[misc]
         self._url = state["_url"]
 
+    @classmethod
+    def connected(cls, url: str) -> ClusterBinding:
+        """Clients of a cluster that runs already and has the table; `start` is not called."""
+        binding = cls(Path(), "fsync")
+        binding._url = url
+        return binding
+
     def start(self) -> None:
         """Starts the servers, creates the table."""
         self._cluster = started_cluster(self._home, self._durability)

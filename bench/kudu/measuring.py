@@ -1,0 +1,133 @@
+"""Runs all steps on each side in turn, with new stores in every round."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from ...errors import OperationalError
+from ..ycsb.measured import described
+from .model import QUERIES, SINGLE, Compared, Plan, Query, Side
+
+MakeSide: TypeAlias = Callable[[Path, Plan], Side]
+Say: TypeAlias = Callable[[str], None]
+_SCANS = 3
+
+
+def measure(
+    sides: Mapping[str, MakeSide],
+    plan: Plan,
+    *,
+    runs: int,
+    work: Path | None,
+    say: Say = lambda line: None,
+    keep: Callable[[Compared], None] = lambda compared: None,
+) -> Compared:
+    """Runs `runs` rounds of all sides, which alternate; each has the machine to itself.
+
+    A step that fails is noted, and the following ones are done all the same, as far as they can be.
+
+    Parameters
+    ----------
+    sides : mapping of str to callable
+        By name: a function of an empty directory and the plan.
+    work : Path, optional
+        The directory for the stores, which are removed; the system's temporary directory by default.
+    say : callable
+        Called with a line of progress after each step.
+    keep : callable
+        Called after each side of each round with all results so far.
+    """
+    compared = Compared(_described(plan))
+    for number in range(runs):
+        for name, make in sides.items():
+            with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-", ignore_cleanup_errors=True) as directory:
+                side = make(Path(directory), plan)
+                try:
+                    side.start()
+                    compared.versions[name] = side.version()
+                    _round(side, name, plan, compared, lambda line, n=number: say(f"round {n + 1}: {line}"))  # type: ignore[misc]
+                except OperationalError as error:
+                    compared.notes.append(f"{name}: {described(error)}")
+                    say(compared.notes[-1])
+                finally:
+                    with suppress(OperationalError):
+                        side.stop()
+            keep(compared)
+    compared.notes += [f"different answers to {query}" for query in compared.wrong_answers()]
+    return compared
+
+
+def _round(side: Side, name: str, plan: Plan, compared: Compared, say: Say) -> None:
+    for step, run in _steps(side, name, plan, compared):
+        try:
+            before = side.processor_seconds()
+            for measured, value in run():
+                compared.add(name, measured, value)
+                say(f"{name}: {measured}: {value:,.4g}")
+            if step in (*SINGLE, "ingest"):
+                used = side.processor_seconds() - before
+                count = plan.rows if step == "ingest" else plan.singles
+                compared.add(name, f"{step}, servers' processor time", 1e6 * used / count)
+        except Exception as error:
+            # The clients' errors are of many kinds; whichever it is, the step has no number.
+            compared.notes.append(f"{name}: {step}: {described(error)}")
+            say(compared.notes[-1])
+
+
+_Run: TypeAlias = Callable[[], Iterator[tuple[str, float]]]
+
+
+def _steps(side: Side, name: str, plan: Plan, compared: Compared) -> Iterator[tuple[str, _Run]]:
+    """(name, function that yields measurements) of all steps, in order."""
+    yield "ingest", lambda: iter([("ingest", side.ingest())])
+    for step in SINGLE:
+        yield step, lambda step=step: iter([(step, side.single(step))])  # type: ignore[misc]
+
+    def beside() -> Iterator[tuple[str, float]]:
+        looked_up, written = side.beside()
+        yield "look up beside a load", looked_up
+        yield "load beside look-ups", written
+
+    yield "look up beside a load", beside
+    if plan.workloads:
+        yield "YCSB load", lambda: iter([("YCSB load", side.load())])
+    for workload in plan.workloads:
+
+        def operate(workload=workload) -> Iterator[tuple[str, float]]:  # type: ignore[no-untyped-def]
+            done = side.operate(workload)
+            yield workload.name, done.per_second
+            yield f"{workload.name}, p99", done.p99
+            if done.failed:
+                raise OperationalError(f"{done.failed} operations failed, the first with {done.error}")
+
+        yield workload.name, operate
+    if plan.lineitem is not None:
+        parquet = plan.lineitem
+        yield "load lineitem", lambda: iter([("load lineitem", side.load_lineitem(parquet))])
+        for query in QUERIES:
+            yield query, lambda query=query: _scans(side, name, query, compared)  # type: ignore[misc]
+    yield "disk", lambda: iter([("disk", float(side.disk_bytes())), ("memory", float(side.memory_bytes()))])
+    yield "fail-over", lambda: iter([("fail-over", side.fail_over())])
+    yield "restart", lambda: iter([("restart", side.restart())])
+    if plan.idle_tablets:
+        yield "idle", lambda: iter([("idle", side.idle(plan.idle_tablets, plan.seconds))])
+
+
+def _scans(side: Side, name: str, query: Query, compared: Compared) -> Iterator[tuple[str, float]]:
+    for _ in range(_SCANS):
+        seconds, rows, total = side.scan(query)
+        compared.answers.setdefault(name, {})[query] = (rows, total)
+        yield f"scan {query}", seconds
+
+
+def _described(plan: Plan) -> dict[str, object]:
+    """The plan as JSON has it."""
+    return asdict(replace(plan, lineitem=None, workloads=())) | {
+        "workloads": [workload.name for workload in plan.workloads],
+        "scans": plan.lineitem is not None,
+    }
