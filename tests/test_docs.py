@@ -261,7 +261,7 @@ def test_names_in_prose_exist(path: Path) -> None:
         if "::" in token:  # of the next test
             continue
         plain = re.sub(r"\(.*\)$", "", token)
-        dotted = DOTTED.fullmatch(plain) and not plain.endswith((".py", ".md"))
+        dotted = DOTTED.fullmatch(plain) and not plain.endswith((".py", ".md", ".java"))
         if not (_resolves(plain, room) if dotted else _path_exists(token, path.parent)):
             wrong.append(token)
     assert not wrong, f"{_name(path)} mentions what does not exist (renamed?): {wrong}"
