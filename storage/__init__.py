@@ -92,9 +92,11 @@ Doors: the modules that other rooms import. A test holds the list.
 | `tables.tablet_descriptions` | tablets as clients see them, sampled keys |
 | `tablet.tablet` | `Tablet`, its states, views and options |
 | `tablet.prepared` | prepared writes of transactions |
+| `tablet.staged` | rows of transactions that are only in the log yet |
 | `tablet.tablet_apply` | log entries applied to a tablet |
 | `tablet.tablet_metadata` | metadata of a tablet's files |
 | `tablet.tablet_replay` | opening a tablet: files, then the log |
+| `writing.staged_write` | log entries of a transaction, prepared as one write |
 | `writing.tablet_write` | a batch of ops on one tablet |
 | `writing.by_tablet` | rows of a batch by tablet |
 | `writing.joined_batches` | several batches as one |

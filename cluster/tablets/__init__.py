@@ -5,6 +5,7 @@
     leader_writes  writes at the leader                reads         reads of rows, views for scans
     exactly_once   recorded results of clients' calls  replica_log   the replicated log as the tablet sees it
     transactions   prepared writes and their outcomes         stages        progress of the opening
+    large_parts    prepared writes of several log entries
     superblock     DIR/replica: description and state  bootstrap     copying a replica to another server
     health         errors, and the state that follows  damage        confirmation of damaged files
     checksum       sum of rows, compared between replicas            statistics  for planners

@@ -73,7 +73,9 @@ from .statistics import data_bytes, tablet_statistics
 from .superblock import ReplicaState, Superblock
 from .transactions import ReplicaTransactions
 
-_ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED, EntryKind.PREPARE, EntryKind.RESOLVE))
+_ROWS = frozenset(
+    (EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED, EntryKind.PREPARE, EntryKind.RESOLVE, EntryKind.STAGE)
+)
 
 
 class Replica(ReplicaHealth):
@@ -264,6 +266,8 @@ class Replica(ReplicaHealth):
                         self._transactions.apply_prepare(logged, schema_at(entry.index))
                     elif logged.kind is EntryKind.RESOLVE:
                         self._transactions.apply_resolve(logged)
+                    elif logged.kind is EntryKind.STAGE:
+                        self._transactions.apply_stage(logged)
                     else:
                         self._applier.add(logged, schema_at(entry.index))
                     if header is not None:
@@ -295,6 +299,7 @@ class Replica(ReplicaHealth):
                 stored.deleted.load()  # may read from disk, which `set_table` must not
             with tablet.write_lock:
                 tablet.settle()
+                tablet.staged.drop_unprepared()
                 if not is_known:
                     Superblock(layout.description, ReplicaState.READY, entry.index).write(self.fs, self.directory)
                     self.schema_index = entry.index

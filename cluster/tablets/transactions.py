@@ -2,8 +2,10 @@
 
     | state of a part | event | next state |
     |---|---|---|
-    | - | PREPARE is proposed, or applied | PREPARED |
-    | PREPARED | its entry is void | - |
+    | - | STAGE is proposed, or applied: some of the rows of a large part | STAGED |
+    | STAGED | RESOLVE is applied, or an ALTER | - |
+    | -, STAGED | PREPARE is proposed, or applied | PREPARED |
+    | PREPARED | its entry is void | -, STAGED |
     | PREPARED | RESOLVE is applied: committed | visible |
     | PREPARED | RESOLVE is applied: aborted | undone |
 
@@ -15,15 +17,16 @@ time stays below it, and the tablet is not flushed. Its keys are held, too: othe
 The outcome is the first RESOLVE entry of the tablet that decides. It is a TRACKED entry whose client is the
 transaction: the exactly-once table records it, at every replica, so every later request for a decision gets the
 first one. A leader that does not hear of the outcome (`abandoned`) requests that tablet to decide ABORT, and resolves
-by the reply.
+by the reply. `large_parts` has those that take several entries.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,39 +36,53 @@ from ...errors import (
     DeadlineExceeded,
     ProtocolError,
     SerializationFailure,
+    StaleSchema,
 )
 from ...model.clock import HybridClock
 from ...model.store import Timestamp, WriteBatch, WriteResult
 from ...storage.log.decision import Decision
-from ...storage.log.tablet_log import WriteContext
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind, LogEntry
 from ...storage.maintenance.tablet_flush import flush_overfull
 from ...storage.tablet.prepared import PreparedWrite
+from ...storage.tablet.staged import StagedEntry
 from ...storage.tablet.tablet import Tablet
 from ...storage.tablet.tablet_apply import TabletApplier
 from ...storage.writing.incoming_rows import as_conflict, incoming, row_errors
+from ...storage.writing.staged_write import StagedWrite
 from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
 from ..consensus.log.tracked import CallHeader, encode_tracked
 from ..consensus.log.transaction_entries import (
     PreparedNote,
     Resolution,
+    StagedNote,
     decode_note,
     decode_prepare,
     decode_resolution,
     encode_note,
-    encode_prepare,
     encode_resolution,
 )
 from ..wire.messages.methods import Call
+from . import large_parts
 from .exactly_once import ExactlyOnceTable, check_call, decode_result, encode_result
+from .large_parts import (
+    NoteContext,
+    Staging,
+    abandoned_parts,
+    applied_pieces,
+    apply_stage,
+    complete_part,
+    requested_pieces,
+)
 from .layout import ReplicaLayout
 from .leader_writes import Altering
 
 CONFLICT_SECONDS: Final = 0.2
 """Seconds for which a part waits for another transaction that has prepared one of its keys; then it is refused. Two
 transactions may wait for each other at two tablets."""
+LONGEST_SECONDS: Final = 120.0
+"""Most seconds that a part may stay prepared by its own note before its leader requests the outcome."""
 _RETRY_SECONDS: Final = 0.002
 
 
@@ -125,36 +142,128 @@ class ReplicaTransactions:
         while True:
             layout = self._altering.layout
             layout.check_version(version)
-            part = self._part(layout, note, batch, deadline)
-            found = self._try_to_prepare(part, layout, note, timestamp)
+            make = self._large_part if note.staged else self._part
+            found = self._try_to_prepare(make(layout, note, batch, version, deadline), layout, note, timestamp)
             if isinstance(found, PreparedWrite):
                 self._consensus.wait(found.logged.ticket, deadline)
                 return found.timestamp
-            if isinstance(found, Decision):
-                if not found.wait(max(patience - time.monotonic(), 0.0)):
-                    raise SerializationFailure(
-                        f"another transaction is about to change the same rows of table {layout.table.name}; retry the "
-                        "transaction"
-                    )
-                continue
-            if time.monotonic() > deadline:
-                raise DeadlineExceeded(f"tablet {self._tablet.id} could not prepare a transaction in time")
-            self._altering.wait_altered(deadline)
-            time.sleep(_RETRY_SECONDS)
+            self._wait_for(found, layout, patience, deadline)
 
-    def _part(self, layout: ReplicaLayout, note: PreparedNote, batch: WriteBatch, deadline: float) -> TabletWrite:
+    def _wait_for(self, found: Decision | None, layout: ReplicaLayout, patience: float, deadline: float) -> None:
+        """Waits for the outcome of another transaction until `patience`, or until the tablet prepares again; raises
+        `SerializationFailure`, `DeadlineExceeded`."""
+        if found is not None:
+            if not found.wait(max(patience - time.monotonic(), 0.0)):
+                raise SerializationFailure(
+                    f"another transaction is about to change the same rows of table {layout.table.name}; retry the "
+                    "transaction"
+                )
+            return
+        if time.monotonic() > deadline:
+            raise DeadlineExceeded(f"tablet {self._tablet.id} could not prepare a transaction in time")
+        self._altering.wait_altered(deadline)
+        time.sleep(_RETRY_SECONDS)
+
+    def stage(self, note: StagedNote, batch: WriteBatch, nbytes: int, deadline: float) -> None:
+        """Logs some rows of a part that is too large for one entry; nothing changes before `prepare` with the number of
+        all entries. A repeated call does nothing.
+
+        Parameters
+        ----------
+        note : StagedNote
+            `version` is the caller's of the table.
+        batch : WriteBatch
+            Net changes, unchanged since the transaction's snapshot. No key is in two entries.
+        nbytes : int
+            About the memory that the rows will take.
+
+        Raises `SerializationFailure` for a conflict, otherwise as `Replica.write`.
+        """
+        with self._watched:
+            self._stage(note, batch, nbytes, deadline)
+
+    def _stage(self, note: StagedNote, batch: WriteBatch, nbytes: int, deadline: float) -> None:
+        self._consensus.check_serving()
+        _check_transaction(note.transaction)
+        if batch.unchanged_since is None:
+            raise ProtocolError(f"transaction {note.transaction} has staged rows without its snapshot")
+        self._check_timestamp(batch.unchanged_since, self._clock.limit())
+        self._clock.update(batch.unchanged_since)
+        patience = min(time.monotonic() + CONFLICT_SECONDS, deadline)
+        while True:
+            layout = self._altering.layout
+            layout.check_version(note.version)
+            flush_overfull(self._tablet)
+            staging = Staging(self._tablet, layout, note, batch, nbytes, deadline)
+            blocker: Decision | None = None
+            with self._tablet.write_lock:
+                self._tablet.settle()
+                known = self._staged_entry(note)
+                is_current = self._altering.layout is layout and not self._altering.is_altering
+                if known is None and is_current:
+                    blocker = staging.propose()
+            if known is not None:
+                if known.ticket is not None:
+                    self._consensus.wait(known.ticket, deadline)
+                return
+            if is_current and blocker is None:
+                staging.finish()
+                return
+            self._wait_for(blocker, layout, patience, deadline)
+
+    def staged_bytes(self, transaction: str) -> int:
+        """Returns about the memory that the staged rows of a transaction will take."""
+        part = self._tablet.staged.get(transaction)
+        return 0 if part is None else part.nbytes
+
+    def _staged_entry(self, note: StagedNote) -> StagedEntry | None:
+        """Returns the entry of a call that was done before. Needs the tablet's `write_lock`."""
+        part = self._tablet.staged.get(note.transaction)
+        if part is None:
+            return None
+        if part.ended or part.is_prepared:
+            raise SerializationFailure(f"transaction {note.transaction} takes no more rows; retry the transaction")
+        if part.version != note.version:
+            raise StaleSchema(f"transaction {note.transaction} has staged rows of version {part.version} of the table")
+        known = part.entries.get(note.number)
+        return None if known is None or known.is_void else known
+
+    def _large_part(
+        self, layout: ReplicaLayout, note: PreparedNote, batch: WriteBatch, version: int | None, deadline: float
+    ) -> _Part:
+        if batch.unchanged_since is None:
+            raise ProtocolError(f"transaction {note.transaction} has staged rows without its snapshot")
+        pieces = requested_pieces(self._tablet, self._consensus, note, version)
+        encoded = encode_note(note)
+        context = NoteContext(EntryKind.PREPARE, encoded, deadline)
+        write = StagedWrite(self._tablet, layout.table, note.transaction, batch.unchanged_since, pieces, context)
+        return _Part(write.blocker, write.check, lambda proposed: write.prepare(proposed, encoded))
+
+    def _part(
+        self, layout: ReplicaLayout, note: PreparedNote, batch: WriteBatch, version: int | None, deadline: float
+    ) -> _Part:
         rows = incoming(layout.table, batch)
         for refused in row_errors(layout.table, rows):
             raise refused.error
         layout.check_rows(rows.rows)
         flush_overfull(self._tablet)
-        context = _PrepareContext(encode_note(note), deadline)
+        context = NoteContext(EntryKind.PREPARE, encode_note(note), deadline)
         part = TabletWrite(self._tablet, layout.table, rows, np.arange(len(rows)), context, batch.unchanged_since)
         part.probe()
-        return part
+
+        def check() -> None:
+            part.check()
+            for refused in part.errors:
+                raise as_conflict(refused.error)
+            part.encode()
+
+        def prepare(proposed: int) -> PreparedWrite:
+            return part.prepare(note.transaction, self._tablet.mvcc.hold_new(proposed), encode_note(note))
+
+        return _Part(part.blocker, check, prepare)
 
     def _try_to_prepare(
-        self, part: TabletWrite, layout: ReplicaLayout, note: PreparedNote, timestamp: int
+        self, part: _Part, layout: ReplicaLayout, note: PreparedNote, timestamp: int
     ) -> PreparedWrite | Decision | None:
         """Returns the prepared write, or the decision to wait for; None if the tablet prepares nothing now."""
         tablet = self._tablet
@@ -167,11 +276,10 @@ class ReplicaTransactions:
                 return None
             if (blocker := part.blocker()) is not None:
                 return blocker
+            if note.staged:
+                complete_part(tablet, note, None)  # an outcome may have come since
             part.check()
-            for refused in part.errors:
-                raise as_conflict(refused.error)
-            part.encode()
-            prepared = part.prepare(note.transaction, tablet.mvcc.hold_new(timestamp), encode_note(note))
+            prepared = part.prepare(timestamp)
             self._results.forget(note.forgotten)
             return prepared
 
@@ -219,7 +327,9 @@ class ReplicaTransactions:
         with self._tablet.write_lock:
             # A server has decided it: its clock may be ahead of this one as those of peers may be.
             if self._prepared(transaction, timestamp, self._clock.limit_of_peers()) is None:
-                return
+                staged = self._tablet.staged.get(transaction)
+                if staged is None or staged.ended:
+                    return
             body = encode_resolution(Resolution(transaction, timestamp))
             ticket = self._propose(EntryKind.RESOLVE, body, timestamp)
         self._end(ticket, deadline)
@@ -257,13 +367,19 @@ class ReplicaTransactions:
         self._consensus.wait(ticket, deadline)
         self._consensus.wait_applied(ticket.index, deadline)
 
-    def abandoned(self, seconds: float) -> list[PreparedNote]:
-        """Returns the transactions whose parts here have been prepared for at least `seconds`, if this replica leads;
-        another request has to decide them."""
-        if not self._tablet.prepared or not self._consensus.status().is_serving:
+    def abandoned(self, seconds: float) -> list[PreparedNote | StagedNote]:
+        """Returns the transactions whose parts here have been prepared for at least `seconds` (or as long as their
+        notes say, if that is longer), or staged for `STAGED_SECONDS`, if this replica leads; another request has to
+        decide them."""
+        tablet = self._tablet
+        if not (tablet.prepared or tablet.staged) or not self._consensus.status().is_serving:
             return []
-        before = time.monotonic() - seconds
-        return [decode_note(prepared.note) for _, prepared in self._tablet.prepared if prepared.since <= before]
+        found: list[PreparedNote | StagedNote] = []
+        for _, prepared in tablet.prepared:
+            note = decode_note(prepared.note)
+            if prepared.since <= time.monotonic() - max(seconds, min(note.seconds, LONGEST_SECONDS)):
+                found.append(note)
+        return found + abandoned_parts(tablet, large_parts.STAGED_SECONDS)
 
     def wait_resolved(self, deadline: float) -> bool:
         """Waits until nothing is prepared that is prepared now; False if that is not so by the deadline."""
@@ -278,13 +394,22 @@ class ReplicaTransactions:
         encoded, rows = decode_prepare(entry.body, f"entry {entry.index}")
         note = decode_note(encoded)
         self._results.forget(note.forgotten)
-        self._applier.prepare(note.transaction, replace(entry, kind=EntryKind.PART, body=rows), schema, encoded)
+        pieces = [(replace(entry, kind=EntryKind.PART, body=rows), schema)]
+        if note.staged:
+            pieces = applied_pieces(self._tablet, self._consensus, note, f"entry {entry.index}")
+            self._tablet.staged.note_prepared(note.transaction)
+        self._applier.prepare(note.transaction, entry.index, entry.timestamp, pieces, encoded)
+
+    def apply_stage(self, entry: LogEntry) -> None:
+        """Applies a STAGE entry of another leader. Needs the tablet's `write_lock`."""
+        apply_stage(self._tablet, entry)
 
     def apply_resolve(self, entry: LogEntry) -> None:
         """Applies a RESOLVE entry. Needs the tablet's `write_lock`."""
         resolution = decode_resolution(entry.body, f"entry {entry.index}")
         self._applier.finish()
         tablet = self._tablet
+        tablet.staged.end(resolution.transaction, entry.index)
         prepared = tablet.prepared.get(resolution.transaction)
         if prepared is None:
             return  # the files have its outcome
@@ -304,15 +429,15 @@ class ReplicaTransactions:
             prepared.decision.abort()
 
 
-class _PrepareContext(WriteContext):
-    """Makes a PREPARE entry of the rows of a part."""
+class _Part(NamedTuple):
+    """A part that is to be prepared. All functions need the tablet's `write_lock`."""
 
-    def __init__(self, note: bytes, deadline: float):
-        super().__init__(deadline)
-        self._note = note
-
-    def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
-        return EntryKind.PREPARE, encode_prepare(self._note, body)
+    blocker: Callable[[], Decision | None]
+    """See `TabletWrite.blocker`."""
+    check: Callable[[], None]
+    """Raises `SerializationFailure` for a conflict."""
+    prepare: Callable[[int], PreparedWrite]
+    """Logs the part and changes memory, at the proposed timestamp or a later one."""
 
 
 def _check_transaction(transaction: str) -> None:

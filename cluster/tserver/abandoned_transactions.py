@@ -17,7 +17,7 @@ from typing import Final
 
 from ...errors import Error, NotTheLeader
 from ...storage.maintenance.background import Rounds
-from ..consensus.log.transaction_entries import PreparedNote
+from ..consensus.log.transaction_entries import PreparedNote, StagedNote
 from ..raft.messages import Peer
 from ..tablets.replica import Replica
 from ..wire.calls.rpc import Channels
@@ -25,7 +25,8 @@ from ..wire.messages.methods import LocateTablets
 from ..wire.messages.transaction_methods import Decide
 
 PATIENCE: Final = 3.0
-"""Seconds for which a write may stay prepared: long for a client that is alive."""
+"""Seconds for which a write may stay prepared: long for a client that is alive. Parts of many rows may stay longer, as
+their notes say."""
 CALL_SECONDS: Final = 2.0
 _log = logging.getLogger("nyala.cluster.tserver")
 
@@ -79,7 +80,7 @@ class AbandonedTransactions:
                     outcome = "committed" if timestamp else "aborted"
                     _log.info("an abandoned transaction was %s", outcome, extra={"fields": fields})
 
-    def _outcome(self, replica: Replica, note: PreparedNote) -> int:
+    def _outcome(self, replica: Replica, note: PreparedNote | StagedNote) -> int:
         """Returns the commit timestamp, 0 if the transaction is aborted."""
         if note.tablet_id == replica.tablet_id:
             return replica.transactions.decide(note.transaction, 0, time.monotonic() + CALL_SECONDS)
@@ -99,7 +100,7 @@ class AbandonedTransactions:
                 if not set(servers) - tried:
                     raise
 
-    def _locate(self, note: PreparedNote) -> list[str]:
+    def _locate(self, note: PreparedNote | StagedNote) -> list[str]:
         """Returns the addresses of the replicas of the tablet that decides, the leader's first; none if it was
         dropped."""
         request = LocateTablets(tablet_ids=(note.tablet_id,))
@@ -117,7 +118,7 @@ class AbandonedTransactions:
         return []
 
 
-def _abandoned(replica: Replica) -> list[PreparedNote]:
+def _abandoned(replica: Replica) -> list[PreparedNote | StagedNote]:
     try:
         return replica.transactions.abandoned(PATIENCE)
     except Error:  # it is not running any more, or not yet

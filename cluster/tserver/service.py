@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import ConfigurationRefused, DeadlineExceeded
+from ...errors import ConfigurationRefused, DeadlineExceeded, WriteTooLarge
 from ...model.codec.values import key_from_plain, map_from_plain
 from ...model.store import WriteResult
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
-from ..consensus.log.transaction_entries import PreparedNote
+from ..consensus.log.transaction_entries import PreparedNote, StagedNote
+from ..tablets.large_parts import MEMORY_SHARE, part_bytes
 from ..tablets.reads import NO_WAIT
 from ..tablets.replica import Replica
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Request
 from ..wire.messages.repair_methods import UnsafeChangeConfig
-from ..wire.messages.transaction_methods import Decide, DecideReply, PrepareReply, PrepareWrite, Resolve
+from ..wire.messages.transaction_methods import (
+    Decide,
+    DecideReply,
+    PrepareReply,
+    PrepareWrite,
+    Resolve,
+    StageWrite,
+)
 from ..wire.rows.write_rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
 from .completions import Completions
@@ -65,6 +73,7 @@ class Service:
             methods.CreateTablet: self.create_tablet,
             methods.DeleteTablet: self.delete_tablet,
             methods.AlterTablet: self.alter_tablet,
+            StageWrite: self.stage_write,
             PrepareWrite: self.prepare_write,
             Decide: self.decide,
             Resolve: self.resolve,
@@ -131,14 +140,49 @@ class Service:
 
     # ---- transactions over several tablets -----------------------------------------------------------------------
 
+    def stage_write(self, request: StageWrite, context: CallContext) -> Done:
+        """Logs some rows of a part of a transaction, at the leader."""
+        part = request.part
+        replica = self._tablets.get(part.tablet_id)
+        batch = write_from_request(part)
+        size = part_bytes(batch.rows.nbytes, batch.rows.num_rows)
+        self._tablets.check_space(replica)
+        # The log has the rows, memory only those of whole parts: they are admitted when they are prepared.
+        limit = int(MEMORY_SHARE * self._maintenance.memory.limit)
+        if (total := replica.transactions.staged_bytes(request.transaction) + size) > limit:
+            raise WriteTooLarge(
+                f"the rows that the transaction writes to tablet {part.tablet_id} of table {replica.table.name} take "
+                f"{total:,} bytes of memory or more, and may take {limit:,}, a quarter of the server's --memory-limit; "
+                "commit more often, or load the rows outside of a transaction"
+            )
+        note = StagedNote(
+            request.transaction,
+            request.decider_table,
+            request.decider_tablet,
+            request.number,
+            part.schema_version,
+            batch.rows.num_rows,
+        )
+        replica.transactions.stage(note, batch, size, context.deadline)
+        return Done()
+
     def prepare_write(self, request: PrepareWrite, context: CallContext) -> PrepareReply:
         """Prepares a part of a transaction, at the leader."""
         part = request.part
         replica = self._tablets.get(part.tablet_id)
         batch = write_from_request(part)
         size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
+        if request.staged:
+            size = replica.transactions.staged_bytes(request.transaction)
         self._admit(replica, size)
-        note = PreparedNote(request.transaction, request.decider_table, request.decider_tablet, request.forgotten)
+        note = PreparedNote(
+            request.transaction,
+            request.decider_table,
+            request.decider_tablet,
+            request.forgotten,
+            request.staged,
+            request.seconds,
+        )
         timestamp = replica.transactions.prepare(note, request.timestamp, batch, part.schema_version, context.deadline)
         self._written(replica, size)
         return PrepareReply(timestamp=timestamp)

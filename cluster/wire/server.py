@@ -63,7 +63,7 @@ from .messages.envelope import (
 )
 from .messages.errors import error_to_body, flight_error
 from .messages.methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
-from .messages.transaction_methods import Decide, PrepareWrite, Resolve
+from .messages.transaction_methods import Decide, PrepareWrite, Resolve, StageWrite
 from .process.ending import cut_connections, stop_at_exit
 from .rows.scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
 from .security.access import Role, address_of, check_request, check_role, identity_of
@@ -138,7 +138,7 @@ class Limits:
     connection_bytes: int = CONNECTION_BYTES
     all_bytes: int = ALL_BYTES
     idle_scan_seconds: float = 60.0
-    growing: frozenset[type[Request]] = frozenset({Write, WriteRow, PrepareWrite})
+    growing: frozenset[type[Request]] = frozenset({Write, WriteRow, PrepareWrite, StageWrite})
     ending: frozenset[type[Request]] = frozenset({Decide, Resolve})
 
 

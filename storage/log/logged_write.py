@@ -59,9 +59,10 @@ class LoggedWrite:
     def restamp(self, timestamp: int) -> None:
         """Give a prepared write, which is alone at its timestamp, another one: the commit timestamp. Needs the tablet's
         `write_lock`; its keys have had no other write since."""
-        for change in self.changed:
-            change.memstore.restamp(self.timestamp, timestamp)
-        for memrowset, _ in self.inserted:
+        # Once each: a large write has changed some in many steps.
+        for memstore in {id(change.memstore): change.memstore for change in self.changed}.values():
+            memstore.restamp(self.timestamp, timestamp)
+        for memrowset in {id(memrowset): memrowset for memrowset, _ in self.inserted}.values():
             memrowset.restamp(self.timestamp, timestamp)
         self.timestamp = timestamp
 

@@ -19,7 +19,8 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     16      8      index, u64            one more than the entry before
     24      8      timestamp, u64        hybrid time
     32      8      durable index, u64    the writer knew all entries up to here to be synced
-    40      1      kind: 1 WRITE, 2 LOAD, 3 ROW, 8 PART, 9 COMMIT; of replicas also 4 to 7, 10 PREPARE, 11 RESOLVE
+    40      1      kind: 1 WRITE, 2 LOAD, 3 ROW, 8 PART, 9 COMMIT; of replicas also 4 to 7, 10 PREPARE, 11 RESOLVE,
+                   12 STAGE
     41      1      1 where the next entry is a part of the same write: all of them count, or none
     42      6      u48: all COMMITs of the store's commit log up to this one were durable when the entry was appended;
                    of a COMMIT itself: 1 where its parts were synced; 0 says nothing
@@ -111,6 +112,7 @@ class EntryKind(enum.IntEnum):
     COMMIT = 9
     PREPARE = 10
     RESOLVE = 11
+    STAGE = 12
 
 
 WRITES = (EntryKind.WRITE, EntryKind.PART)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import field
 
 from ...errors import StoreClosed
@@ -37,7 +37,7 @@ class PreparedWrite:
         Its changes in memory.
     timestamp : int
         That it holds; the commit timestamp is not below it.
-    keys : frozenset of int or bytes
+    keys : set of int or bytes
         Index keys of its rows.
     decision : Decision
         Decided when the outcome is visible.
@@ -49,7 +49,7 @@ class PreparedWrite:
 
     logged: LoggedWrite
     timestamp: int
-    keys: frozenset[int | bytes]
+    keys: Set[int | bytes]
     decision: Decision
     note: bytes
     since: float = field(default_factory=time.monotonic)

@@ -59,6 +59,7 @@ from ..rowsets.memrowset_snapshot import MemRowSetSnapshot
 from ..rowsets.stored_rowset import StoredRowSet, StoredRowSetView
 from .mvcc import MvccManager
 from .prepared import PreparedWrites
+from .staged import StagedParts
 from .tablet_metadata import TabletMetadata
 
 _SETTLE_SECONDS = 1.0
@@ -208,11 +209,11 @@ class Tablet:
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
     deciding: list[LoggedWrite] = field(default_factory=list)
-    """Parts of writes over several tablets that were not known to be decided when last looked at, whether their log
-    entries are durable or not. Other writes keep away from their keys, so they can be undone in any order; guarded by
-    `write_lock`."""
+    """Parts of writes over several tablets, not known to be decided when last looked at, whether their entries are
+    durable or not. Other writes keep away from their keys, so they can be undone in any order; guarded likewise."""
     prepared: PreparedWrites = field(default_factory=PreparedWrites)
     """Parts of transactions over several tablets of a cluster whose outcome is not known yet."""
+    staged: StagedParts = field(default_factory=StagedParts)
     commits: CommitLog | None = None
     """The store's, which decides on these; None in a cluster, where each tablet's log decides alone."""
     passed_over: tuple[int, ...] = ()
@@ -336,8 +337,7 @@ class Tablet:
     def pin(self) -> Pin:
         """Pins the current state; its files stay while the pin exists."""
         with self._pins_lock:
-            pin = Pin(self.state, self.table)
-            self.pins.add(pin)
+            self.pins.add(pin := Pin(self.state, self.table))
         return pin
 
     def shared_pin(self) -> Pin:
@@ -490,7 +490,7 @@ class Tablet:
             for memstore in stored.memstores:
                 if memstore.first_index and memstore not in flushed:
                     floor = min(floor, memstore.first_index - 1)
-        return max(floor, self.metadata.replay_index)
+        return max(self.staged.floor(floor), self.metadata.replay_index)
 
     def write_metadata(
         self, metadata: TabletMetadata, cut: Cut | None = None, flushed: Collection[DeltaMemStore] = ()
@@ -524,6 +524,7 @@ class Tablet:
             self.before_forgetting(filled.replay_index)
         filled.write(self.fs, self.directory)
         self.metadata = filled
+        self.staged.forget_through(filled.replay_index)
 
     def note_log(self, index: int) -> None:
         """Record in the metadata file that the log reaches entry `index`: a later opening that finds less reports the

@@ -19,6 +19,7 @@ may be in a rowset.) A few single rows go one by one, which costs less than the 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -117,22 +118,40 @@ class TabletApplier:
         self._tablet.note_number(number_after(rows) - 1)
         apply_rows(self._tablet.state, rows, self._tablet.directory)
 
-    def prepare(self, transaction: str, entry: LogEntry, schema: pa.Schema, note: bytes) -> None:
-        """Apply a part of a transaction, whose outcome is in a later entry, so that it can be undone: `prepared`."""
+    def prepare(
+        self, transaction: str, index: int, timestamp: int, pieces: Sequence[tuple[LogEntry, pa.Schema]], note: bytes
+    ) -> None:
+        """Apply a part of a transaction, whose outcome is in a later entry, so that it can be undone: `prepared`.
+
+        Parameters
+        ----------
+        index, timestamp : int
+            Of the PREPARE entry.
+        pieces : sequence of (LogEntry, pa.Schema)
+            The entries with the rows, each with the schema of its segment.
+        note : bytes
+            What the entry says of the transaction.
+        """
         self.finish()
         tablet = self._tablet
-        tablet.newest = max(tablet.newest, entry.timestamp)
-        write = LoggedWrite(LogTicket(entry.index, durable=True), entry.timestamp, is_prepared=True)
-        tablet.mvcc.hold(entry.timestamp)
-        parts = [LoggedPart(part, schema, entry.index, entry.timestamp) for part in entry_parts(entry, schema)]
-        rows = LoggedRows.of(parts, tablet.table.schema)
-        tablet.note_number(number_after(rows) - 1)
-        keys: frozenset[int | bytes] = frozenset(index_keys(rows.keys))
-        if entry.index <= tablet.metadata.durable_index:
-            parts = [logged for logged in parts if logged.part.op is not Op.INSERT]
-        if parts:
-            apply_rows(tablet.state, LoggedRows.of(parts, tablet.table.schema), tablet.directory, write)
-        tablet.prepared.add(transaction, PreparedWrite(write, entry.timestamp, keys, Decision(), note))
+        tablet.newest = max(tablet.newest, timestamp)
+        write = LoggedWrite(LogTicket(index, durable=True), timestamp, is_prepared=True)
+        tablet.mvcc.hold(timestamp)
+        is_inserted = index <= tablet.metadata.durable_index
+        keys: set[int | bytes] = set()
+        for entry, schema in pieces:
+            parts = [LoggedPart(part, schema, index, timestamp) for part in entry_parts(entry, schema)]
+            if not parts:
+                continue
+            rows = LoggedRows.of(parts, tablet.table.schema)
+            tablet.note_number(number_after(rows) - 1)
+            keys.update(index_keys(rows.keys))
+            if is_inserted:
+                parts = [logged for logged in parts if logged.part.op is not Op.INSERT]
+                rows = LoggedRows.of(parts, tablet.table.schema) if parts else rows.slice(0, 0)
+            if len(rows):
+                apply_rows(tablet.state, rows, tablet.directory, write)
+        tablet.prepared.add(transaction, PreparedWrite(write, timestamp, keys, Decision(), note))
 
 
 def number_after(logged: LoggedRows) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import LimitExceeded
-from ...model.store import Op, WriteBatch
+from ...model.store import Op, TableWrite, WriteBatch
 from ...model.vectors.vector import Array
 
 
@@ -32,6 +33,14 @@ def joined_batch(batches: Sequence[WriteBatch]) -> WriteBatch:
         raise LimitExceeded("the rows of one table have more than 2 GiB in a column; write fewer in one transaction")
     merged = merged or [pa.RecordBatch.from_arrays([c.combine_chunks() for c in rows.columns], names)]
     return WriteBatch(merged[0], joined_ops(batches), last.all_or_none, isset, last.unchanged_since)
+
+
+def joined_writes(writes: Sequence[TableWrite]) -> list[TableWrite]:
+    """The rows of a transaction as one write for each table, in the order of their first ones."""
+    by_table: dict[str, list[TableWrite]] = defaultdict(list)
+    for write in writes:
+        by_table[write.table.id].append(write)
+    return [TableWrite(some[-1].table, joined_batch([write.batch for write in some])) for some in by_table.values()]
 
 
 def _given(batch: WriteBatch, name: str) -> bool | Array:

@@ -172,6 +172,32 @@ class TabletWrite:
         assert self._changes is not None
         self._bodies = _bodies(self._changes.parts(), len(self._table.schema.columns))
 
+    def encode_staged(self) -> None:
+        """`encode` for `stage`, with the keys that are to be deleted if they exist, and do not: the check of conflicts
+        at the end of the transaction concerns them, too."""
+        assert self._changes is not None and self._locations is not None
+        parts = self._changes.parts()
+        absent = np.flatnonzero((self._batch.ops == Op.DELETE_IGNORE) & ~self._locations.present)
+        if len(absent):
+            places = tuple(range(self._table.schema.key_columns))
+            rows = self._batch.rows.select(list(places)).take(arrow_array(absent))
+            parts.append(WritePart(Op.DELETE, rows, places))
+        self._bodies = _bodies(parts, len(self._table.schema.columns))
+
+    def stage(self, timestamp: int) -> LogTicket:
+        """Log what was encoded, and change nothing: `context` makes another kind of entry of it. `timestamp` is in
+        flight, and `finish` waits for the entry. Needs the tablet's `write_lock`; raises as `apply`."""
+        tablet = self.tablet
+        try:
+            ticket = tablet.log.append(timestamp, EntryKind.PART, self._bodies, self._awaited, self._context)
+        except OperationalError:
+            tablet.mvcc.abort(timestamp)
+            raise
+        self._logged = LoggedWrite(ticket, timestamp)
+        tablet.undecided.append(self._logged)
+        tablet.newest = timestamp
+        return ticket
+
     def prepare(self, transaction: str, timestamp: int, note: bytes) -> PreparedWrite:
         """`apply` as the part of a transaction over several tablets of a cluster: `timestamp` is held, and `await_log`
         takes the place of `finish`. `note` is kept with the write."""

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import nyala
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import ClientOptions
+from nyala.cluster.client.writes import routing
 from nyala.cluster.wire.messages.transaction_methods import Decide, DecideReply
 from nyala.driver.stores.cluster_url import servers
 from nyala.errors import ClusterError, SerializationFailure
@@ -154,7 +155,7 @@ def prepare(client: Client, table: Table, rows: dict[int, int]) -> tuple[str, st
     transaction = uuid.uuid4().hex
     attempts = client._shared.attempts("a test")
     prepared = writer._prepare(transaction, client.now(), parts, attempts)
-    return transaction, parts[0].piece.tablet_id, max(prepared)
+    return transaction, parts[0].tablet_id, max(prepared)
 
 
 @pytest.mark.parametrize("is_decided", [True, False])
@@ -173,6 +174,107 @@ def test_what_a_dead_client_has_prepared_is_ended_by_the_tablets(
         found = balances(other, table, max(other.now(), timestamp))
         assert found == {**dict.fromkeys(range(ACCOUNTS), BALANCE), **(rows if is_decided else {})}
         transfer(other, table, 1, 2, 5)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of some hundred rows take many messages."""
+    monkeypatch.setattr(routing, "PIECE_ROWS", 50)
+
+
+@pytest.mark.parametrize("distribution", ["", "DISTRIBUTE BY HASH(k) INTO 3 BUCKETS"])
+def test_a_transaction_of_many_rows_commits_as_a_whole(
+    cluster: MiniCluster, client: Client, small_pieces: None, distribution: str
+) -> None:
+    found = f"t{uuid.uuid4().hex[:8]}"
+    with nyala.connect(cluster.url) as connection, nyala.connect(cluster.url) as other:
+        connection.execute(f"CREATE TABLE {found} (k INT PRIMARY KEY, n BIGINT) {distribution}")
+        with connection.transaction():
+            connection.load(found, accounts(range(2000), [1] * 2000))
+            connection.execute(f"UPDATE {found} SET n = 2 WHERE k < 500")
+            connection.execute(f"DELETE FROM {found} WHERE k >= 1900")
+            assert other.execute(f"SELECT count(*) FROM {found}").fetchone() == (0,)
+        before = client.now()
+        query = f"SELECT count(*), sum(n) FROM {found}"
+        assert other.execute(query).fetchone() == (1900, 2400)
+        connection.begin("SERIALIZABLE")
+        connection.execute(f"UPDATE {found} SET n = n + 1")
+        connection.execute(f"DELETE FROM {found} WHERE k < 100")
+        if distribution:
+            other.execute(f"UPDATE {found} SET n = 0 WHERE k = 1234")
+            with pytest.raises(SerializationFailure):
+                connection.commit()
+            assert other.execute(query).fetchone() == (1900, 2399)
+        else:
+            connection.commit()
+            assert other.execute(query).fetchone() == (1800, 4000)
+        table = client.table(found)
+        assert sum(balances(client, table, before).values()) == 2400
+        connection.execute(f"DROP TABLE {found}")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_large_transactions_are_whole_although_servers_die(
+    cluster: MiniCluster, name: str, small_pieces: None, seed: int
+) -> None:
+    """Each adds one to all rows; servers are killed while pieces are sent, prepared and decided."""
+    chosen = random.Random(seed)
+    stop = threading.Event()
+    rows = 1500
+    errors: list[BaseException] = []
+
+    def kill() -> None:
+        while not stop.is_set():
+            victim = chosen.choice(cluster.tservers)
+            stop.wait(chosen.random())
+            cluster.kill(victim)
+            stop.wait(chosen.random())
+            cluster.start(victim)
+            stop.wait(3.0)
+
+    def watch() -> None:
+        with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
+            table = client.table(name)
+            while not stop.is_set():
+                with suppress(ClusterError):
+                    found = balances(client, table, client.now())
+                    assert len(set(found.values())) == 1 and len(found) == rows
+
+    def guarded(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException as error:
+            errors.append(error)
+
+    done = unknown = 0
+    with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
+        table = client.table(name)
+        first = write(table, dict.fromkeys(range(rows), 0), Op.UPSERT)
+        client.commit_transaction(TransactionChanges(client.now(), (first,)))
+        threads = [threading.Thread(target=guarded, args=(act,)) for act in (kill, watch)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 15
+        while time.monotonic() < end and not errors:
+            since = client.now()
+            found = balances(client, table, since)
+            changed = write(table, {key: n + 1 for key, n in found.items()})
+            try:
+                client.commit_transaction(TransactionChanges(since, (changed,)))
+                done += 1
+            except SerializationFailure:
+                pass
+            except ClusterError:
+                unknown += 1
+        stop.set()
+        for thread in threads:
+            thread.join(90)
+            assert not thread.is_alive()
+        assert not errors, errors
+        counts = set(balances(client, table, client.now()).values())
+    assert len(counts) == 1
+    assert done <= counts.pop() <= done + unknown
+    assert done > 1
 
 
 def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, name: str) -> None:

@@ -8,7 +8,7 @@ from ....model.clock import format_timestamp
 from ....model.store import Timestamp
 from ....storage.log.wal_format import EntryKind, LogEntry
 from .tracked import decode_tracked
-from .transaction_entries import decode_note, decode_prepare, decode_resolution
+from .transaction_entries import decode_note, decode_prepare, decode_resolution, decode_staged
 
 
 def open_entry(entry: LogEntry) -> tuple[LogEntry, str]:
@@ -23,6 +23,12 @@ def open_entry(entry: LogEntry) -> tuple[LogEntry, str]:
         note, rows = decode_prepare(entry.body, place)
         known = decode_note(note)
         said = f"prepares transaction {known.transaction}, which tablet {known.tablet_id} decides"
+        said += f", with the rows of {known.staged} entries" if known.staged else ""
+        entry = replace(entry, kind=EntryKind.PART, body=rows)
+    elif entry.kind is EntryKind.STAGE:
+        note, rows = decode_prepare(entry.body, place)
+        staged = decode_staged(note)
+        said = f"part {staged.number} of transaction {staged.transaction}, which tablet {staged.tablet_id} decides"
         entry = replace(entry, kind=EntryKind.PART, body=rows)
     elif entry.kind is EntryKind.RESOLVE:
         resolution = decode_resolution(entry.body, place)

@@ -1,4 +1,4 @@
-"""PREPARE and RESOLVE entries: a tablet's part of a transaction over several tablets, and its outcome.
+"""PREPARE, STAGE and RESOLVE entries: a tablet's part of a transaction over several tablets, and its outcome.
 
     body of PREPARE
     offset  bytes
@@ -6,6 +6,9 @@
     4       4      zeros
     8       ...    note: MessagePack of `PreparedNote`, padded to a multiple of 8 bytes
             ...    rows, as the body of a WRITE entry; the entry's timestamp is theirs until RESOLVE
+
+    body of STAGE: as of PREPARE, with a `StagedNote`. A part that is too large for one entry has its rows in several of
+    these; the PREPARE entry behind them has none. Its timestamp is that of all rows
 
     body of RESOLVE
     0       ...    MessagePack of `Resolution`
@@ -38,12 +41,42 @@ class PreparedNote(Struct, frozen=True, array_like=True):
         The tablet that decides.
     forgotten : tuple of str
         Earlier transactions that this tablet has decided, and all of whose parts have ended.
+    staged : int
+        Number of STAGE entries that have the rows; 0: the entry itself has them.
+    seconds : float
+        Seconds for which the part may stay prepared before its leader requests the outcome, if more than the usual
+        ones: parts of many rows take long to prepare.
     """
 
     transaction: str
     table_id: str
     tablet_id: str
     forgotten: tuple[str, ...] = ()
+    staged: int = 0
+    seconds: float = 0.0
+
+
+class StagedNote(Struct, frozen=True, array_like=True):
+    """Some rows of a part of a transaction.
+
+    Parameters
+    ----------
+    transaction, table_id, tablet_id : str
+        As in `PreparedNote`.
+    number : int
+        Of the entry among those of the part, from 0.
+    version : int
+        The version of the table.
+    rows : int
+        Number of rows.
+    """
+
+    transaction: str
+    table_id: str
+    tablet_id: str
+    number: int
+    version: int
+    rows: int
 
 
 class Resolution(Struct, frozen=True, array_like=True):
@@ -60,10 +93,11 @@ class Resolution(Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_note = msgpack_decoder(PreparedNote).decode
+_decode_staged = msgpack_decoder(StagedNote).decode
 _decode_resolution = msgpack_decoder(Resolution).decode
 
 
-def encode_note(note: PreparedNote) -> bytes:
+def encode_note(note: PreparedNote | StagedNote) -> bytes:
     """Returns a note as bytes."""
     return _encode(note)
 
@@ -73,15 +107,20 @@ def decode_note(data: bytes | memoryview) -> PreparedNote:
     return _decode_note(data)
 
 
+def decode_staged(data: bytes | memoryview) -> StagedNote:
+    """Inverse of `encode_note` for the note of a STAGE entry."""
+    return _decode_staged(data)
+
+
 def encode_prepare(note: bytes, rows: bytes) -> bytes:
-    """Returns the body of a PREPARE entry from an encoded note and the body of a WRITE entry."""
+    """Returns the body of a PREPARE or STAGE entry from an encoded note and the body of a WRITE entry."""
     return b"".join((_FRONT.pack(len(note)), note, bytes(-len(note) % 8), rows))
 
 
 def decode_prepare(body: memoryview, place: str) -> tuple[bytes, memoryview]:
     """Returns the encoded note and the rows (a view); raises `CorruptionError` for an invalid body."""
     if len(body) < _FRONT.size:
-        raise CorruptionError(f"{len(body)} bytes are too few for a PREPARE entry", "log", place)
+        raise CorruptionError(f"{len(body)} bytes are too few for an entry with a note", "log", place)
     (length,) = _FRONT.unpack_from(body)
     end = _FRONT.size + length
     start = end + -length % 8

@@ -10,6 +10,8 @@ The commit timestamp is the greatest prepare timestamp. The client proposes one,
 knows, so that as a rule all tablets prepare at the same; a leader whose clock has passed it takes a later one. The
 first RESOLVE entry at A is the outcome. A leader that has held a prepared write for too long requests A to decide that
 the transaction is aborted, and resolves by the reply.
+
+The rows of a part that is too large for one message come before, in StageWrite requests; its PrepareWrite has none.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class PrepareReply(Reply, frozen=True):
 class PrepareWrite(Request, frozen=True, tag="prepare_write"):
     """Prepares a tablet's part of a transaction, at its leader. `part` is its rows (`all_or_none`, `unchanged_since`:
     the snapshot); its `call` is not used. `timestamp`: the proposed one. Idempotent by `transaction`. Raises
-    `SerializationFailure` for a conflict."""
+    `SerializationFailure` for a conflict. `staged`: number of StageWrite requests that have had the rows; 0: `part` has
+    them. `seconds`: for which the part may stay prepared before its leader requests the outcome."""
 
     reply = PrepareReply
     is_small = True
@@ -51,6 +54,21 @@ class PrepareWrite(Request, frozen=True, tag="prepare_write"):
     decider_table: str
     decider_tablet: str
     forgotten: tuple[str, ...] = ()
+    staged: int = 0
+    seconds: float = 0.0
+
+
+class StageWrite(Request, frozen=True, tag="stage_write"):
+    """Logs some rows of a tablet's part of a transaction, at its leader: `part` as of `PrepareWrite`, `number` from 0.
+    Idempotent by `transaction` and `number`. Raises `SerializationFailure` for a conflict, `WriteTooLarge` if the rows
+    of the part take too much memory."""
+
+    reply = Done
+    transaction: str
+    number: int
+    part: Write
+    decider_table: str
+    decider_tablet: str
 
 
 class DecideReply(Reply, frozen=True):

@@ -88,6 +88,7 @@ _CLIENTS: Final = (
     joint_methods.DropStaged,
     joint_methods.CommitTransaction,
     transaction_methods.TakeNumbers,
+    transaction_methods.StageWrite,
     transaction_methods.PrepareWrite,
     transaction_methods.Decide,
     transaction_methods.Resolve,

@@ -19,9 +19,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cluster_tablets_support import Group, Server, batch, rows_at, soon, until
+from cluster_tablets_support import TABLE, Group, Server, batch, rows_at, soon, until
 from examples import cases
-from nyala.cluster.consensus.log.transaction_entries import PreparedNote
+from nyala.cluster.consensus.log.transaction_entries import PreparedNote, StagedNote
+from nyala.cluster.tablets import large_parts
 from nyala.cluster.tablets.exactly_once import ExactlyOnceTable
 from nyala.cluster.tserver import abandoned_transactions
 from nyala.cluster.tserver.abandoned_transactions import AbandonedTransactions
@@ -30,7 +31,7 @@ from nyala.errors import ClusterError, Error, SerializationFailure
 from nyala.model.clock import LOGICAL_BITS
 from nyala.model.store import Op, Timestamp, WriteBatch
 from nyala.storage.log.logged_write import LoggedWrite
-from nyala.storage.writing import tablet_write
+from nyala.storage.writing import staged_write, tablet_write
 
 KEYS = 6
 TABLETS = ("t1-p0", "t2-p0")
@@ -46,6 +47,10 @@ class Transaction:
     decider: int
     parts: dict[int, dict[int, int]]
     prepared: dict[int, int] = field(default_factory=dict)
+    large: set[int] = field(default_factory=set)
+    """Groups whose part comes in one STAGE entry for each key."""
+    staged: dict[int, int] = field(default_factory=dict)
+    """Number of entries of these that are acknowledged, by group."""
     is_refused: bool = False
     acknowledged: int = 0
 
@@ -58,7 +63,10 @@ def counters(values: dict[int, int]) -> pa.RecordBatch:
 class Schedule:
     def __init__(self, seed: int):
         self.rng = random.Random(seed)
-        self.groups = [Group(tablet_id=tablet, prefix=f"{name}-") for tablet, name in zip(TABLETS, "ab", strict=True)]
+        self.groups = [
+            Group(tablet_id=tablet, prefix=f"{name}-", segment_bytes=2_000)
+            for tablet, name in zip(TABLETS, "ab", strict=True)
+        ]
         self.written: list[list[tuple[int, dict[int, int]]]] = [[], []]
         """Versions of plain writes, by group: (timestamp, new value by key)."""
         self.transactions: list[Transaction] = []
@@ -129,6 +137,7 @@ class Schedule:
                 for number in numbers
             }
             found = Transaction(uuid.uuid4().hex, snapshot, self.rng.choice(numbers), parts)
+            found.large = {number for number in numbers if self.rng.random() < 0.5}
             self.transactions.append(found)
             self.active.append(found)
 
@@ -144,7 +153,9 @@ class Schedule:
                 if self.rng.random() < 0.8:
                     self.resolve(found, number, 0)
         elif left:
-            self.prepare(found, self.rng.choice(left))
+            number = self.rng.choice(left)
+            is_staged = number not in found.large or found.staged.get(number, 0) == len(found.parts[number])
+            (self.prepare if is_staged else self.stage)(found, number)
         elif not found.acknowledged:
             self.decide(found)
         else:
@@ -156,11 +167,25 @@ class Schedule:
             self.active.remove(found)
         return None
 
+    def stage(self, found: Transaction, number: int) -> None:
+        place = found.staged.get(number, 0)
+        rows = counters(dict([list(found.parts[number].items())[place]]))
+        changes = WriteBatch(rows, Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(found.snapshot))
+        note = StagedNote(found.id, "t1", TABLETS[found.decider], place, TABLE.version, 1)
+        try:
+            self.groups[number].leader().replica.transactions.stage(note, changes, 100, soon(0.5))
+            found.staged[number] = place + 1
+        except SerializationFailure:
+            found.is_refused = True
+        except ClusterError:
+            pass  # as in `prepare`
+
     def prepare(self, found: Transaction, number: int) -> None:
         group = self.groups[number]
-        note = PreparedNote(found.id, "t1", TABLETS[found.decider])
+        staged = found.staged.get(number, 0)
+        note = PreparedNote(found.id, "t1", TABLETS[found.decider], staged=staged)
         values = found.parts[number]
-        rows = counters(values)
+        rows = counters({} if staged else values)
         changes = WriteBatch(rows, Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(found.snapshot))
         leader = group.leader()
         # The same proposals come again, as those of clients within a microsecond; a part may get a far later one.
@@ -248,7 +273,9 @@ class Schedule:
 
     def is_free(self, group: Group) -> bool:
         self.ending.end_all()
-        return not any(server.replica.tablet.prepared for server in group.running)
+        tablets = [server.replica.tablet for server in group.running]
+        # Ended ones stay until the log is cut.
+        return not any(tablet.prepared or any(not part.ended for _, part in tablet.staged) for tablet in tablets)
 
     def verify(self) -> None:
         self.recover()
@@ -299,6 +326,7 @@ def run(seed: int, steps: int = 70) -> Schedule:
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(abandoned_transactions, "PATIENCE", 0.0)
+    monkeypatch.setattr(large_parts, "STAGED_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("seed", range(cases(6)))
@@ -330,7 +358,19 @@ def _no_undo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LoggedWrite, "undo", lambda self: None)
 
 
-@pytest.mark.parametrize("plant", [_resolve_unasked, _no_record, _no_restamp, _no_conflicts, _no_undo])
+def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged_write.StagedWrite, "check", lambda self: None)
+
+
+def _lost_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = large_parts._read
+    monkeypatch.setattr(large_parts, "_read", lambda consensus, entries: read(consensus, entries)[:-1])
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [_resolve_unasked, _no_record, _no_restamp, _no_conflicts, _no_undo, _no_second_look, _lost_entry],
+)
 def test_planted_faults_are_caught(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.messages.transaction_methods import StageWrite
 from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.errors import (
     NotTheLeader,
@@ -22,7 +23,7 @@ from nyala.errors import (
 )
 from nyala.model.codec.values import key_to_plain
 from nyala.model.predicates import Range
-from nyala.model.store import Op, ScanSpec, WriteBatch
+from nyala.model.store import Op, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.maintenance import memory
 from tserver_support import Servers, rows, tablet, tuples, wait_for
 
@@ -310,6 +311,30 @@ def test_writes_are_shed_while_memory_is_full(tmp_path: Path) -> None:
         one.running[0].maintenance.maintain()
         one.write(id, rows(range(start, start + 10)))
         assert len(one.keys(0, id)) == count + 10
+
+
+def test_a_part_of_a_transaction_that_takes_too_much_memory_is_refused_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_processwide", weakref.WeakSet())  # other tests' stores would count
+    with Servers(tmp_path, 1, memory_limit_bytes=1 << 20, background=False, cache_bytes=1 << 18) as one:
+        id = one.create()
+        transaction, since = uuid.uuid4().hex, Timestamp(one.running[0].clock.now())
+
+        def stage(number: int) -> None:
+            changes = WriteBatch(rows(range(300 * number, 300 * number + 300)), Op.UPSERT, True, unchanged_since=since)
+            part = write_to_request(changes, tablet_id=id, schema_version=0, call=None)
+            request = StageWrite(
+                transaction=transaction, number=number, part=part, decider_table="t", decider_tablet=id
+            )
+            one.call(0, request)
+
+        stage(0)
+        stage(1)
+        with pytest.raises(WriteTooLarge, match=r"take .* bytes of memory or more, and may take 262,144, a quarter"):
+            for number in range(2, 5):
+                stage(number)
+        assert one.keys(0, id) == []
 
 
 def test_a_batch_larger_than_the_memory_is_refused_for_good_and_stops_nobody(
