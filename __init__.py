@@ -12,6 +12,7 @@ This module is PEP 249's: `connect`, its exceptions, type objects and constructo
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any, Unpack
 
 from .driver.dbapi_types import (
@@ -100,8 +101,10 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
 
     Arrow, numpy and the parser are loaded here and not with `import nyala`, which takes a few milliseconds so.
     """
-    with paused_collector():
-        from .driver import connection
+    if f"{__name__}.driver.connection" not in sys.modules:
+        with paused_collector():
+            importlib.import_module(".driver.connection", __name__)
+    from .driver import connection
 
     return connection.connect(target, **options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
+import nyala
 import pytest
 from nyala.model.collector import paused_collector
 
@@ -58,3 +59,10 @@ def test_what_the_program_has_frozen_stays_frozen() -> None:
     finally:
         if not has_frozen:
             gc.unfreeze()
+
+
+def test_only_the_first_connection_imports_with_a_paused_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    nyala.connect(":memory:").close()
+    # It would count the objects that a program has frozen, which takes tens of milliseconds where they are many.
+    monkeypatch.setattr(nyala, "paused_collector", None)
+    nyala.connect(":memory:").close()
