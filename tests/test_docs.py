@@ -317,7 +317,8 @@ def _unknown_names(text: str, foreign: set[str]) -> Iterator[str]:
         if re.fullmatch(r"[a-z]\w*(\.\w+)*", name) and not name.endswith((".py", ".md")):
             first, *rest = name.split(".")
             roots = {"nyala", *examples, *EXAMPLES, *sys.stdlib_module_names, "connection", "pa"}
-            is_known = {first, *rest} <= {*_words_of_the_code(), *examples, *foreign, *EXAMPLES}
+            known = (_words_of_the_code(), examples, foreign, EXAMPLES)
+            is_known = all(any(part in words for words in known) for part in (first, *rest))
             if not is_known or (rest and first not in roots and f"nyala.{first}" not in MODULES):
                 yield token
 
