@@ -63,7 +63,7 @@ from .maintenance.manager import MaintenanceStatus, OperationRecord
 from .maintenance.memory import MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
-from .malloc import keep_freed_blocks
+from .malloc import configure_heap
 from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
@@ -163,7 +163,7 @@ class Database:
         if not self.path:
             raise InterfaceError(f"path={path!r}: a directory or {MEMORY!r} is needed")
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
-        keep_freed_blocks()
+        configure_heap()
         self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
         self._options = StoreOptions(durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes)
         self.clock = HybridClock()

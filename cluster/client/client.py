@@ -34,7 +34,7 @@ from ...model.transactions import DEFAULT_OPTIONS, TransactionOptions
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import one_statement
 from ...storage.loads.loading import Loading
-from ...storage.malloc import keep_freed_blocks
+from ...storage.malloc import configure_heap
 from ...storage.transactions.transaction_store import TransactionStore
 from ..wire.addresses import address_of
 from ..wire.calls.call_streams import sending_together
@@ -124,7 +124,7 @@ class Client:
         channels: Callable[[HybridClock], ChannelsLike] | None = None,
     ):
         note_process()
-        keep_freed_blocks()
+        configure_heap()
         addresses = [address_of(host, port) for host, port in masters]
         options = options or ClientOptions()
         clock = clock or ClientClock()

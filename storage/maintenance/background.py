@@ -1,7 +1,8 @@
 """The background work on a set of tablets: of an embedded store, or of a tablet server. Two threads, one memory limit.
 
 nyala-maintenance     flushes, compactions, removal of log and history (`manager`): one operation at a time
-nyala-housekeeping    every second: logs, unused files, and tasks of the store that must not wait for an operation
+nyala-housekeeping    every second: logs, unused files, free memory, and tasks of the store that must not wait for an
+                      operation
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ...errors import DiskError
 from ..files.page_cache import PageCache
+from ..malloc import HeapTrimmer
 from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import flush_largest, memory_bytes
@@ -116,6 +118,7 @@ class BackgroundWork:
         self._first = first
         self._tasks = tuple(tasks)
         self._stopped = False
+        self._heap = HeapTrimmer()
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
         self.manager = MaintenanceManager(tablets, policy, lambda: self.memory.is_short, failed=self._failed)
         self._maintenance = Rounds("nyala-maintenance", self._maintain, starts)
@@ -178,6 +181,7 @@ class BackgroundWork:
         keep_house(self.tablets(), self._syncs_logs)
         for task in self._tasks:
             task()
+        self._heap.check()
 
     def _relieve(self) -> bool:
         return flush_largest(self.tablets())

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from .... import errors
 from ....storage.files.os_filesystem import OsFileSystem
-from ....storage.malloc import keep_freed_blocks
+from ....storage.malloc import configure_heap
 from .pandas_import import keep_pandas_out
 
 _logger = logging.getLogger("nyala.cluster.process")
@@ -125,7 +125,7 @@ def run_server(
     """
     log_as_json(name, path=log_file)
     faulthandler.enable()
-    keep_freed_blocks()
+    configure_heap()
     keep_pandas_out()
     ended = _until_signalled(grace)
     try:
