@@ -267,29 +267,72 @@ open_buffer(PyObject *object, Py_buffer *view, int flags, Py_ssize_t size, Py_ss
 
 #define MOST_COLUMNS 64
 
-/* The buffers of a tuple of columns of codes: their rows, or -1 with an error set and none open. */
+/* The open arguments of a function that puts rows in order: columns of codes, the rows' new order, and where its groups
+ * or partitions are. */
+typedef struct {
+    Keys keys;
+    const uint64_t *columns[MOST_COLUMNS];
+    Py_buffer views[MOST_COLUMNS], order, places;
+} Rows;
+
+static void
+close_columns(Rows *rows)
+{
+    while (rows->keys.count > 0)
+        PyBuffer_Release(&rows->views[--rows->keys.count]);
+}
+
+static void
+close_rows(Rows *rows)
+{
+    PyBuffer_Release(&rows->places);
+    PyBuffer_Release(&rows->order);
+    close_columns(rows);
+}
+
+/* Open a tuple of columns of codes. Returns the number of rows, or -1 with an error set and none open. */
 static Py_ssize_t
-open_columns(PyObject *tuple, Py_buffer *views, const uint64_t **columns, int *count)
+open_columns(Rows *rows, PyObject *tuple)
 {
     Py_ssize_t n = -1, width = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : 0;
+    rows->keys = (Keys){.columns = rows->columns};
     if (width < 1 || width > MOST_COLUMNS) {
         PyErr_Format(PyExc_ValueError, "codes: a tuple of 1 to %d columns is needed", MOST_COLUMNS);
         return -1;
     }
-    for (*count = 0; *count < width; ++*count) {
-        Py_buffer *view = &views[*count];
-        if (open_buffer(PyTuple_GetItem(tuple, *count), view, 0, 8, n < 0 ? 0 : n, "codes") < 0)
+    for (; rows->keys.count < width; rows->keys.count++) {
+        int at = rows->keys.count;
+        Py_buffer *view = &rows->views[at];
+        if (open_buffer(PyTuple_GetItem(tuple, at), view, 0, 8, n < 0 ? 0 : n, "codes") < 0)
             goto failed;
-        columns[*count] = view->buf;
+        rows->columns[at] = view->buf;
         if (n < 0)
             n = view->len / 8;
     }
+    rows->keys.same = width == 1 ? NULL : same_codes;
     if (n < (Py_ssize_t)UINT32_MAX)
         return n;
     PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
 failed:
-    while (*count > 0)
-        PyBuffer_Release(&views[--*count]);
+    close_columns(rows);
+    return -1;
+}
+
+/* Open all of `rows`; `least`, or the number of rows if that is 0, is the room that `places` must have. Returns the
+ * number of rows, or -1 with an error set and nothing open. */
+static Py_ssize_t
+open_rows(Rows *rows, PyObject *codes, PyObject *order, PyObject *places, Py_ssize_t least, const char *name)
+{
+    Py_ssize_t n = open_columns(rows, codes);
+    if (n < 0)
+        return -1;
+    if (open_buffer(order, &rows->order, PyBUF_WRITABLE, 8, n, "order") < 0)
+        goto columns;
+    if (open_buffer(places, &rows->places, PyBUF_WRITABLE, 8, least > 0 ? least : n, name) == 0)
+        return n;
+    PyBuffer_Release(&rows->order);
+columns:
+    close_columns(rows);
     return -1;
 }
 
@@ -302,71 +345,44 @@ number_or_error(int64_t groups)
 static PyObject *
 group_rows(PyObject *self, PyObject *args)
 {
-    PyObject *objects[3], *result = NULL;
-    Py_buffer views[MOST_COLUMNS], order, starts;
-    const uint64_t *columns[MOST_COLUMNS];
-    Keys keys = {.columns = columns};
-    if (!PyArg_ParseTuple(args, "OOO", &objects[0], &objects[1], &objects[2]))
+    PyObject *codes, *order, *starts;
+    Rows rows;
+    if (!PyArg_ParseTuple(args, "OOO", &codes, &order, &starts))
         return NULL;
-    Py_ssize_t n = open_columns(objects[0], views, columns, &keys.count);
+    Py_ssize_t n = open_rows(&rows, codes, order, starts, 0, "starts");
     if (n < 0)
         return NULL;
-    keys.same = keys.count == 1 ? NULL : same_codes;
-    if (open_buffer(objects[1], &order, PyBUF_WRITABLE, 8, n, "order") < 0)
-        goto columns;
-    if (open_buffer(objects[2], &starts, PyBUF_WRITABLE, 8, n, "starts") < 0)
-        goto order;
     int64_t groups;
     Py_BEGIN_ALLOW_THREADS
-    groups = group(&keys, n, order.buf, starts.buf);
+    groups = group(&rows.keys, n, rows.order.buf, rows.places.buf);
     Py_END_ALLOW_THREADS
-    result = number_or_error(groups);
-    PyBuffer_Release(&starts);
-order:
-    PyBuffer_Release(&order);
-columns:
-    while (keys.count > 0)
-        PyBuffer_Release(&views[--keys.count]);
-    return result;
+    close_rows(&rows);
+    return number_or_error(groups);
 }
 
 static PyObject *
 partition_rows(PyObject *self, PyObject *args)
 {
-    PyObject *objects[3], *result = NULL;
-    Py_buffer views[MOST_COLUMNS], order, ends;
-    const uint64_t *columns[MOST_COLUMNS];
-    Keys keys = {.columns = columns};
+    PyObject *codes, *order, *ends;
+    Rows rows;
     int bits, failed;
-    if (!PyArg_ParseTuple(args, "OiOO", &objects[0], &bits, &objects[1], &objects[2]))
+    if (!PyArg_ParseTuple(args, "OiOO", &codes, &bits, &order, &ends))
         return NULL;
     if (bits < 1 || bits > MOST_BITS) {
         PyErr_Format(PyExc_ValueError, "bits: 1 to %d are possible, got %d", MOST_BITS, bits);
         return NULL;
     }
-    Py_ssize_t n = open_columns(objects[0], views, columns, &keys.count);
+    Py_ssize_t n = open_rows(&rows, codes, order, ends, (Py_ssize_t)1 << bits, "ends");
     if (n < 0)
         return NULL;
-    if (open_buffer(objects[1], &order, PyBUF_WRITABLE, 8, n, "order") < 0)
-        goto columns;
-    if (open_buffer(objects[2], &ends, PyBUF_WRITABLE, 8, (Py_ssize_t)1 << bits, "ends") < 0)
-        goto order;
     Py_BEGIN_ALLOW_THREADS
-    failed = partition(&keys, n, bits, order.buf, ends.buf);
+    failed = partition(&rows.keys, n, bits, rows.order.buf, rows.places.buf);
     Py_END_ALLOW_THREADS
+    close_rows(&rows);
     if (failed)
-        PyErr_NoMemory();
-    else {
-        Py_INCREF(Py_None);
-        result = Py_None;
-    }
-    PyBuffer_Release(&ends);
-order:
-    PyBuffer_Release(&order);
-columns:
-    while (keys.count > 0)
-        PyBuffer_Release(&views[--keys.count]);
-    return result;
+        return PyErr_NoMemory();
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 static PyObject *
