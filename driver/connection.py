@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from .. import errors
 from ..errors import InterfaceError
@@ -34,12 +34,14 @@ from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .session.bind_values import Parameters
 from .session.session import Session
-from .stores.bulk_loads import Source, load
 from .stores.open_stores import SharedStore, acquire, is_cluster
-from .tables.table_handle import TableHandle
 from .tables.timestamps import Moment, hybrid_time
-from .tables.write_session import WriteSession
 from .transaction_blocks import RETRIES, TransactionBlock, retried
+
+if TYPE_CHECKING:
+    from .stores.bulk_loads import Source
+    from .tables.table_handle import TableHandle
+    from .tables.write_session import WriteSession
 
 T = TypeVar("T")
 
@@ -257,6 +259,8 @@ class Connection:
         Cancelled
             It was cancelled; nothing is loaded.
         """
+        from .stores.bulk_loads import load
+
         self.check_open()
         self._session.refuse_writes("a load")
         with self._session.turn(), self._session.cancellable(cancel) as cancel:
@@ -276,6 +280,8 @@ class Connection:
         [{'v': 'two'}]
         >>> connection.close()
         """
+        from .tables.table_handle import TableHandle  # many connections run statements only
+
         return TableHandle(self, self.store.table(name))
 
     def new_session(self, flush_mode: str = "AUTO_FLUSH_SYNC", **options: Any) -> WriteSession:
@@ -291,6 +297,8 @@ class Connection:
         max_errors : int
             Limit of errors kept for `WriteSession.pending_errors`; 1,000 by default.
         """
+        from .tables.write_session import WriteSession
+
         session = WriteSession(self, flush_mode, **options)
         self._write_sessions.add(session)
         return session

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGone, UnknownTable
 from ..model.alterations import AlterStep
@@ -81,7 +81,9 @@ from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
 from .tables.transaction_commit import commit_changes
 from .tablet.tablet import StoreOptions, Tablet
-from .transactions.transaction_store import TransactionStore
+
+if TYPE_CHECKING:
+    from .transactions.transaction_store import TransactionStore
 
 MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
@@ -534,6 +536,8 @@ class Database:
 
     def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> TransactionStore:
         """Begin a transaction at the latest state."""
+        from .transactions.transaction_store import TransactionStore  # statements of their own need none of it
+
         return TransactionStore(self, options)
 
     def flush(self, table: Table | None = None) -> int:

@@ -18,7 +18,6 @@ from ...errors import NotSupportedError
 from ...executor import ExecutionContext, StatementResult, listing
 from ...executor import run as run_statement
 from ...executor.run.stream import Morsel
-from ...executor.statements.explaining import written_as
 from ...model.types import STRING
 from ...model.vectors.vector import Batch, vector_from_arrow
 from ...planner import Plan
@@ -58,6 +57,8 @@ def _explained(engine: Engine, statement: bound.Explain, plan: Plan, context: Ex
         raise NotSupportedError(
             "EXPLAIN ANALYZE and EXPLAIN (FORMAT JSON) are about nyala's own executor: SET engine = nyala first"
         )
+    from ...executor.statements.explaining import written_as
+
     inner = statement.statement
     head = [] if isinstance(inner, bound.SelectStatement) else [written_as(inner)]
     return head + engine.explain(plan, context).splitlines()

@@ -22,7 +22,7 @@ from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType, type_from_arrow
 from ...sql.file_options import FORMATS
 from ...sql.files import FileColumn, FileDescription, FileSource
-from . import csv_files, parquet_files
+from . import parquet_files
 
 _MOST_NAMES = 8
 """Number of a folder's names that an error lists."""
@@ -43,6 +43,8 @@ class LocalFiles:
         """Return the columns of the files and the statistics of their rows."""
         paths = expand(source)
         if source.format == "csv":
+            from . import csv_files  # five modules, for those who read CSV
+
             schema = csv_files.schema_of(paths[0], dict(source.options))
             return FileDescription(tuple(_column(field.name, field.type) for field in schema))
         schema = parquet_files.schema_of(paths[0])
@@ -146,6 +148,8 @@ def pieces(
 
 
 def _csv_piece(path: str, source: FileSource, columns: FileColumns) -> Callable[[], Iterator[pa.RecordBatch]]:
+    from . import csv_files
+
     types = {name: type_.arrow for name, type_ in zip(columns.names, columns.types, strict=True)}
     return lambda: (found.rows for found in csv_files.read(path, dict(source.options), types, columns.names))
 

@@ -22,7 +22,6 @@ from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import PhysicalNode, TableScan, ValuesScan
 from ...sql.expressions import Column
 from ..expressions.evaluate import Compiler, physical
-from ..fragments.fragment import encoded, scan_fragment
 from ..joins.runtime_filters import RuntimeFilters, described
 from ..kernels.conditional import from_physical
 from ..lazy import joined
@@ -104,6 +103,8 @@ def _tokens_of_rows(
     """Tokens of a scan that produces the table's rows, and the function that is applied to their batches."""
     fragment = b""
     if node.residual is not None and context.store.runs_fragments and not context.is_deep:
+        from ..fragments.fragment import encoded, scan_fragment  # needed where servers evaluate fragments
+
         fragment = encoded(scan_fragment(node)) or b""
         if fragment and context.collect:
             context.actuals.of(node).fragment = "the condition"

@@ -12,10 +12,8 @@ from ...model.lazy_dataclass import dataclass
 from ...model.store import Timestamp
 from ...model.types import TIMESTAMP
 from ..bound import (
-    CompactTable,
     Explain,
     SelectStatement,
-    SetSetting,
     Statement,
 )
 from ..deep_stack import deeply, on_deep_stack
@@ -26,19 +24,11 @@ from ..placeholders import Given, Parameters, match_parameters
 from ..syntax import nodes
 from ..syntax.complexity import too_complex
 from ..syntax.parser import ParsedStatement
-from .catalog.settings import bind_reset, bind_set, bind_show
-from .catalog.show import CATALOG_STATEMENTS
-from .changes.copy import bind_copy, bind_copy_to
-from .changes.insert import bind_insert, bind_upsert
-from .changes.update_delete import bind_delete, bind_truncate, bind_update
 from .clauses.external_files import refuse_unreadable
 from .clauses.query import bind_query
-from .context import Catalog, Context, unsupported
+from .context import Catalog, Context
 from .expressions import aggregates, expressions, subqueries, windows
 from .scope import Scope
-from .tables.alter_table import bind_alter_table
-from .tables.create_table import bind_create_table, bind_create_table_as, bind_drop_table, find_table
-from .transactions import OF_TRANSACTION, TRANSACTION_STATEMENTS, set_of_transaction, with_locks
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,45 +147,14 @@ def _statement(tree: Any, context: Context) -> Statement:
         locks = tree.args.get("locks")
         if not locks:
             return SelectStatement(bind_query(tree, Scope(), context))
+        from .transactions import with_locks
+
         context.locking = tree
         return with_locks(locks, bind_query(tree, Scope(), context), context)
-    if isinstance(tree, exp.Insert):
-        return bind_insert(tree, context)
-    if isinstance(tree, nodes.Upsert):
-        return bind_upsert(tree, context)
-    if isinstance(tree, exp.Update):
-        return bind_update(tree, context)
-    if isinstance(tree, exp.Delete):
-        return bind_delete(tree, context)
-    if isinstance(tree, nodes.CreateTable):
-        return (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
-    if isinstance(tree, nodes.AlterTable):
-        return bind_alter_table(tree, context)
-    if isinstance(tree, nodes.TruncateTable):
-        return bind_truncate(tree, context)
-    if isinstance(tree, nodes.DropTable):
-        return bind_drop_table(tree, context)
-    if isinstance(tree, nodes.CopyFrom):
-        return bind_copy(tree, context)
-    if isinstance(tree, nodes.CopyTo):
-        return bind_copy_to(tree, context)
-    if isinstance(tree, nodes.SetSetting):
-        setting = bind_set(tree, context)
-        if isinstance(setting, SetSetting) and setting.name in OF_TRANSACTION:
-            return set_of_transaction(setting)
-        return setting
-    if isinstance(tree, nodes.ResetSetting):
-        return bind_reset(tree, context)
-    if isinstance(tree, nodes.ShowSettings):
-        return bind_show(tree, context)
-    if isinstance(tree, nodes.CompactTable):
-        return CompactTable(find_table(tree.this, context))
-    if type(tree) in TRANSACTION_STATEMENTS:
-        return TRANSACTION_STATEMENTS[type(tree)](tree)
-    if type(tree) in CATALOG_STATEMENTS:
-        return CATALOG_STATEMENTS[type(tree)](tree, context)
     if isinstance(tree, nodes.Explain):
         analyze, verbose = bool(tree.args.get("analyze")), bool(tree.args.get("verbose"))
         as_json = tree.args.get("format") == "json"
         return Explain(_statement(tree.this, context), analyze, verbose, as_json)
-    raise unsupported(tree)
+    from .other_statements import bind_other  # a process that only reads needs none of their modules
+
+    return bind_other(tree, context)

@@ -8,7 +8,6 @@ four times as many operations per byte, and processors have instructions for it:
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 
@@ -64,6 +63,8 @@ def md5_digests(data: Array, begins: Array) -> Array:
     # A byte 0x80 and the length in eight bytes follow the text.
     blocks = (lengths + 8) // _BLOCK + 1
     digests = np.empty((len(lengths), 16), np.uint8)
+    import hashlib  # with OpenSSL, which few statements need
+
     for count in np.unique(blocks).tolist():
         rows = np.flatnonzero(blocks == count)
         if count > _MOST_BLOCKS or len(rows) < _FEWEST:
@@ -133,9 +134,10 @@ def _mixed(state: Array, words: Array) -> Array:
 
 
 def _sha(name: str) -> Callable[..., Vector]:
-    compute = getattr(hashlib, name)
-
     def kernel(type_: DataType, value: Vector) -> Vector:
+        import hashlib  # with OpenSSL, which few statements need
+
+        compute = getattr(hashlib, name)
         array = value.to_arrow().cast(pa.binary())
         # Grouping equal texts costs as much as half of the calls.
         digests = [None if text is None else compute(text).digest() for text in array.to_pylist()]
