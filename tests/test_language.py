@@ -10,7 +10,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import nyala
@@ -92,17 +92,27 @@ def _is_held(path: Path, rooms: tuple[str, ...]) -> bool:
 
 def _sources(rooms: tuple[str, ...]) -> Iterator[Path]:
     """Python files and documents of the rooms; decision records keep the words of their day."""
-    for path in sorted([*ROOT.rglob("*.py"), *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]):
-        first = path.relative_to(ROOT).parts[0]
-        if not first.startswith(".") and first not in ("build", "dist") and _is_held(path, rooms):
-            yield path
+    for room in rooms:
+        start = ROOT / room
+        documents = start.glob("*.md") if room == "docs" else ()
+        yield from [start] if start.is_file() else sorted([*start.rglob("*.py"), *documents])
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[list[ast.stmt]]:
+    """Yields each sequence of statements; expressions, which are most of a tree, have none."""
+    for node in body:
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, list):
+                if field not in ("handlers", "cases"):
+                    yield inner
+                yield from _statements(inner)
 
 
 def _docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """First line and text of each docstring, also of those that follow an attribute."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else []:
+    for body in _statements([tree]):
+        for statement in body:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 if isinstance(statement.value.value, str):
                     yield statement.lineno, statement.value.value
