@@ -191,7 +191,9 @@ def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as server:
-        for number in range(40):
+        # A busy machine kills writers that have acknowledged little: it needs more of them for as many rows.
+        number = 0
+        while number < 40 or len(read_journal(journal).acknowledged) <= 1000:
             server.stdin.write(f"{tmp_path / 'db'} {journal} {number * 1_000_000} {rng.randrange(10**6)}\n")
             server.stdin.flush()
             child = int(server.stdout.readline())
@@ -202,14 +204,15 @@ def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path):
             assert int(server.stdout.readline()) == -signal.SIGKILL, "the writer ended by itself"
             if number % 5 == 4:
                 verify_killed(tmp_path, journal, number)
+            number += 1
         server.stdin.close()
-    assert len(read_journal(journal).acknowledged) > 1000
+    verify_killed(tmp_path, journal, number)
 
 
 def wait_until_it_writes(journal) -> None:
     """On a busy machine a writer would otherwise be killed before its first row each time."""
     size = journal.stat().st_size if journal.exists() else 0
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end and not (journal.exists() and journal.stat().st_size > size):
         time.sleep(0.005)
 

@@ -140,7 +140,9 @@ def test_a_killed_process_keeps_what_it_acknowledged(tmp_path, tablets):
     with subprocess.Popen(
         [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as server:
-        for number in range(KILLS):
+        # A busy machine kills writers that have acknowledged little: it needs more of them to see all kinds of writes.
+        number = 0
+        while number < KILLS or len(expected.past) <= 10 or expected.short <= 10:
             journal = tmp_path / f"journal-{number}"
             server.stdin.write(f"{tmp_path / 'db'} {journal} {seed * 10_000 + number} {tablets}\n")
             server.stdin.flush()
@@ -152,14 +154,13 @@ def test_a_killed_process_keeps_what_it_acknowledged(tmp_path, tablets):
             assert int(server.stdout.readline()) == -signal.SIGKILL, "the writer ended by itself"
             expected.read(journal, rng)
             verify(tmp_path / "db", expected, rng, f"after kill {number}")
+            number += 1
         server.stdin.close()
-    assert len(expected.past) > 10
-    assert expected.short > 10
 
 
 def await_write(journal: Path) -> None:
-    """Wait until a write is acknowledged, for 10 s at most."""
-    until = time.monotonic() + 10
+    """Wait until a write is acknowledged, for a minute at most."""
+    until = time.monotonic() + 60
     while time.monotonic() < until and not (journal.exists() and b"done" in journal.read_bytes()):
         time.sleep(0.01)
 
