@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import module_seconds
 import nyala
 import pytest
 from examples import examples
@@ -31,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Clusters of tests have TLS where the test says so.
 for variable in ENVIRONMENT.values():
     os.environ.pop(variable, None)
+
+TESTS = Path(__file__).parent
+FIRST = ("spark", "cluster/test_sql_suite.py", "tpcds", "tpch")
+"""Folders and modules that run before all others, after the tests of Spark's session."""
 
 # How long an example takes says something about the machine, nothing about the code. A run that decides whether a
 # change is taken in tries the same examples each time; every other run tries new ones.
@@ -60,13 +65,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store-gaps", action="store_true", help="run what is marked embedded_only alone, and list what passes"
     )
+    module_seconds.add_options(parser)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that need Spark's session as slow: `make check` runs the other tests of tests/spark."""
+    """Mark tests that need Spark's session as slow: `make check` runs the other tests of tests/spark.
+
+    Modules that are costly to start, or have tests of a minute, come first. pytest-xdist gives each worker a contiguous
+    part of the list, and an idle worker the end of another's part: so Spark's session and the databases of TPC-H and
+    TPC-DS are made in one worker, and no long test begins when the other workers have ended.
+    """
+    places: dict[Path, int] = {}
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        needs_spark = "spark" in getattr(item, "fixturenames", ())
+        if needs_spark:
             item.add_marker(pytest.mark.slow)
+        places[item.path] = min(places.get(item.path, len(FIRST)), 0 if needs_spark else _place(item.path))
+    items.sort(key=lambda item: places[item.path])
+
+
+def _place(path: Path) -> int:
+    return next((place for place, start in enumerate(FIRST) if path.is_relative_to(TESTS / start)), len(FIRST))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -77,6 +96,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    check, record = config.getoption("--check"), config.getoption("--record-seconds")
+    if check or record:
+        config.pluginmanager.register(module_seconds.ModuleSeconds(check, record))
     if (store := config.getoption("--store")) != "embedded":
         # Loads gRPC, which other runs leave to the tests that use it.
         from store_option import OtherStores
