@@ -148,8 +148,9 @@ def test_one_tablet_needs_one_log_entry_and_no_commit_record():
 
 @pytest.mark.parametrize(("operation", "pattern"), STEPS)
 @pytest.mark.parametrize("nth", [1, 2, 3, 7])
-@pytest.mark.parametrize("message", ["Input/output error", "No space left on device"])
-def test_a_commit_that_fails_at_one_log_has_changed_nothing(operation, pattern, nth, message):
+def test_a_commit_that_fails_at_one_log_has_changed_nothing(operation, pattern, nth):
+    # What the disk says decides the class of the error alone: each step has it both ways, but not at each call.
+    message = "No space left on device" if nth in (2, 7) else "Input/output error"
     disk = CrashableFileSystem()
     fs = FaultyFileSystem(disk)
     with Database("db", fs=fs, background=False) as db:
