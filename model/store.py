@@ -231,17 +231,41 @@ class WriteResult:
     timestamp: Timestamp = Timestamp(0)
 
 
-@dataclass(frozen=True, slots=True)
 class TableWrite:
     """Net changes of a transaction to one table: one row per key, in `batch`.
 
     INSERT: the key was absent at the snapshot. UPDATE, DELETE: it was present. UPSERT, DELETE_IGNORE: not known (or
     absent, where the table has AUTO_INCREMENT numbers, which an INSERT cannot give). The batch is `all_or_none` and has
     no `unchanged_since`; the transaction's snapshot holds for all rows.
+
+    Parameters
+    ----------
+    table : Table
+    batch : WriteBatch, optional
+        None in subclasses that have the rows in another form, and make the batch only if it is read.
     """
 
-    table: Table
-    batch: WriteBatch
+    def __init__(self, table: Table, batch: WriteBatch | None = None):
+        self.table = table
+        self._batch = batch
+
+    @property
+    def batch(self) -> WriteBatch:
+        """The changes."""
+        assert self._batch is not None
+        return self._batch
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows."""
+        count: int = self.batch.rows.num_rows
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes of the rows in memory."""
+        size: int = self.batch.rows.nbytes
+        return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,6 +558,9 @@ class Transaction(Store, Protocol):
     def lock_rows(self, table: Table, keys: pa.RecordBatch) -> None:
         """Have COMMIT validate these rows (key columns by name) as if they were read by a SERIALIZABLE transaction:
         SELECT ... FOR UPDATE."""
+
+    def lock_row(self, table: Table, key: Sequence[Any]) -> None:
+        """`lock_rows` for one key of Python values."""
 
     def savepoint(self) -> int:
         """A mark to which `rollback_to` returns; marks ascend, and cost nothing until rows are written after them."""

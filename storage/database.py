@@ -512,10 +512,9 @@ class Database:
     def commit_transaction(self, changes: TransactionChanges) -> Timestamp:
         """`Store.commit_transaction`: by one log entry where one tablet is changed, otherwise with a COMMIT
         (`storage.log.commit_log`)."""
-        batches = [write.batch for write in changes.writes]
         self._check_open()
         self._settle_catalog()
-        self._maintenance.memory.admit(sum(b.rows.nbytes + INDEX_BYTES * b.rows.num_rows for b in batches))
+        self._maintenance.memory.admit(sum(w.nbytes + INDEX_BYTES * w.row_count for w in changes.writes))
         with ExitStack() as stack:
             stores = {id_: stack.enter_context(self._opened(table)) for id_, table in changes.tables.items()}
             timestamp = commit_changes(stores, changes, self._writer)

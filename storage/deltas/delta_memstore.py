@@ -219,6 +219,19 @@ class DeltaMemStore:
                 touched_rows |= run.touched(rows, since)
         return touched_rows
 
+    def row_touched(self, row: int, since: int) -> bool:
+        """`touched` for one row: single deltas need not become a run."""
+        if self.newest <= since:
+            return False
+        # As `look_up`.
+        joins, is_sparse = self._joins, self._is_sparse
+        single, runs = self._single.get(row, ()), self._runs
+        if not is_sparse or joins != self._joins:
+            single, runs = (), self.snapshot()
+        if single and single[-1][3] > since:
+            return True
+        return any(run.row_touched(row, since) for run in runs)
+
     def _join(self) -> None:
         """Turn pending deltas into runs. Needs `_joining`."""
         with self._mutex:

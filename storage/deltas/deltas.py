@@ -18,6 +18,7 @@ one key in one batch are one UPDATE of all other columns.
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -141,6 +142,13 @@ class Deltas:
         # Of the deltas of a row the last one is the newest.
         last = np.searchsorted(self.rows, rows, side="right") - 1
         return np.asarray((last >= 0) & (self.rows[last] == rows) & (self.timestamps[last] > np.uint64(since)))
+
+    def row_touched(self, row: int, since: int) -> bool:
+        """`touched` for one row."""
+        if self.newest <= since:
+            return False
+        last = bisect_right(self.rows.data, row) - 1
+        return last >= 0 and self.rows.data[last] == row and self.timestamps.data[last] > since
 
     def between(self, start: int, stop: int) -> Deltas:
         """The deltas of the rows `start` to `stop` (exclusive); rows keep their numbers."""

@@ -152,6 +152,15 @@ class MemRowSet:
                 touched_rows |= self._chunks.inserted_after(rows, since)
         return touched_rows
 
+    def row_touched(self, row: int, since: int) -> bool:
+        """`touched` for one row, in a few microseconds."""
+        if self.mutations.row_touched(row, since):
+            return True
+        if self._newest <= since:
+            return False
+        with self._mutex:
+            return bool(self._chunks.inserted_after(np.array([row]), since)[0])
+
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def insert(self, rows: pa.RecordBatch, keys: IndexKeys, timestamps: Array | int, index: int) -> None:

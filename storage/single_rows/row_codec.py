@@ -100,7 +100,8 @@ class RowCodec:
         self._all_of: Callable[[Mapping[str, Any]], tuple[Any, ...]] = (
             operator.itemgetter(*schema.names) if self._width > 1 else lambda row: (row[schema.names[0]],)
         )
-        self._nothing = [MISSING] * len(self.columns)
+        self.nothing = [MISSING] * len(self.columns)
+        """A row that gives no column a value; not to be changed."""
         self._projections: dict[tuple[str, ...], tuple[ColumnSchema, ...]] = {}
         self._takers: dict[str, tuple[int, Any, Any, Any, Taker]] = {
             c.schema.name: (c.place, *_plain(c.schema), c.take) for c in self.columns
@@ -117,7 +118,7 @@ class RowCodec:
         """
         if len(row) == self._width:
             return self._take_whole(row)
-        physical, stored = self._nothing.copy(), self._nothing.copy()
+        physical, stored = self.nothing.copy(), self.nothing.copy()
         takers = self._takers
         for name, value in row.items():
             try:
@@ -154,7 +155,7 @@ class RowCodec:
 
     def take_physical(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """`take` for physical values, as they come from elsewhere: they are held against the columns' types, too."""
-        physical, stored = self._nothing.copy(), self._nothing.copy()
+        physical, stored = self.nothing.copy(), self.nothing.copy()
         for name, value in row.items():
             column = self.columns[self.place(name)]
             if value is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
 
 from ...model.store import Op
 from .row_codec import LONG_TEXT, MISSING, RowCodec
@@ -65,3 +66,61 @@ def prepare_row(codec: RowCodec, rules: Rules, physical: list[Any], stored: list
             continue
         if place < codec.key_columns or len(value) > LONG_CELL:
             raise BatchPathNeeded
+
+
+UNCHANGED: Final[Any] = object()
+
+
+def resolve_row(
+    codec: RowCodec,
+    immutable: Collection[int],
+    rules: Rules,
+    stored: list[Any],
+    before: list[Any] | None,
+    present: bool,
+) -> list[Any] | None:
+    """What an op makes of a row: its stored values, of a present row with `MISSING` where a cell keeps its value; None
+    if it is deleted; `UNCHANGED`. `BatchPathNeeded` if the op is refused.
+
+    Parameters
+    ----------
+    codec : RowCodec
+    immutable : collection of int
+        Positions of columns that may not be changed.
+    rules : Rules
+    stored : list
+        As `RowCodec.take` returns it.
+    before : list, optional
+        Values that earlier ops of the same write have set, likewise.
+    present : bool
+        There is a row with the key.
+    """
+    if present is rules.is_insert and not rules.is_upsert:
+        if rules.is_silent:
+            return UNCHANGED  # type: ignore[no-any-return]
+        raise BatchPathNeeded
+    if rules.is_delete:
+        return None
+    if not present:
+        if MISSING not in stored:
+            return stored
+        filled = stored.copy()
+        for column in codec.columns[codec.key_columns :]:
+            if filled[column.place] is MISSING:
+                if not column.schema.nullable and column.default_physical is None:
+                    raise BatchPathNeeded
+                filled[column.place] = column.default_stored
+        return filled
+    values = [MISSING] * len(stored) if before is None else before.copy()
+    is_changed = False
+    for place, value in enumerate(stored):
+        if place < codec.key_columns:
+            values[place] = value
+        elif value is not MISSING:
+            if place in immutable:
+                if not rules.is_silent:
+                    raise BatchPathNeeded
+                continue
+            values[place] = value
+            is_changed = True
+    return values if is_changed else UNCHANGED

@@ -1,7 +1,7 @@
 """Atomic writes: batches for one table or several, applied to all of their tablets at one timestamp, or to none of
 them. A statement writes one batch, the COMMIT of a transaction one for each table that it has changed.
 
-    each batch routed to tablets, its keys searched in their rowsets       `TableLayout.route`, `TabletWrite.probe`
+    each batch routed to tablets, its keys searched in their rowsets       `TableStore.routed`, `routed_rows`
     ── write locks of all tablets, by table id, then in the order of tablets ────────────────────────────────────
     tables not altered meanwhile, nothing undecided has the same keys      `AtomicWriter.apply`
     rows read by a transaction unchanged, ops resolved, conflicts found
@@ -29,7 +29,7 @@ from ..log.decision import Decision
 from ..tablet.mvcc import start_together
 from ..tablet.tablet import Tablet
 from ..writing.joint_write import finish_together
-from ..writing.tablet_write import TabletWrite
+from ..writing.tablet_part import TabletPart
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +38,7 @@ class TableBatch:
 
     Parameters
     ----------
-    parts : list of TabletWrite
+    parts : list of TabletPart
         In the order of tablets; probed. Empty for a table that is only read.
     errors : list of RowError
         Of rows that are refused already.
@@ -50,7 +50,7 @@ class TableBatch:
         True if the table has the layout that the rows were routed by. Called under a write lock of the table.
     """
 
-    parts: list[TabletWrite]
+    parts: list[TabletPart]
     errors: list[RowError]
     all_or_none: bool
     repairs: list[Callable[[], None]]
@@ -74,7 +74,7 @@ class AppliedWrite:
     there where the log of one tablet does not decide."""
 
     timestamp: Timestamp
-    parts: list[TabletWrite]
+    parts: list[TabletPart]
     batches: Sequence[TableBatch]
     decision: Decision | None = None
     failures: list[OperationalError] = field(default_factory=list)
@@ -126,7 +126,7 @@ class AtomicWriter:
         with ExitStack() as locks:
             for tablet in tablets:
                 locks.enter_context(tablet.write_lock)
-            parts: list[TabletWrite] = []
+            parts: list[TabletPart] = []
             for batch in batches:
                 if batch.repairs or not batch.is_current():
                     return None
@@ -147,7 +147,7 @@ class AtomicWriter:
                 self.commits.check_whole()
                 decision = Decision()
             for part in changing:
-                part.encode()
+                part.encode(is_joint=decision is not None)
             timestamp = start_together([part.tablet.mvcc for part in changing])
             done = AppliedWrite(timestamp, [], batches, decision)
             for part in parts:
@@ -180,7 +180,7 @@ class AtomicWriter:
             raise failures[0]
 
 
-def _finish(part: TabletWrite) -> DiskError | None:
+def _finish(part: TabletPart) -> DiskError | None:
     try:
         part.finish()
     except DiskError as error:

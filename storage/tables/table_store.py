@@ -38,12 +38,16 @@ from ..log.decision import Decision
 from ..maintenance.tablet_flush import flush_overfull
 from ..reading.tablet_scan import Part, cut_tokens, even_rows, tablet_tokens
 from ..single_rows.row_access import RowAccess
+from ..single_rows.row_changes import RowChange, rows_of
 from ..single_rows.row_read import Altered
+from ..single_rows.row_rules import BatchPathNeeded
+from ..single_rows.rows_write import RowsWrite
 from ..statistics.analysis import Analysis, analyze
 from ..statistics.table_statistics import StatisticsCache
 from ..tablet.damaged_tablet import damaged_tablet
 from ..tablet.tablet import StoreOptions, Tablet, TabletView
 from ..writing.incoming_rows import incoming, row_errors
+from ..writing.tablet_part import TabletPart, are_few
 from .atomic_write import AtomicWriter, TableBatch
 from .catalog import CatalogEntry
 from .table_layout import TableLayout
@@ -173,7 +177,13 @@ class TableStore:
 
     def _write(self, layout: TableLayout, batch: WriteBatch, check_only: bool) -> WriteResult | None:
         """`write`; None where the table was altered meanwhile, with nothing done."""
-        routed = self.routed(layout, batch)
+        if are_few(0, batch.rows.num_rows) and not check_only:
+            with contextlib.suppress(BatchPathNeeded):
+                rows = rows_of(self.rows.writer.codec, batch)
+                return self._apply(self.routed_rows(layout, rows, unchanged_since=batch.unchanged_since), batch)
+        return self._apply(self.routed(layout, batch), batch, check_only)
+
+    def _apply(self, routed: TableBatch, batch: WriteBatch, check_only: bool = False) -> WriteResult | None:
         outcome = self.writer.apply([routed], [part.tablet for part in routed.parts], check_only)
         if outcome is None:
             return None
@@ -196,7 +206,32 @@ class TableStore:
         for part in parts:
             flush_overfull(part.tablet)
             part.probe()
-        return TableBatch(parts, errors, batch.all_or_none, self.repairs, lambda: self.layout is layout)
+        return TableBatch([*parts], errors, batch.all_or_none, self.repairs, lambda: self.layout is layout)
+
+    def routed_rows(
+        self,
+        layout: TableLayout,
+        rows: Sequence[RowChange],
+        snapshot: Timestamp | None = None,
+        unchanged_since: Timestamp | None = None,
+    ) -> TableBatch:
+        """As `routed`, for a few rows, which are written one by one, all or none of them. `BatchPathNeeded` if they
+        must go as a batch."""
+        self.repair()
+        by_place: dict[int, list[RowChange]] = {}
+        for row in rows:
+            by_place.setdefault(layout.partitioner.route_one(row.key), []).append(row)
+        codec = self.rows.writer.codec
+        if -1 in by_place or codec.table is not layout.table:
+            raise BatchPathNeeded
+        parts: list[TabletPart] = []
+        for place in sorted(by_place):
+            tablet = layout.tablets[place]
+            if tablet.damage is not None:
+                tablet.refuse()
+            flush_overfull(tablet)
+            parts.append(RowsWrite(tablet, codec, by_place[place], snapshot, unchanged_since))
+        return TableBatch(parts, [], True, self.repairs, lambda: self.layout is layout)
 
     # ---- single rows ---------------------------------------------------------------------------------------------
 

@@ -9,19 +9,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...errors import SerializationFailure
 from ...model.altered_table import check_same_columns
 from ...model.keys.keys import Keys
-from ...model.store import Timestamp, TransactionChanges
+from ...model.store import TableWrite, Timestamp, TransactionChanges
 from ...model.transactions import TableRead
 from ..log.decision import Decision
+from ..single_rows.row_changes import RowChanges, rows_of
+from ..single_rows.row_rules import BatchPathNeeded
 from ..tablet.tablet import Tablet
 from ..writing.joined_batches import joined_batch
 from ..writing.read_validation import KeyRead, PredicateRead, TabletRead
+from ..writing.tablet_part import are_few
 from .atomic_write import AppliedWrite, AtomicWriter, TableBatch
 from .table_layout import TableLayout
 from .table_store import TableStore
@@ -31,9 +34,13 @@ def commit_changes(stores: Mapping[str, TableStore], changes: TransactionChanges
     """`Store.commit_transaction`. `stores` are the tables concerned, by id."""
     if not changes.writes and not changes.reads:
         return changes.snapshot
+    by_rows = _are_few(changes.writes)
     while True:
-        attempt = _Attempt(stores, changes)
-        outcome = attempt.apply(writer)
+        try:
+            outcome = _Attempt(stores, changes, by_rows).apply(writer)
+        except BatchPathNeeded:
+            by_rows = False
+            continue
         if isinstance(outcome, Decision):
             outcome.wait()
         elif outcome is not None:
@@ -45,10 +52,16 @@ def commit_changes(stores: Mapping[str, TableStore], changes: TransactionChanges
     return outcome.timestamp if changes.writes else changes.snapshot
 
 
+def _are_few(writes: Sequence[TableWrite]) -> bool:
+    rows = sum(write.row_count for write in writes if isinstance(write, RowChanges))
+    return are_few(rows, sum(write.row_count for write in writes) - rows)
+
+
 class _Attempt:
     """The changes by table and tablet, in the layouts that the tables have now."""
 
-    def __init__(self, stores: Mapping[str, TableStore], changes: TransactionChanges):
+    def __init__(self, stores: Mapping[str, TableStore], changes: TransactionChanges, by_rows: bool):
+        self._by_rows = by_rows
         self._reads: list[TabletRead] = []
         self._batches: list[TableBatch] = []
         self._tablets: list[Tablet] = []
@@ -59,8 +72,6 @@ class _Attempt:
     def _add(self, store: TableStore, changes: TransactionChanges) -> None:
         layout = store.layout
         writes = [write for write in changes.writes if write.table.id == layout.table.id]
-        for write in writes:
-            check_same_columns(write.table, layout.table, write.batch.rows.schema.names)
         reads: list[TabletRead] = []
         for read in changes.reads:
             if read.table.id == layout.table.id:
@@ -71,7 +82,7 @@ class _Attempt:
                 "transaction"
             )
         if writes:
-            batch = store.routed(layout, joined_batch([write.batch for write in writes]), changes.snapshot)
+            batch = self._routed(store, layout, writes, changes.snapshot)
         else:
             batch = TableBatch([], [], True, [], lambda: store.layout is layout)
         self._batches.append(batch)
@@ -80,6 +91,20 @@ class _Attempt:
         if not concerned:  # one lock keeps the table from being altered
             concerned = {tablet.id for tablet in layout.tablets[:1]}
         self._tablets += [tablet for tablet in layout.tablets if tablet.id in concerned]
+
+    def _routed(
+        self, store: TableStore, layout: TableLayout, writes: Sequence[TableWrite], snapshot: Timestamp
+    ) -> TableBatch:
+        """The writes of one table by tablet."""
+        (first, *more) = writes
+        if self._by_rows and not more and isinstance(first, RowChanges) and first.table is layout.table:
+            return store.routed_rows(layout, first.rows, snapshot)
+        for write in writes:
+            check_same_columns(write.table, layout.table, write.batch.rows.schema.names)
+        batch = joined_batch([write.batch for write in writes])
+        if self._by_rows:
+            return store.routed_rows(layout, rows_of(store.rows.writer.codec, batch), snapshot)
+        return store.routed(layout, batch, snapshot)
 
     def apply(self, writer: AtomicWriter) -> AppliedWrite | Decision | None:
         """`AtomicWriter.apply`."""

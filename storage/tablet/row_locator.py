@@ -88,6 +88,27 @@ def locate_row(
     return None, -1, ghost
 
 
+def dead_rows(
+    state: TabletState, codec: KeyCodec, key: Sequence[Any], index: int | bytes, ghost: int
+) -> Iterator[tuple[RowHome, int]]:
+    """The deleted rows of a key that is alive nowhere: (home, row number there). Arguments as of `locate_row`, `ghost`
+    as it returns it. Needs the tablet's `write_lock`."""
+    if ghost >= 0:
+        yield state.memrowset, ghost
+    if state.flushing is not None:
+        row = state.flushing.find_one(index)
+        if row >= 0:
+            yield state.flushing, row
+    if not state.rowsets:
+        return
+    candidates = state.tree.containing(codec.encoded_of(index))
+    probe = BloomProbe(codec.hash(key)) if candidates else None
+    for stored in candidates:
+        row = stored.rowset.find_one(key, probe)
+        if row >= 0:
+            yield stored, row
+
+
 # ---- many keys ---------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ The life of a transaction:
    for one row (`row_write.write_single`).
 3. `TransactionStore.scan_tokens` puts the store's rows and the own ones together (`merged_scan.merged_tokens`).
 4. `TransactionStore.commit` makes the newest entry of each key an INSERT, UPDATE, UPSERT or DELETE
-   (`net_writes.net_writes`) and hands all of them to `Store.commit_transaction`.
+   (`net_writes.net_writes`; `net_rows` for few single rows) and hands all of them to `Store.commit_transaction`.
 
 A transaction keeps the versions of its own rows immutable: savepoints and scans refer to them.
 """

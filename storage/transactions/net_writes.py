@@ -1,4 +1,4 @@
-"""Net changes of a transaction: the newest entry of each key in a `TableWrite`."""
+"""Net changes of a transaction: the newest entry of each key in a `TableWrite`, as columns or as rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from ...model.arrow_arrays import arrow_array
 from ...model.store import Op, TableWrite, WriteBatch
 from ...model.vectors.vector import Array
-from .own_rows import OwnVersion
+from ..single_rows.row_changes import RowChange, RowChanges
+from ..single_rows.row_codec import MISSING
+from .own_rows import OwnRows, OwnVersion
 from .own_run import OwnRun, Presence
 
 _OPS = (
@@ -19,6 +21,28 @@ _OPS = (
     (Presence.PRESENT, True, Op.DELETE),
     (Presence.UNKNOWN, True, Op.DELETE_IGNORE),
 )
+
+
+def net_rows(own: OwnRows) -> RowChanges | None:
+    """The net changes of a table that has single entries and no runs; None if nothing is changed. As `net_writes`."""
+    context = own.context
+    codec, columns = context.codec, context.table.schema.columns
+    width = codec.key_columns
+    rows: list[RowChange] = []
+    for index, entry in own.singles.entries.items():
+        base, stored, key = entry
+        if stored is None:
+            if base != Presence.ABSENT:
+                op = Op.DELETE if base == Presence.PRESENT else Op.DELETE_IGNORE
+                names = [columns[place].type.to_python(value) for place, value in enumerate(key)]
+                rows.append(RowChange(op, [*names, *codec.nothing[width:]], key, index))
+        elif base == Presence.PRESENT:
+            again = any(stored[place] is not MISSING for place in context.immutable)
+            rows.append(RowChange(Op.UPDATE, stored, key, index, again))
+        else:
+            is_insert = base == Presence.ABSENT and codec.number is None
+            rows.append(RowChange(Op.INSERT if is_insert else Op.UPSERT, stored, key, index))
+    return RowChanges(context.table, rows, own.singles.nbytes) if rows else None
 
 
 def net_writes(version: OwnVersion) -> Iterator[TableWrite]:

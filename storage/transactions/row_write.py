@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...model.store import Op, WriteResult
-from ..single_rows.row_codec import MISSING, RowCodec
-from ..single_rows.row_rules import RULES, BatchPathNeeded, Rules, prepare_row
+from ..single_rows.row_codec import MISSING
+from ..single_rows.row_rules import RULES, UNCHANGED, BatchPathNeeded, prepare_row, resolve_row
 from .own_rows import Entry, IndexKey, OwnRows
 from .own_run import Presence
 
@@ -60,8 +60,9 @@ def write_single(
     else:
         present = is_in_base(own, index, stored[:width])
         base = Presence.PRESENT if present else Presence.ABSENT
-    values = _resolve(codec, context.immutable, rules, stored, before, present)
-    if values is _UNCHANGED:
+    earlier = None if before is None else before.stored
+    values = resolve_row(codec, context.immutable, rules, stored, earlier, present)
+    if values is UNCHANGED:
         if note_read is not None and before is None:
             note_read(tuple(stored[:width]))
         return WriteResult(0, (), own.base.snapshot)
@@ -86,46 +87,3 @@ def note_known(own: OwnRows, index: IndexKey, is_present: bool) -> None:
     if len(own.known) >= _MOST_KNOWN:
         own.known.clear()
     own.known[index] = is_present
-
-
-_UNCHANGED: Any = object()
-
-
-def _resolve(
-    codec: RowCodec,
-    immutable: frozenset[int],
-    rules: Rules,
-    stored: list[Any],
-    before: Entry | None,
-    present: bool,
-) -> list[Any] | None:
-    """The row's values afterwards, None if it is deleted; `_UNCHANGED`."""
-    if present is rules.is_insert and not rules.is_upsert:
-        if rules.is_silent:
-            return _UNCHANGED  # type: ignore[no-any-return]
-        raise BatchPathNeeded
-    if rules.is_delete:
-        return None
-    if not present:
-        if MISSING not in stored:
-            return stored
-        filled = stored.copy()
-        for column in codec.columns[codec.key_columns :]:
-            if filled[column.place] is MISSING:
-                if not column.schema.nullable and column.default_physical is None:
-                    raise BatchPathNeeded
-                filled[column.place] = column.default_stored
-        return filled
-    values = [MISSING] * len(stored) if before is None or before.stored is None else before.stored.copy()
-    is_changed = False
-    for place, value in enumerate(stored):
-        if place < codec.key_columns:
-            values[place] = value
-        elif value is not MISSING:
-            if place in immutable:
-                if not rules.is_silent:
-                    raise BatchPathNeeded
-                continue
-            values[place] = value
-            is_changed = True
-    return values if is_changed else _UNCHANGED

@@ -35,6 +35,7 @@ from ...model.store import (
     TableStatistics,
     TableStorage,
     TabletDescription,
+    TableWrite,
     Timestamp,
     TransactionChanges,
     WriteBatch,
@@ -45,10 +46,11 @@ from ...model.vectors.vector import Batch
 from ..files.spill_file import SpillFile
 from ..single_rows.row_rules import BatchPathNeeded
 from ..single_rows.row_write import as_batch
+from ..writing.tablet_part import are_few
 from .base_rows import BaseRows
 from .batch_write import write_batch
 from .merged_scan import MergedBatches, base_token, merged_part, merged_tokens
-from .net_writes import net_writes
+from .net_writes import net_rows, net_writes
 from .own_rows import Mark, OwnRows, table_context
 from .reads import TableReads
 from .row_write import note_known, write_single
@@ -132,6 +134,12 @@ class TransactionStore:
             self._check()
             self._reads_of(self._locked, table).note_keys(keys.select([column.name for column in table.schema.key]))
 
+    def lock_row(self, table: Table, key: Sequence[Any]) -> None:
+        """`lock_rows` for one key of Python values."""
+        with self._lock:
+            self._check()
+            self._reads_of(self._locked, table).note_row(tuple(key))
+
     def savepoint(self) -> int:
         """A mark to which `rollback_to` returns."""
         with self._lock:
@@ -175,7 +183,7 @@ class TransactionStore:
             self._check()
             self._is_open = False
             try:
-                writes = [write for own in self._tables.values() for write in net_writes(own.version())]
+                writes = [write for own in self._tables.values() for write in _net_changes(own)]
                 reads = self._all_reads(bool(writes))
                 if not writes and not reads:
                     return self._snapshot
@@ -504,3 +512,11 @@ class TransactionStore:
                 raise
             finally:
                 self.release(mark)
+
+
+def _net_changes(own: OwnRows) -> Iterator[TableWrite]:
+    """The net changes of a table: as rows while they have not been needed as columns."""
+    if own.runs or not are_few(len(own.singles.entries), 0):
+        yield from net_writes(own.version())
+    elif (changes := net_rows(own)) is not None:
+        yield changes

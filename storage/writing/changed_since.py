@@ -20,17 +20,19 @@ comparison.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import HistoryGone, SerializationFailure
 from ...model.clock import format_timestamp
+from ...model.keys.key_codec import KeyCodec
 from ...model.schema import Table
 from ...model.store import Timestamp
 from ...model.vectors.vector import Array
 from ..rowsets.change_sources import latest_changes
-from ..tablet.row_locator import Locations, RowLocator
+from ..tablet.row_locator import Locations, RowHome, RowLocator, dead_rows
 from ..tablet.tablet import Tablet
 from .incoming_rows import describe_key
 
@@ -75,6 +77,35 @@ def refuse_changed_keys(tablet: Tablet, table: Table, locator: RowLocator, locat
     touched = touched_keys(tablet, locator, locations, since)
     if touched.any():
         raise conflict(table, locator.keys.values_at(int(np.argmax(touched))))
+
+
+def refuse_changed_key(
+    tablet: Tablet,
+    table: Table,
+    codec: KeyCodec,
+    key: Sequence[Any],
+    index: int | bytes,
+    place: tuple[RowHome | None, int, int],
+    since: int,
+) -> None:
+    """`refuse_changed_keys` for one key, where the tablet has been written after `since`, and `check_age` has passed.
+
+    Parameters
+    ----------
+    key, index
+        Physical values, and `codec.index_key` of them.
+    place : tuple
+        As `locate_row` returns it, under the same lock.
+    """
+    home, row, ghost = place
+    if home is not None:
+        is_touched = home.row_touched(row, since)
+    else:
+        is_touched = any(
+            dead.row_touched(row, since) for dead, row in dead_rows(tablet.state, codec, key, index, ghost)
+        )
+    if is_touched:
+        raise conflict(table, tuple(key))
 
 
 def check_age(tablet: Tablet, since: int) -> None:

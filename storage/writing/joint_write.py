@@ -10,11 +10,11 @@ from ..log.commit_log import CommitLog
 from ..log.decision import Decision
 from ..log.wal import cause_of
 from ..tablet.mvcc import commit_together
-from .tablet_write import TabletWrite
+from .tablet_part import TabletPart
 
 
 def finish_together(
-    parts: Sequence[TabletWrite],
+    parts: Sequence[TabletPart],
     timestamp: int,
     decision: Decision,
     commits: CommitLog,
@@ -26,7 +26,7 @@ def finish_together(
 
     Parameters
     ----------
-    parts : sequence of TabletWrite
+    parts : sequence of TabletPart
         Those that were applied at the timestamp, and those without changes, whose result relies on their logs.
     timestamp : int
     decision : Decision
@@ -64,14 +64,14 @@ def finish_together(
         raise first if is_in_doubt else _nothing_written(first, tablets)
 
 
-def _sync_logs(parts: Sequence[TabletWrite], pool: Executor) -> list[OperationalError]:
+def _sync_logs(parts: Sequence[TabletPart], pool: Executor) -> list[OperationalError]:
     waiting = [pool.submit(part.await_log) for part in parts[1:]]
     failures = [parts[0].await_log(), *(future.result() for future in waiting)]
     return [failure for failure in failures if failure is not None]
 
 
 def _commit(
-    parts: Sequence[TabletWrite], timestamp: int, decision: Decision, commits: CommitLog
+    parts: Sequence[TabletPart], timestamp: int, decision: Decision, commits: CommitLog
 ) -> list[OperationalError]:
     changing = [part for part in parts if part.has_changes]
     try:
@@ -89,7 +89,7 @@ def _commit(
     return []
 
 
-def _abort(parts: Sequence[TabletWrite], decision: Decision) -> None:
+def _abort(parts: Sequence[TabletPart], decision: Decision) -> None:
     for part in parts:  # an entry that is neither durable nor failed could not be undone
         part.await_log()
     decision.abort()

@@ -14,6 +14,8 @@ The life of the rows of one batch that belong to one tablet:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow.compute as pc
 
@@ -38,6 +40,7 @@ from .incoming_rows import IncomingRows, describe_key, incomplete_rows, with_num
 from .net_changes import NetChanges
 from .op_resolution import OpBatch, resolve_ops
 from .refused_rows import refused_rows
+from .tablet_part import TabletPart
 
 LOG_ROWS = 1 << 17
 """Rows per log entry at most: entries then stay far below the 2 GiB that an Arrow string column can hold."""
@@ -45,7 +48,7 @@ _NEEDS_ROW = np.zeros(max(Op) + 1, np.bool_)
 _NEEDS_ROW[[Op.UPDATE, Op.UPDATE_IGNORE, Op.DELETE, Op.DELETE_IGNORE]] = True
 
 
-class TabletWrite:
+class TabletWrite(TabletPart):
     """The part of one batch that goes to one tablet.
 
     Parameters
@@ -72,34 +75,27 @@ class TabletWrite:
         context: WriteContext | None = None,
         snapshot: int | None = None,
     ):
-        self.tablet = tablet
-        self.errors: list[RowError] = []
-        self.applied = 0
-        """Number of ops with an effect, once checked."""
+        super().__init__(tablet, context)
         self._table = table
         self._batch = with_numbers(table.schema, batch, tablet.take_numbers)
         self._numbers = numbers
-        self._context = context
         self._snapshot = snapshot
         self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
         self._is_likely = bool(_NEEDS_ROW[batch.ops].all())
         self._locator = RowLocator(self._keys, likely=self._is_likely)
         self._locations: Locations | None = None
         self._changes: NetChanges | None = None
+        self._kind = EntryKind.WRITE
         self._bodies: list[bytes] = []
         """Of the log entries, once encoded."""
-        self._logged: LoggedWrite | None = None
-        self._awaited: LogTicket | None = None
+
+    @property
+    def index(self) -> IndexKeys:
+        return self._locator.index
 
     @property
     def has_changes(self) -> bool:
-        """True if there are changes to apply, once checked."""
         return bool(self._changes)
-
-    @property
-    def relies_on_log(self) -> bool:
-        """True if the result, once checked, depends on earlier writes whose log entries may still fail."""
-        return self._awaited is not None
 
     # ---- 1 and 2: what the ops come to ---------------------------------------------------------------------------
 
@@ -108,25 +104,8 @@ class TabletWrite:
         pin = self.tablet.pin()
         self._locator.search(pin.state)
 
-    def blocker(self) -> Decision | None:
-        """The decision to wait for, without locks, where a write over several tablets has keys of this one and is not
-        decided yet. Needs the tablet's `write_lock`."""
-        tablet = self.tablet
-        if tablet.prepared and (prepared := tablet.prepared.sharing(self._locator.index)) is not None:
-            return prepared.decision
-        if tablet.deciding:
-            tablet.settle()
-            for logged in tablet.deciding:
-                if logged.shares_keys(self._locator.index):
-                    return logged.decision
-        return None
-
     def check(self) -> None:
-        """Resolve the ops. Needs the tablet's `write_lock`. Raises `SerializationFailure` where a row was changed after
-        the snapshot of the transaction that writes it, `HistoryGone` where that is not known any more."""
-        self.tablet.settle()
-        if self.tablet.undecided:
-            self._awaited = self.tablet.undecided[-1].ticket
+        self._settle()
         schema, batch = self._table.schema, self._batch
         self._locations = self._locator.locate(self.tablet.state)
         if self._snapshot is not None:
@@ -166,11 +145,13 @@ class TabletWrite:
 
     # ---- 3 and 4: log, memory, acknowledgement -------------------------------------------------------------------
 
-    def encode(self) -> None:
-        """Make the log entries of the checked changes. Errors here occur before a timestamp is drawn, for which all
-        readers would wait."""
+    def encode(self, is_joint: bool = False) -> None:
         assert self._changes is not None
         self._bodies = _bodies(self._changes.parts(), len(self._table.schema.columns))
+        self._kind = EntryKind.PART if is_joint else EntryKind.WRITE
+
+    def _entries(self) -> tuple[EntryKind, Sequence[bytes]]:
+        return self._kind, self._bodies
 
     def encode_staged(self) -> None:
         """`encode` for `stage`, with the keys that are to be deleted if they exist, and do not: the check of conflicts
@@ -210,38 +191,12 @@ class TabletWrite:
         logged = LoggedWrite(ticket, timestamp, is_prepared=True)
         prepared = PreparedWrite(logged, timestamp, frozenset(self._locator.index), Decision(), note)
         tablet.prepared.add(transaction, prepared)
-        self._change_memory(logged)
+        self._enter(logged)
         return prepared
 
-    def apply(self, timestamp: int, decision: Decision | None = None) -> None:
-        """Log what was encoded and make the changes; `timestamp` is in flight. Needs the tablet's `write_lock`.
-
-        With a `decision`, that of a write over several tablets, `await_log` and `joint_write` take the place of
-        `finish`.
-
-        Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
-        """
-        tablet, changes = self.tablet, self._changes
-        assert changes is not None
-        try:
-            kind = EntryKind.WRITE if decision is None else EntryKind.PART
-            ticket = tablet.log.append(timestamp, kind, self._bodies, self._awaited, self._context)
-        except OperationalError:
-            tablet.mvcc.abort(timestamp)
-            raise
-        logged = LoggedWrite(ticket, timestamp)
-        if decision is not None:
-            locator = self._locator
-            logged.decision, logged.keys = decision, lambda: locator.index
-            tablet.deciding.append(logged)
-        self._change_memory(logged)
-
     def _change_memory(self, logged: LoggedWrite) -> None:
-        tablet, changes, timestamp, ticket = self.tablet, self._changes, logged.timestamp, logged.ticket
+        changes, timestamp, ticket = self._changes, logged.timestamp, logged.ticket
         assert changes is not None
-        self._logged = logged
-        tablet.undecided.append(logged)
-        tablet.newest = timestamp
         index = ticket.index - ticket.count + 1
         if len(changes.resolution.inserts):
             self._insert(changes, timestamp, index)
@@ -283,37 +238,6 @@ class TabletWrite:
                 home.memstore.append(deltas, index)
                 home.deleted.add(deleted)
                 self._logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
-
-    @property
-    def last_entry(self) -> int:
-        """The index of the last log entry of the applied changes."""
-        assert self._logged is not None
-        return self._logged.ticket.index
-
-    def await_log(self) -> OperationalError | None:
-        """Block until the log entries of the applied changes, or of the earlier ones they depend on, are durable;
-        raises the log's error if they failed. Acquires no lock of the tablet."""
-        awaited = self._awaited if self._logged is None else self._logged.ticket
-        try:
-            if awaited is not None:
-                self.tablet.log.sync(awaited, self._context)
-        except OperationalError as error:
-            return error
-        return None
-
-    def finish(self) -> None:
-        """Wait until the changes are durable and commit them. Raises the log's error if they failed, or if the log does
-        not decide in time (`DeadlineExceeded`): then they stay in flight until the decision."""
-        tablet, logged = self.tablet, self._logged
-        awaited = self._awaited if logged is None else logged.ticket
-        try:
-            if awaited is not None:
-                tablet.log.sync(awaited, self._context)
-        except OperationalError:
-            tablet.abandon(logged)
-            raise
-        if logged is not None:
-            tablet.mvcc.commit(logged.timestamp)
 
 
 def _chosen(keys: IndexKeys, rows: Array) -> IndexKeys:

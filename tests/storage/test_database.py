@@ -33,6 +33,7 @@ from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, RangePar
 from nyala.model.store import EvenSplit, Op, ScanCounters, ScanSpec, Store, Timestamp, WriteBatch
 from nyala.model.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType, Kind
 from nyala.storage.database import Database
+from nyala.storage.single_rows import rows_write
 from nyala.storage.writing import tablet_write
 from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load, read, read_tokens
 
@@ -536,17 +537,21 @@ def test_durability_os_survives_the_process(tmp_path):
     db._maintenance.stop()
 
 
-def test_rows_that_cannot_be_encoded_leave_nobody_waiting(db, table, monkeypatch):
-    encoded = tablet_write.encode_write
+@pytest.mark.parametrize(
+    ("path", "name", "count"),
+    [(tablet_write, "encode_write", 500), (rows_write, "encode_write", 40), (rows_write, "encode_row", 1)],
+)
+def test_rows_that_cannot_be_encoded_leave_nobody_waiting(db, table, monkeypatch, path, name, count):
+    encoded = getattr(path, name)
 
-    def fail_once(parts, columns):
-        monkeypatch.setattr(tablet_write, "encode_write", encoded)
+    def fail_once(*arguments):
+        monkeypatch.setattr(path, name, encoded)
         raise MemoryError
 
     insert(db, table, [1, 2, 3])
-    monkeypatch.setattr(tablet_write, "encode_write", fail_once)
+    monkeypatch.setattr(path, name, fail_once)
     with pytest.raises(MemoryError):
-        insert(db, table, range(10, 60))
+        insert(db, table, range(10, 10 + count))
     assert keys_of(db, table) == [1, 2, 3]
-    insert(db, table, range(10, 60))
-    assert keys_of(db, table) == [1, 2, 3, *range(10, 60)]
+    insert(db, table, range(10, 10 + count))
+    assert keys_of(db, table) == [1, 2, 3, *range(10, 10 + count)]

@@ -14,6 +14,7 @@ from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.inspect.check.check_store import check_store
+from row_path_support import few_rows
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, read_tokens
 
 KEYS = st.lists(st.integers(0, 60), min_size=1, max_size=12)
@@ -52,8 +53,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     tokens = Bundle("tokens")
 
-    @initialize(partitions=st.sampled_from([ONE_TABLET, HASHED]), limit=st.sampled_from([1_500, 1 << 20]))
-    def open_store(self, partitions, limit):
+    @initialize(
+        partitions=st.sampled_from([ONE_TABLET, HASHED]),
+        limit=st.sampled_from([1_500, 1 << 20]),
+        few=st.sampled_from([150, 12, -1]),
+    )
+    def open_store(self, partitions, limit, few):
+        self.limited = few_rows(few)
+        self.limited.__enter__()
         self.fs = CrashableFileSystem()
         self.disk = FaultyFileSystem(self.fs)
         self.options = {"memrowset_bytes": limit, "segment_bytes": 1500}
@@ -204,6 +211,7 @@ class StoreMachine(RuleBasedStateMachine):
         if hasattr(self, "db"):
             self.db.check()
             self.db.close()
+            self.limited.__exit__(None, None, None)
 
 
 TestStoreModel = StoreMachine.TestCase

@@ -48,6 +48,9 @@ from nyala.storage.database import Database
 from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from place_support import one_slot
+from row_path_support import batches_only
+
+compared_with_batches = pytest.fixture(autouse=True, scope="module")(batches_only)
 
 SCHEMA = Schema(
     (

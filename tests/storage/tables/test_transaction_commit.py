@@ -28,7 +28,10 @@ from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance.tablet_flush import flush
+from row_path_support import both_paths
 from tablet_support import HASHED, RANGED, batch, definition, insert, read
+
+each_path = pytest.fixture(params=["rows", "batches"], autouse=True, scope="module")(both_paths)
 
 TABLES = ("accounts", "log", "one")
 BEFORE = {"accounts": {k: f"v{k}" for k in range(30)}, "log": {}, "one": {1: "v1", 2: "v2"}}

@@ -21,7 +21,10 @@ from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.maintenance import history
 from nyala.storage.maintenance.delta_compaction import compact_major, compact_minor
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
+from row_path_support import both_paths, few_rows
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, keys_of, load, read
+
+each_path = pytest.fixture(params=["rows", "batches"])(both_paths)
 
 ROWS_BY_KEY = (Op.DELETE, Op.DELETE_IGNORE)
 
@@ -51,8 +54,10 @@ OPS = st.sampled_from([Op.INSERT_IGNORE, Op.UPSERT, Op.UPDATE_IGNORE, Op.DELETE_
 class ConflictMachine(RuleBasedStateMachine):
     """The model is the list of all versions of each key: (timestamp, text, or None where it was deleted)."""
 
-    @initialize(partitions=st.sampled_from([ONE_TABLET, HASHED]))
-    def open_store(self, partitions):
+    @initialize(partitions=st.sampled_from([ONE_TABLET, HASHED]), few=st.sampled_from([150, 6, -1]))
+    def open_store(self, partitions, few):
+        self.limited = few_rows(few)
+        self.limited.__enter__()
         self.fs = CrashableFileSystem()
         self.db = Database("db", fs=self.fs, background=False)
         self.table = self.db.create_table(definition(partitions=partitions))
@@ -214,6 +219,7 @@ class ConflictMachine(RuleBasedStateMachine):
     def teardown(self):
         self.db.check()
         self.db.close()
+        self.limited.__exit__(None, None, None)
 
 
 TestConflicts = ConflictMachine.TestCase
@@ -223,6 +229,7 @@ TestConflicts.settings = settings(max_examples=examples(60), stateful_step_count
 # ---- single cases ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("each_path")
 def test_keys_that_came_and_went_are_conflicts_of_writes_and_not_of_reads():
     with Database(background=False) as db:
         table, other = db.create_table(definition(partitions=HASHED)), db.create_table(definition("other"))
@@ -237,6 +244,7 @@ def test_keys_that_came_and_went_are_conflicts_of_writes_and_not_of_reads():
             commit(db, before, [(table, rows([5], "mine", Op.INSERT))])
 
 
+@pytest.mark.usefixtures("each_path")
 def test_what_is_older_than_the_history_is_unknown():
     with Database(background=False) as db:
         table = db.create_table(definition(partitions=HASHED))
@@ -258,6 +266,7 @@ def test_what_is_older_than_the_history_is_unknown():
         assert dict(read(db, table))[1] == "y1"
 
 
+@pytest.mark.usefixtures("each_path")
 def test_a_statement_of_any_number_of_rows_is_checked():
     with Database(background=False) as db:
         table = db.create_table(definition())
@@ -270,6 +279,7 @@ def test_a_statement_of_any_number_of_rows_is_checked():
         assert error.row == 7 and isinstance(error.error, RowChanged)
 
 
+@pytest.mark.usefixtures("each_path")
 def test_what_the_snapshot_rules_out_is_an_error_of_its_row():
     """Not a conflict: the transaction was wrong about its own snapshot."""
     with Database(background=False) as db:
@@ -301,6 +311,7 @@ class SlowSyncs(CrashableFileSystem):
             assert self.go.wait(20)
 
 
+@pytest.mark.usefixtures("each_path")
 @pytest.mark.parametrize("part", ["/wal/", "/commits/"])
 @pytest.mark.parametrize("serializable", [False, True])
 def test_write_skew_is_refused_where_reads_are_validated(part, serializable):
@@ -343,6 +354,7 @@ def test_write_skew_is_refused_where_reads_are_validated(part, serializable):
         assert left == (["off1", "on2"] if serializable else ["off1", "off2"])
 
 
+@pytest.mark.usefixtures("each_path")
 def test_the_same_keys_meet_while_the_first_is_undecided():
     """The second one waits for the decision, then finds the conflict."""
     fs = SlowSyncs("/commits/")

@@ -3,27 +3,38 @@ while others write to the store under the transaction."""
 
 from __future__ import annotations
 
+import random
+
 from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from nyala.errors import Error, SerializationFailure
 from nyala.model.predicates import AnyOf, InList, IsNull, Range
-from nyala.model.store import Op, ScanSpec
+from nyala.model.store import ChangeRange, Op, ScanSpec, Timestamp
 from nyala.model.transactions import TransactionOptions
 from nyala.storage.database import Database
+from nyala.storage.files.memory_filesystem import CrashableFileSystem
+from row_path_support import few_rows
 from transaction_support import POOLS, SHAPES, batch_of, contents, make_equal, outcome, scanned
 
 OPS = st.sampled_from(list(Op))
+LIMITS = st.sampled_from([1000, 1000, 5, -1])
 
 
 class TransactionMachine(RuleBasedStateMachine):
     """`self.mirror` has what `self.transaction` must show."""
 
-    @initialize(shape=st.sampled_from(list(SHAPES)), data=st.data(), spills=st.booleans())
-    def begin(self, shape, data, spills):
-        self.shape = SHAPES[shape]
-        self.db = Database(":memory:", background=False)
+    @initialize(
+        shape=st.sampled_from(list(SHAPES)), data=st.data(), spills=st.booleans(), by_rows=st.booleans(), limit=LIMITS
+    )
+    def begin(self, shape, data, spills, by_rows, limit):
+        """`by_rows`: no batch is written, so that COMMIT gets rows; `limit`: up to which it writes them as such."""
+        self.limited = few_rows(limit)
+        self.limited.__enter__()
+        self.shape, self.by_rows = SHAPES[shape], by_rows
+        self.fs = CrashableFileSystem()
+        self.db = Database("db", fs=self.fs, background=False)
         self.mirror = Database(":memory:", background=False)
         self.table = self.db.create_table(self.shape.definition())
         self.same_table = self.mirror.create_table(self.shape.definition())
@@ -75,6 +86,14 @@ class TransactionMachine(RuleBasedStateMachine):
         mine = self.transaction.write_row(self.table, op, row)
         assert outcome(mine) == outcome(self.mirror.write_row(self.same_table, op, row))
 
+    @rule(data=st.data(), op=OPS)
+    def write_rows(self, data, op):
+        for row in data.draw(st.lists(self.rows() | self.some_rows(), min_size=2, max_size=10)):
+            self.written.add(self.key_of(row))
+            mine = self.transaction.write_row(self.table, op, row)
+            assert outcome(mine) == outcome(self.mirror.write_row(self.same_table, op, row))
+
+    @precondition(lambda self: not self.by_rows)
     @rule(data=st.data(), all_or_none=st.booleans(), mixed=st.booleans(), op=OPS, whole=st.booleans())
     def write_batch(self, data, all_or_none, mixed, op, whole):
         rows = data.draw(st.lists(self.rows() if whole else self.some_rows(), min_size=1, max_size=10))
@@ -87,6 +106,7 @@ class TransactionMachine(RuleBasedStateMachine):
         theirs = self.mirror.write(self.same_table, batch_of(self.table, given, names, ops, all_or_none=all_or_none))
         assert outcome(mine) == outcome(theirs)
 
+    @precondition(lambda self: not self.by_rows)
     @rule(data=st.data())
     def load(self, data):
         rows = data.draw(st.lists(self.rows(), min_size=1, max_size=4))
@@ -210,8 +230,9 @@ class TransactionMachine(RuleBasedStateMachine):
             return
         before = {self.key_of(row): row for row in contents(self.db, self.table)}
         mirrored = {self.key_of(row): row for row in contents(self.mirror, self.same_table)}
+        since = self.db.now()
         try:
-            self.transaction.commit()
+            timestamp = self.transaction.commit()
         except SerializationFailure:
             assert self.written & self.disturbed
             assert {self.key_of(row): row for row in contents(self.db, self.table)} == before
@@ -219,8 +240,27 @@ class TransactionMachine(RuleBasedStateMachine):
             after = {self.key_of(row): row for row in contents(self.db, self.table)}
             for key in (before.keys() | mirrored.keys() | after.keys()) - (self.written & self.disturbed):
                 assert after.get(key) == (mirrored if key in self.written else before).get(key)
+            self.check_history(before, after, since, timestamp)
         self.db.close()
         self.mirror.close()
+        self.limited.__exit__(None, None, None)
+
+    def check_history(self, before, after, since, timestamp):
+        """All changes have the commit timestamp; they are there after a crash."""
+        spec = ScanSpec((*self.names, "_change", "_changed_at"), changes=ChangeRange(since, True))
+        changes = [row for part in scanned(self.db, self.table, spec) for row in part]
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        found = {tuple(row[: len(self.key)]) for row in changes}
+        assert changed <= found and len(found) == len(changes)
+        assert all(row[-1] == timestamp for row in changes)
+        if changes:
+            for at, rows in ((timestamp, after), (Timestamp(timestamp - 1), before)):
+                spec = ScanSpec(self.names, snapshot=at)
+                seen = [row for part in scanned(self.db, self.table, spec) for row in part]
+                assert sorted(map(repr, seen)) == sorted(repr(tuple(row.values())) for row in rows.values())
+        with Database("db", fs=self.fs.crash(0.0, random.Random(1)), background=False) as db:
+            db.check()
+            assert {self.key_of(row): row for row in contents(db, db.table("t"))} == after
 
 
 TestTransactionModel = TransactionMachine.TestCase
