@@ -23,7 +23,7 @@ from ...executor import run as run_statement
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.arrow_arrays import arrow_array
 from ...model.forks import stay_with_process
-from ...model.store import Store, Timestamp
+from ...model.store import Store, Timestamp, Transaction
 from ...model.types import Interval
 from ...model.waiting_time import current_waiting, within
 from ...planner import Plan
@@ -209,13 +209,41 @@ def raise_if(cancel: Halt | threading.Event | None) -> None:
         raise Cancelled("the statement was cancelled")
 
 
-class RowExecution(Execution):
-    """A statement on one row: it is complete when it is created; Arrow data is made only on request.
+class EndedExecution(Execution):
+    """A statement that is complete when its execution is created: without a result set, unless a subclass has one."""
 
-    A read returns the row of `snapshot`; None: its latest state.
+    def __init__(self) -> None:
+        self.columns = None
+        self.rowcount = -1
+
+    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
+        return None
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        rows = self.next_rows()
+        return None if rows is None else arrow_rows(rows[0], self.columns or ())
+
+    def cancel(self) -> None:
+        """Nothing: it has ended."""
+
+    def close(self) -> None:
+        """Nothing: it has ended."""
+
+
+class RowExecution(EndedExecution):
+    """A statement on one row; Arrow data is made only on request.
+
+    A read returns the row of `snapshot`; None: its latest state. `transaction` is the open one, if any.
     """
 
-    def __init__(self, store: Store, single: SingleRow, cells: Sequence[Any], snapshot: Timestamp | None):
+    def __init__(
+        self,
+        store: Store,
+        single: SingleRow,
+        cells: Sequence[Any],
+        snapshot: Timestamp | None,
+        transaction: Transaction | None,
+    ):
         self.columns = None
         self.rowcount = -1
         self._row: tuple[Any, ...] | None = None
@@ -223,7 +251,7 @@ class RowExecution(Execution):
         if isinstance(single, RowWrite):
             self.rowcount = single.run(store, cells)
         else:
-            self._row = single.run(store, cells, snapshot)
+            self._row = single.run(store, cells, snapshot, transaction)
             self.columns = single.columns
 
     def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
@@ -234,13 +262,6 @@ class RowExecution(Execution):
         if self.columns is not None:
             self.rowcount = self._seen
         return None
-
-    def next_batch(self) -> pa.RecordBatch | None:
-        rows = self.next_rows()
-        return None if rows is None else arrow_rows(rows[0], self.columns or ())
-
-    def cancel(self) -> None:
-        """Nothing: it has ended."""
 
     def close(self) -> None:
         self._row = None

@@ -47,7 +47,7 @@ from ...sql.placeholders import Given, match_parameters
 from ...sql.syntax.complexity import too_complex
 from . import engines
 from .bind_values import Normalized
-from .executions import Control, Execution, Halt, RowExecution, raise_if
+from .executions import Control, EndedExecution, Execution, Halt, RowExecution, raise_if
 from .literal_shapes import Shape, shape_of
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
@@ -184,8 +184,11 @@ class Session:
 
     def _run_in_transaction(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         kind = Kind.QUERY if begins_with_query(text) else None
-        with self.transactions.turn(kind, partial(raise_if, halt)), as_statement():
-            return self._run(text, parameters, halt)
+        with self.transactions.turn(kind, partial(raise_if, halt)):
+            if not self._has_servers:
+                return self._run(text, parameters, halt)
+            with as_statement():
+                return self._run(text, parameters, halt)
 
     def _turn(self, parsed: ParsedStatement, cancel: Halt | None) -> AbstractContextManager[None]:
         """The context manager for one statement of a text, which may begin or end a transaction."""
@@ -197,8 +200,11 @@ class Session:
         # What is kept of statements is for nyala's own executor.
         known = self.plans.find(text) if self._is_local else ()
         if known is None and not parameters:
-            if text in self.transactions.known:
-                return self.start(self.transactions.known[text], cancel=halt)
+            control = self.transactions.known.get(text)
+            if control is not None:
+                raise_if(halt)
+                self.transactions.run(control)
+                return EndedExecution()
             shape = shape_of(text) if self.plans.enabled else None
             if shape is not None and (execution := self._run_shape(text, shape, halt)) is not None:
                 return execution
@@ -255,7 +261,7 @@ class Session:
                 return None
             if self.is_transactional and isinstance(prepared.single, RowWrite):
                 self._refuse_read_only()
-            found = RowExecution(self.store, prepared.single, cells, self.moment)
+            found = RowExecution(self.store, prepared.single, cells, self.moment, self.transactions.transaction)
             if found.rowcount > 0:
                 self.note_write()
             if self.progress is not None:

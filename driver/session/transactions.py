@@ -101,6 +101,21 @@ def begins_with_query(text: str) -> bool:
     return _BEGINS.match(text) is not None
 
 
+class Turn:
+    """`SessionTransactions.turn`. A generator would take four times as long, for each statement in a transaction."""
+
+    __slots__ = ("_check", "_kind", "_transactions")
+
+    def __init__(self, transactions: SessionTransactions, kind: Kind | None, check: Callable[[], None]):
+        self._transactions, self._kind, self._check = transactions, kind, check
+
+    def __enter__(self) -> None:
+        self._transactions.begin_turn(self._kind, self._check)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._transactions.end_turn(error)
+
+
 class SessionTransactions:
     """The transactions of one session, one after the other. Threads may share it.
 
@@ -184,25 +199,31 @@ class SessionTransactions:
 
     # ---- statements in a transaction ---------------------------------------------------------------------------------
 
-    @contextmanager
-    def turn(self, kind: Kind | None, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def turn(self, kind: Kind | None, check: Callable[[], None] = lambda: None) -> Turn:
         """Context manager for one statement: begins a transaction if it needs one, and records a conflict in it.
 
         `kind` None: not known yet; an inner context manager has it. `check` is called while another thread's statement
         runs; what it raises ends the wait.
         """
+        return Turn(self, kind, check)
+
+    def begin_turn(self, kind: Kind | None, check: Callable[[], None]) -> None:
+        """The begin of `turn`."""
         while not self._lock.acquire(timeout=_LOOK_SECONDS):
             check()
+        if kind is None:
+            return
         try:
-            if kind is not None:
-                self._enter(kind)
-            yield
-        except SerializationFailure:
-            if self._state is State.ACTIVE:
-                self._to(State.FAILED)
+            self._enter(kind)
+        except BaseException as error:
+            self.end_turn(error)
             raise
-        finally:
-            self._lock.release()
+
+    def end_turn(self, error: BaseException | None) -> None:
+        """The end of `turn`, by an error or without one."""
+        if isinstance(error, SerializationFailure) and self._state is State.ACTIVE:
+            self._to(State.FAILED)
+        self._lock.release()
 
     def _enter(self, kind: Kind) -> None:
         if kind is Kind.CONTROL:

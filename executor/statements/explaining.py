@@ -66,7 +66,9 @@ def _explain_row(
     inner = statement.statement
     assert isinstance(inner, bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement)
     what = (
-        f"Read {', '.join(single.names)} of {single.table.name}" if isinstance(single, RowRead) else written_as(inner)
+        f"Read{' and lock' if single.locks else ''} {', '.join(single.names)} of {single.table.name}"
+        if isinstance(single, RowRead)
+        else written_as(inner)
     )
     head = f"{what} by primary key, without a plan"
     body = inner.query.body
@@ -93,7 +95,7 @@ def _run_row(single: SingleRow, context: ExecutionContext) -> int:
     """Execute the statement; return the number of rows that it returns or changes."""
     cells = [value.type.to_python(value.value) for value in single.values if isinstance(value, Literal)]
     if isinstance(single, RowRead):
-        return int(single.run(context.store, cells, context.snapshot) is not None)
+        return int(single.run(context.store, cells, context.snapshot, context.transaction) is not None)
     return single.run(context.store, cells)
 
 

@@ -21,8 +21,7 @@ def locked_rows(statement: bound.SelectStatement, plan: Plan, context: Execution
     shown = list(range(statement.visible))
     batches = arrow_batches(plan, context)
     if context.transaction is not None:
-        if context.transaction.options.read_only:
-            raise ReadOnlyTransaction("the transaction is READ ONLY: rows are locked by one that is READ WRITE")
+        check_can_lock(context.transaction)
         found = []
         for batch in batches:
             context.check()
@@ -32,6 +31,12 @@ def locked_rows(statement: bound.SelectStatement, plan: Plan, context: Execution
             _register(locks, found, context.transaction)
         batches = iter(found)
     return StatementResult(plan.columns[: statement.visible], (batch.select(shown) for batch in batches))
+
+
+def check_can_lock(transaction: Transaction) -> None:
+    """Raise `ReadOnlyTransaction` in a READ ONLY transaction."""
+    if transaction.options.read_only:
+        raise ReadOnlyTransaction("the transaction is READ ONLY: rows are locked by one that is READ WRITE")
 
 
 def _register(locks: bound.RowLocks, rows: list[pa.RecordBatch], transaction: Transaction) -> None:

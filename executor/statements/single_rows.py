@@ -2,6 +2,7 @@
 or threads.
 
     SELECT columns FROM t WHERE key = value                    Store.read_row
+    SELECT ... FOR UPDATE                                      and Transaction.lock_row
     INSERT | UPSERT | INSERT IGNORE INTO t VALUES (values)     Store.write_row
     UPDATE t SET column = value, ... WHERE key = value         Store.write_row, UPDATE_IGNORE
     DELETE FROM t WHERE key = value                            Store.write_row, DELETE_IGNORE
@@ -12,8 +13,8 @@ whose integers, decimals, dates and texts compare as SQL's do. Values are litera
 recognizes such a statement once; its result can be executed repeatedly. Rows, counts and errors are the same as with a
 plan: tests compare both.
 
-SET may compute values from the row (`n = n + 1`): the row is read, and the kernels that plans use evaluate the
-expressions over a batch of one row (`Computed`).
+SET may compute values from the row (`n = n + 1`): the row is read, and the expressions are evaluated (`Computed`):
+arithmetic of numbers in Python, all else by the kernels that plans use, over a batch of one row.
 
 Another statement may change a row between its read and its write. So a change with conditions or computed values
 carries the timestamp of the read (`unchanged_since`), and is retried after a conflict.
@@ -23,13 +24,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, TypeAlias
 
 from ...errors import RowChanged
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
-from ...model.store import Op, Store, Timestamp
+from ...model.store import Op, Store, Timestamp, Transaction
 from ...model.types import INTEGER_WIDTHS, DataType, Kind
 from ...model.vectors.vector import Batch, Const, Vector
 from ...planner.algebra.trees import MIRRORED, rewrite
@@ -38,8 +39,10 @@ from ...sql.deferred_parameters import DeferredParameter
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, conjuncts, walk
 from ...sql.functions import is_volatile
 from ..expressions.evaluate import Compiler, Evaluation
+from ..expressions.scalars import Unsure, scalar_of
 from ..run.interrupts import DeferInterrupts
 from .changing import ATTEMPTS, conflict, turn
+from .locking import check_can_lock
 
 Value: TypeAlias = Literal | DeferredParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
@@ -131,12 +134,28 @@ class Computed:
         self.names = tuple(columns[number] for number in read)
         self.values = tuple(parameter for parameter, _ in parameters.values())
         self._types: tuple[DataType, ...] = tuple(column.type for column in inputs)
-        self._evaluations: list[Evaluation] = Compiler(inputs).compile_all(exprs)
+        self._results: tuple[DataType, ...] = tuple(expr.type for expr in exprs)
+        places = {column.id: place for place, column in enumerate(inputs)}
+        scalars = [scalar_of(expr, places) for expr in exprs]
+        self._scalars = None if None in scalars else scalars
+        self._inputs, self._exprs = inputs, exprs
+        self._evaluations: list[Evaluation] | None = None if self._scalars else Compiler(inputs).compile_all(exprs)
 
     def of(self, cells: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         """Return the new values for a row with these cells of `names`, and these `values`."""
-        given = zip(self._types, (*cells, *values), strict=True)
-        row = Batch([Const(t, None if v is None else t.to_physical(v), 1) for t, v in given], 1)
+        given = [
+            value if value is None or type_.is_integer else type_.to_physical(value)
+            for type_, value in zip(self._types, (*cells, *values), strict=True)
+        ]
+        if self._scalars is not None:
+            with suppress(Unsure):
+                return [
+                    type_.to_python(scalar(given))  # type: ignore[misc]
+                    for type_, scalar in zip(self._results, self._scalars)
+                ]
+        if self._evaluations is None:
+            self._evaluations = Compiler(self._inputs).compile_all(self._exprs)
+        row = Batch([Const(type_, value, 1) for type_, value in zip(self._types, given)], 1)
         return [_python_value(evaluate(row)) for evaluate in self._evaluations]
 
 
@@ -148,19 +167,36 @@ def _python_value(vector: Vector) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RowRead:
-    """Reads one row: `values` are the key's, in key order, then the conditions'; `names` the columns of the result."""
+    """Reads one row: `values` are the key's, in key order, then the conditions'; `names` the columns of the result. A
+    row that it `locks` is validated by the COMMIT of the transaction that reads it."""
 
     table: Table
     values: tuple[Value, ...]
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     conditions: Conditions | None = None
+    locks: bool = False
 
-    def run(self, store: Store, values: Sequence[Any], snapshot: Timestamp | None = None) -> tuple[Any, ...] | None:
+    def run(
+        self,
+        store: Store,
+        values: Sequence[Any],
+        snapshot: Timestamp | None = None,
+        transaction: Transaction | None = None,
+    ) -> tuple[Any, ...] | None:
         """Return the row whose key `values` begin with, as Python values, at the latest state or as of `snapshot`.
 
-        None if there is no such row, or the conditions are not true.
+        None if there is no such row, or the conditions are not true. `ReadOnlyTransaction` if the row is to be locked
+        in such a `transaction`.
         """
+        if self.locks and transaction is not None:
+            check_can_lock(transaction)
+        row = self._row(store, values, snapshot)
+        if self.locks and transaction is not None and row is not None:
+            transaction.lock_row(self.table, values[: self.table.schema.key_columns])
+        return row
+
+    def _row(self, store: Store, values: Sequence[Any], snapshot: Timestamp | None) -> tuple[Any, ...] | None:
         if self.conditions is None:
             return store.read_row(self.table, values, self.names, snapshot)
         width, shown = self.table.schema.key_columns, len(self.names)
@@ -227,7 +263,7 @@ SingleRow: TypeAlias = RowRead | RowWrite
 def single_row(statement: bound.Statement) -> SingleRow | None:
     """Return the row path of a statement, None if it has none."""
     if isinstance(statement, bound.SelectStatement):
-        return None if statement.locks else _read(statement.query)
+        return _read(statement)
     if isinstance(statement, bound.InsertStatement) and statement.returning is None:
         return _insert(statement)
     if isinstance(statement, bound.ChangeStatement) and statement.returning is None:
@@ -235,21 +271,24 @@ def single_row(statement: bound.Statement) -> SingleRow | None:
     return None
 
 
-def _read(query: bound.Query) -> RowRead | None:
+def _read(statement: bound.SelectStatement) -> RowRead | None:
+    query = statement.query
     found = _one_row(query)
     if found is None:
         return None
     select, ref, key, conditions = found
     names = {column.id: name for column, name in zip(ref.columns, ref.table.schema.names)}
     taken = []
-    for column, expr in select.projection:
+    for column, expr in select.projection[: statement.visible]:
         if not isinstance(expr, Column) or expr.id not in names or expr.type != column.type:
             return None
         taken.append(names[expr.id])
     if not taken:
         return None
     values = key if conditions is None else key + conditions.values
-    return RowRead(ref.table, values, tuple(taken), query.columns, conditions)
+    return RowRead(
+        ref.table, values, tuple(taken), query.columns[: statement.visible], conditions, bool(statement.locks)
+    )
 
 
 def _insert(statement: bound.InsertStatement) -> RowWrite | None:

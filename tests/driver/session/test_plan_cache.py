@@ -331,13 +331,25 @@ def test_kept_statements_do_what_new_ones_do(steps: list[tuple[str, Any]]) -> No
 
 
 COMPUTED = {
-    "b": ("b + 1", "-b", "b * 2", "abs(b)", "CASE WHEN o THEN b ELSE i END"),
-    "i": ("i + 1", "i * i", "i / 2", "n", "length(s)", "year(day)", "i << 1", "nullif(i, 7)", "CAST(s AS INT)"),
-    "n": ("n + 1", "n - 1", "n / 3", "epoch(at)", "CAST(w AS BIGINT)"),
-    "x": ("x + 1", "sqrt(x)", "x + f", "d / 3"),
+    "b": ("b + 1", "-b", "b * 2", "b - b", "3 - b", "abs(b)", "CASE WHEN o THEN b ELSE i END"),
+    "i": (
+        "i + 1",
+        "i - b",
+        "-i",
+        "i * i",
+        "i / 2",
+        "n",
+        "length(s)",
+        "year(day)",
+        "i << 1",
+        "nullif(i, 7)",
+        "CAST(s AS INT)",
+    ),
+    "n": ("n + 1", "n - 1", "n * -1", "n * n", "i * i", "n - i", "n / 3", "epoch(at)", "CAST(w AS BIGINT)"),
+    "x": ("x + 1", "x * x", "-x", "x - n", "i * 2", "sqrt(x)", "x + f", "d / 3"),
     "f": ("f / 3", "x"),
-    "d": ("d + 1", "d * 1.1", "round(d, 1)", "i", "w"),
-    "w": ("w * 2", "w / 3", "n"),
+    "d": ("d + 1", "d - 0.5", "d - i", "-d", "d * 2", "d * d", "d * 1.1", "round(d, 1)", "i", "w"),
+    "w": ("w * 2", "w + d", "w - 1", "d * d", "w / 3", "n"),
     "s": (
         "s || 'x'",
         "substring(s, 2)",

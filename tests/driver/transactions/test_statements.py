@@ -326,6 +326,7 @@ LOCKING = {
     "share": "SELECT v + 1 FROM t AS a WHERE v = 10 FOR SHARE OF a SKIP LOCKED",
     "join": "SELECT u.w FROM t JOIN u ON t.k = u.w WHERE t.k = 1 FOR UPDATE OF t",
     "parameters": "SELECT v FROM t WHERE k = ? FOR UPDATE",
+    "condition": "SELECT v FROM t WHERE k = 1 AND v > 0 FOR UPDATE",
 }
 
 
@@ -351,8 +352,30 @@ def test_rows_for_update_must_be_unchanged_at_commit(connection, query):
 
 def test_for_update_is_not_for_read_only_transactions(connection):
     connection.execute("BEGIN READ ONLY")
-    with pytest.raises(ReadOnlyTransaction):
-        connection.execute("SELECT v FROM t FOR UPDATE")
+    for query in ("SELECT v FROM t FOR UPDATE", "SELECT v FROM t WHERE k = 1 FOR UPDATE"):
+        for _ in range(2):
+            with pytest.raises(ReadOnlyTransaction):
+                connection.execute(query)
+
+
+def test_rows_by_key_that_do_not_satisfy_the_conditions_are_not_locked(connection):
+    with connection.duplicate() as other:
+        connection.execute("BEGIN")
+        assert connection.execute("SELECT v FROM t WHERE k = 1 AND v < 0 FOR UPDATE").fetchall() == []
+        other.execute("UPDATE t SET v = v + 1 WHERE k = 1")
+        connection.execute("UPDATE t SET v = 0 WHERE k = 2")
+        connection.execute("COMMIT")
+
+
+def test_explain_says_that_a_row_is_locked_by_key(connection):
+    connection.execute("BEGIN")
+    lines = [line for (line,) in connection.execute("EXPLAIN SELECT v FROM t WHERE k = 1 FOR UPDATE").fetchall()]
+    assert lines[0] == "Read and lock v of t by primary key, without a plan"
+    with connection.duplicate() as other:
+        connection.execute("EXPLAIN ANALYZE SELECT v FROM t WHERE k = 1 FOR UPDATE").fetchall()
+        other.execute("UPDATE t SET v = v + 1 WHERE k = 1")
+        with pytest.raises(SerializationFailure):
+            connection.execute("COMMIT")
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------
