@@ -36,7 +36,6 @@ from ..kernels import boolean, conditional
 from ..kernels.cast import cast
 from ..kernels.compare import compare, is_in
 from .expression_costs import cost, fails_rarely, is_fallible, summarized
-from .kernel_table import GENERATORS, KERNELS
 
 Evaluation: TypeAlias = Callable[[Batch], Vector]
 """The value of an expression for every row of a batch."""
@@ -121,10 +120,12 @@ class _Plain:
             return _folded(lambda a, b: compare(expr.function, a, b), [left, right], BOOLEAN)
         if expr.function == "coalesce" and any(map(is_fallible, expr.args[1:])):
             return self._coalesce(expr)
-        generator = GENERATORS.get(expr.function)
+        from . import kernel_table  # the kernels of all functions: over twenty modules
+
+        generator = kernel_table.GENERATORS.get(expr.function)
         if generator is not None:
             return lambda batch: generator(batch.length)
-        kernel = KERNELS.get(expr.function)
+        kernel = kernel_table.KERNELS.get(expr.function)
         if kernel is None:
             raise InternalError(f"there is no kernel for the function {expr.function}")
         type_ = expr.type

@@ -88,6 +88,14 @@ class ColumnSketch:
         return cls(data["low"], data["high"], data["nulls"], data["rows"], hashes, registers)
 
 
+def _distinct(hashes: Array) -> Array:
+    """The distinct hashes, ascending. `np.unique` would import `numpy.ma`, at the first statement of each process."""
+    ascending = np.sort(hashes)
+    is_first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    return ascending[is_first]
+
+
 class SketchBuilder:
     """Collects a `ColumnSketch` batch by batch."""
 
@@ -111,7 +119,7 @@ class SketchBuilder:
     def add_hashes(self, hashes: Array) -> None:
         """Count distinct values by their hashes (ndarray of uint64, repetitions allowed)."""
         while self._hashes is not None:
-            union = np.unique(np.concatenate([self._hashes, hashes[:SORTED_HASHES]]))
+            union = _distinct(np.concatenate([self._hashes, hashes[:SORTED_HASHES]]))
             hashes = hashes[SORTED_HASHES:]
             if len(union) > EXACT_LIMIT:
                 self._hashes = None

@@ -14,10 +14,10 @@ PROGRAM: Final = """
 import sys, nyala
 with nyala.connect(sys.argv[1]) as connection:
     print(connection.execute(sys.argv[2]).fetchall())
-    print(*(name for name in sys.modules if name.startswith("nyala.")))
+    print(*sys.modules)
 """
-MOST_MODULES: Final = 490
-"""520 when all operators and statements were imported at once, 430 to 480 at the time of writing."""
+MOST_MODULES: Final = 475
+"""564 when all operators and statements were imported at once, 440 to 465 at the time of writing."""
 JOINS: Final = "nyala.executor.joins.join"
 OF_OTHERS: Final = frozenset(
     {
@@ -25,6 +25,7 @@ OF_OTHERS: Final = frozenset(
         "nyala.cluster.client.client",
         "nyala.driver.stores.bulk_loads",
         "nyala.driver.tables.table_handle",
+        "nyala.executor.expressions.kernel_table",
         "nyala.executor.files.csv_files",
         "nyala.executor.fragments.fragment",
         "nyala.executor.operators.recursive",
@@ -50,7 +51,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def first_row(directory: Path, query: str) -> tuple[str, set[str]]:
-    """The rows that a new process fetches, and nyala's modules in it."""
+    """The rows that a new process fetches, and the modules in it."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(directory), query]
     rows, modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return rows, set(modules.split())
@@ -68,11 +69,11 @@ def first_row(directory: Path, query: str) -> tuple[str, set[str]]:
 def test_a_query_of_one_table_imports_no_modules_of_others(directory: Path, query: str, rows: str) -> None:
     found, modules = first_row(directory, query)
     assert found == rows
-    assert not modules & OF_OTHERS
-    assert len(modules) <= MOST_MODULES
+    assert not modules & (OF_OTHERS | {"numpy.ma", "pandas"})
+    assert sum(name.startswith("nyala.") for name in modules) <= MOST_MODULES
 
 
 def test_a_join_imports_its_operator_only(directory: Path) -> None:
-    found, modules = first_row(directory, "SELECT count(*) FROM t JOIN t AS u ON t.k = u.k + 1")
-    assert found == "[(1,)]"
+    found, modules = first_row(directory, "SELECT count(*) FROM t JOIN t AS u ON t.v = u.v")
+    assert found == "[(2,)]"
     assert modules & OF_OTHERS == {JOINS}

@@ -19,7 +19,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.errors import DataError, Error
-from nyala.executor.expressions import evaluate
+from nyala.executor.expressions import kernel_table
 from nyala.executor.expressions.evaluate import Compiler
 from nyala.executor.expressions.expression_costs import is_fallible
 from nyala.executor.expressions.kernel_table import KERNELS
@@ -135,7 +135,7 @@ def hostile() -> Iterator[Hostile]:
         types = [column.type for column in connection.store.table("h").schema.columns]
         vectors = [vector_from_arrow(t, data.column(i).combine_chunks()) for i, t in enumerate(types)]
         found = Hostile(connection, Batch(vectors, ROWS))
-        patch.setattr(evaluate, "KERNELS", {name: found.wrapped(name, kernel) for name, kernel in KERNELS.items()})
+        patch.setattr(kernel_table, "KERNELS", {name: found.wrapped(name, kernel) for name, kernel in KERNELS.items()})
         yield found
 
 
