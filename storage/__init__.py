@@ -91,6 +91,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `tables.table_store` | one open table |
 | `tables.tablet_descriptions` | tablets as clients see them, sampled keys |
 | `tablet.tablet` | `Tablet`, its states, views and options |
+| `tablet.between_transactions` | background work that prepared writes postpone |
 | `tablet.prepared` | prepared writes of transactions |
 | `tablet.staged` | rows of transactions that are only in the log yet |
 | `tablet.tablet_apply` | log entries applied to a tablet |

@@ -52,6 +52,7 @@ from ...storage.statistics.analysis import Analysis, analyze
 from ...storage.statistics.table_statistics import StatisticsCache
 from ...storage.tables.store_directory import make_durable_directory
 from ...storage.tables.tablet_descriptions import sampled_keys
+from ...storage.tablet.between_transactions import again_if_postponed
 from ...storage.tablet.tablet import StoreOptions, Tablet, TabletState, TabletView
 from ...storage.tablet.tablet_apply import TabletApplier
 from ...storage.tablet.tablet_metadata import TabletMetadata
@@ -257,7 +258,7 @@ class Replica(ReplicaHealth):
         if not entries:
             return
         tablet, schema_at = self.tablet, self.consensus.log.schema_at
-        with tablet.write_lock:
+        with tablet.applying(any(entry.kind == EntryKind.PREPARE for entry in entries)):
             tablet.settle()
             for entry in entries:
                 if entry.kind in _ROWS:
@@ -571,13 +572,13 @@ class Replica(ReplicaHealth):
         """Writes the rows in memory to DiskRowSets; returns their number. Raises `DiskError`."""
         self.check_workable()
         with self.watched:
-            return flush(self.tablet)
+            return again_if_postponed(lambda: flush(self.tablet), self.check_workable)
 
     def compact(self, check: Callable[[], None] | None = None) -> CompactionResult:
         """Implements `Store.compact_table` for this replica."""
         self.check_workable()
         with self.watched:
-            return compact_tablets([self.tablet], check)
+            return again_if_postponed(lambda: compact_tablets([self.tablet], check), self.check_workable)
 
     def analyze(self, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Implements `Store.analyze_table` for this replica."""

@@ -58,8 +58,9 @@ def perform_minor(tablet: Tablet, stored: StoredRowSet, first: int = 0, last: in
         names = new.write_deltas("redo", before.id, before.redo_files, deltas)
         redo_files = (*before.redo_files[:first], *names, *before.redo_files[behind:])
         metadata = new.resized(before, replace(before, redo_files=redo_files), new.size)
-        new.publish(lambda known: known.with_rowsets([before.id], [metadata]))
-    exchange(tablet, [(stored, metadata)])
+        with tablet.between_transactions():
+            new.publish(lambda known: known.with_rowsets([before.id], [metadata]))
+            exchange(tablet, [(stored, metadata)])
     return new.size
 
 
@@ -118,8 +119,9 @@ def perform_major(
             newest_undo=max(before.newest_undo, undo.newest),
         )
         metadata = new.resized(before, metadata, new.size)
-        new.publish(lambda known: known.with_rowsets([before.id], [metadata]))
-    exchange(tablet, [(stored, metadata)])
+        with tablet.between_transactions():
+            new.publish(lambda known: known.with_rowsets([before.id], [metadata]))
+            exchange(tablet, [(stored, metadata)])
     return new.size
 
 

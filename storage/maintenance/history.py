@@ -155,10 +155,12 @@ def perform(tablet: Tablet, rowsets: Iterable[StoredRowSet], mark: int) -> Colle
 
         lost = max(_lost(stored, mark, stored in dead) for stored in [*dead, *(stored for stored, _ in changes)])
         cut = _settled_cut(tablet) if dead else None
-        new.publish(update, mark=lost, cut=cut, flushed=[memstore for stored in dead for memstore in stored.memstores])
+        memstores = [memstore for stored in dead for memstore in stored.memstores]
+        with tablet.between_transactions():
+            new.publish(update, mark=lost, cut=cut, flushed=memstores)
+            exchange(tablet, changes, dead)
     freed = sum(stored.metadata.data_bytes for stored in dead)
     freed += sum(stored.metadata.data_bytes - changed.data_bytes for stored, changed in changes)
-    exchange(tablet, changes, dead)
     return Collected(freed, new.size)
 
 

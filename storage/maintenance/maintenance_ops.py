@@ -30,6 +30,7 @@ from ..keys.key_spans import RowSetExtent
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.rowset_writer import BACKGROUND_WORKERS
 from ..rowsets.stored_rowset import StoredRowSet
+from ..tablet.between_transactions import PATIENCE, Postponed
 from ..tablet.tablet import Tablet
 from .compaction_policy import Choice, CompactionPolicy
 from .delta_compaction import compact_major, compact_minor
@@ -94,6 +95,8 @@ class TabletOperations:
         tablet = self.tablet
         if tablet.is_dropped or tablet.flush_lock.locked():
             return []
+        if tablet.prepared.seconds > PATIENCE:
+            return []  # each would wait for the outcome, and be postponed
         state = tablet.state
         operations = [*self._log_gc(), *self._flush_memrowset(now)]
         for stored in state.rowsets:
@@ -261,7 +264,7 @@ def flush_largest(tablets: Iterable[Tablet]) -> bool:
                 best, flush_it = size, partial(flush_deltas, tablet, stored)
     if flush_it is None:
         return False
-    with contextlib.suppress(TabletGone):  # dropped since: its memory is free
+    with contextlib.suppress(TabletGone, Postponed):  # dropped since: its memory is free
         flush_it()
     return True
 

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...model.lazy_dataclass import dataclass
+from ..tablet.between_transactions import Postponed
 from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
@@ -235,6 +236,9 @@ class MaintenanceManager:
         except GaveWay:
             record = replace(record, reason=f"{reason}; gave way to COMPACT TABLE")
             before = None  # it is not fruitless: it has not been tried
+        except Postponed as postponed:
+            # Another tablet may have no majority: this one rests, and the thread goes on with the others.
+            error = str(postponed)
         # Whatever is wrong with one tablet, the others go on; the record says what it was.
         except Exception as failure:
             if not tablet.is_dropped:

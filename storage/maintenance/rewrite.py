@@ -183,7 +183,7 @@ def exchange(
 ) -> None:
     """Add rowsets with changed files, which the metadata names already, to the state, and remove others from it.
 
-    Needs `flush_lock`; acquires `write_lock` and `metadata_lock` briefly.
+    Needs `flush_lock`, and `Tablet.between_transactions`; acquires `write_lock` and `metadata_lock` briefly.
     """
     new = [reopened(tablet, stored, metadata) for stored, metadata in changes]
     with tablet.swap():

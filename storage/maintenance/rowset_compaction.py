@@ -107,14 +107,15 @@ def perform(
         outputs = merged.open()  # reads: what the metadata names must be in the state, whatever the disk does
         memstores = [memstore for stored in rowsets for memstore in stored.memstores]
         ids = [stored.metadata.id for stored in rowsets]
-        files.publish(
-            lambda known: known.with_rowsets(ids, merged.written), mark=merged.lost(), cut=cut, flushed=memstores
-        )
-    for memstore in memstores:
-        memstore.snapshot()  # so that little is left to sort while writers wait
-    with tablet.swap():
-        merged.carry_over(outputs)
-        tablet.replace_rowsets(rowsets, outputs)
+        with tablet.between_transactions():
+            files.publish(
+                lambda known: known.with_rowsets(ids, merged.written), mark=merged.lost(), cut=cut, flushed=memstores
+            )
+            for memstore in memstores:
+                memstore.snapshot()  # so that little is left to sort while writers wait
+            with tablet.swap():
+                merged.carry_over(outputs)
+                tablet.replace_rowsets(rowsets, outputs)
     retire_replaced(tablet, rowsets, outputs)
     return Compacted(tuple(outputs), files.size)
 

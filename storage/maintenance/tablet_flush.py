@@ -16,7 +16,7 @@
    the rows are now, in the same moment. No reader sees a row twice or not at all.
 5. Log segments below are removed.
 
-Where the disk fails on the way, `flushing` stays, and the next flush begins with it.
+Where the disk fails on the way, `flushing` stays, and the next flush begins with it; so it is if step 3 is `Postponed`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from ..rowsets.memrowset_snapshot import MemRowSetImage
 from ..rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
+from ..tablet.between_transactions import Postponed
 from ..tablet.tablet import Cut, Tablet
 from .rewrite import NewFiles, carry_over, part, reopened
 
@@ -55,7 +56,8 @@ def flush_overfull(tablet: Tablet) -> None:
     transaction has prepared a write: its outcome may take long, and the server's memory limit holds all the same."""
     if not is_overfull(tablet):
         return
-    with tablet.free_of_prepared() as is_free:
+    # At a replica that has lost the lead, another thread may apply a prepared write meanwhile.
+    with contextlib.suppress(Postponed), tablet.free_of_prepared() as is_free:
         if not is_free:
             return
         with tablet.flush_lock:
@@ -139,12 +141,13 @@ class _Flush:
             written = self._write(files, image)
             added = self._open(written)  # reads: what the metadata names must be in the state, whatever the disk does
             durable_index = _index_before(self._cut, self._newer)
-            files.publish(lambda known: known.with_flush(written, durable_index), cut=self._cut)
-        self._old.mutations.snapshot()  # so that little is left to sort while writers wait
-        with tablet.swap():
-            late = moved(self._old.mutations_after(self._cut.timestamp), self._offsets)
-            carry_over(late, added, self._cut.index + 1, self._tablet.log.last_index)
-            tablet.replace_rowsets((), added, self._old)
+            with tablet.between_transactions():
+                files.publish(lambda known: known.with_flush(written, durable_index), cut=self._cut)
+                self._old.mutations.snapshot()  # so that little is left to sort while writers wait
+                with tablet.swap():
+                    late = moved(self._old.mutations_after(self._cut.timestamp), self._offsets)
+                    carry_over(late, added, self._cut.index + 1, self._tablet.log.last_index)
+                    tablet.replace_rowsets((), added, self._old)
         tablet.trim_log()
         return sum(metadata.row_count for metadata in written)
 
@@ -251,9 +254,10 @@ def _flush_old_deltas(tablet: Tablet, stored: StoredRowSet) -> tuple[StoredRowSe
             redo_index=max(before.redo_index, _index_before(cut, newer)),
             data_bytes=before.data_bytes + files.size,
         )
-        files.publish(lambda known: known.with_rowsets([before.id], [after]), cut=cut, flushed=[old])
-    done = replace(reopened(tablet, stored, after), flushing=None)
-    with tablet.swap():
-        tablet.replace_rowsets([stored], [done])
+        with tablet.between_transactions():
+            files.publish(lambda known: known.with_rowsets([before.id], [after]), cut=cut, flushed=[old])
+            done = replace(reopened(tablet, stored, after), flushing=None)
+            with tablet.swap():
+                tablet.replace_rowsets([stored], [done])
     tablet.trim_log()
     return done, len(deltas)

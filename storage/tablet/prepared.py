@@ -8,8 +8,8 @@ holds its keys: other writes of these keys wait for the outcome, and so do look-
 Scans at or above it wait for the outcome as well (`MvccManager.hold`). `cluster.tablets.transactions` prepares and
 resolves; here is what writers and readers of the tablet need of it.
 
-Background work cuts the log, and replaces the memory that an abort would undo, only while nothing is prepared. It
-closes the tablet to new prepared writes until then (`Tablet.nothing_prepared`).
+Background work cuts the log, and replaces the memory that an abort would undo, only while nothing is prepared
+(`between_transactions`).
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ class PreparedWrites:
     def __init__(self) -> None:
         self._writes: dict[str, PreparedWrite] = {}
         self._lock = threading.Lock()
-        """Guards `_closers`."""
+        """Guards `_closers` and `_is_held_back`."""
         self._closers = 0
+        self._is_held_back = False
+        self._resumed = threading.Condition(self._lock)
         self._is_ended = False
 
     def __bool__(self) -> bool:
@@ -103,12 +105,35 @@ class PreparedWrites:
             with self._lock:
                 self._closers -= 1
 
+    @property
+    def is_held_back(self) -> bool:
+        """True while no PREPARE entry must be applied. Needs the tablet's `write_lock`."""
+        return self._is_held_back
+
+    def hold_back(self) -> None:
+        """Keep PREPARE entries from being applied until `resume`. Needs the tablet's `write_lock`, with nothing
+        prepared and new writes kept off by `closed`."""
+        with self._lock:
+            self._is_held_back = True
+
+    def resume(self) -> None:
+        """End `hold_back`."""
+        with self._resumed:
+            self._is_held_back = False
+            self._resumed.notify_all()
+
+    def wait_resumed(self) -> None:
+        """Block until PREPARE entries may be applied; without locks. The files of the background work are written, so
+        it takes no longer than a replacement of the metadata."""
+        with self._resumed:
+            self._resumed.wait_for(lambda: not self._is_held_back)
+
     def end(self) -> None:
         """The tablet is being closed: background work must not wait for an outcome any more."""
         self._is_ended = True
 
     def wait(self, seconds: float) -> None:
-        """Block until a prepared write is decided; `StoreClosed` after `end`."""
+        """Block until a prepared write is decided, or for `seconds`; `StoreClosed` after `end`."""
         for write in self._writes.values():
             if self._is_ended:
                 raise StoreClosed("the tablet is being closed while a transaction has prepared writes")

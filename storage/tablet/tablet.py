@@ -57,6 +57,7 @@ from ..log.wal_format import log_schema
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetSnapshot
 from ..rowsets.stored_rowset import StoredRowSet, StoredRowSetView
+from .between_transactions import BetweenTransactions
 from .mvcc import MvccManager
 from .prepared import PreparedWrites
 from .staged import StagedParts
@@ -178,7 +179,7 @@ class Cut:
 
 
 @dataclass(eq=False)
-class Tablet:
+class Tablet(BetweenTransactions):
     """A tablet that is open; see the module's page.
 
     Invariants: `metadata` is what the metadata file holds, or will hold after the next replacement where the last one
@@ -536,32 +537,6 @@ class Tablet:
     def trim_log(self) -> None:
         """Remove the segments whose entries are all in files."""
         self.log.remove_through(self.metadata.replay_index)
-
-    @contextlib.contextmanager
-    def nothing_prepared(self) -> Iterator[None]:
-        """Hold `write_lock` while no transaction has prepared a write: what is in memory then is decided, in flight, or
-        undone by its own log entry. Blocks until the outcomes are known, and keeps new writes from being prepared
-        meanwhile. `StoreClosed` if the tablet is closed first."""
-        with self.prepared.closed():
-            while True:
-                self.prepared.wait(_SETTLE_SECONDS)  # without the lock, which an outcome needs
-                with self.write_lock:
-                    if self.prepared:
-                        self.settle()
-                    if not self.prepared:
-                        yield
-                        return
-
-    @contextlib.contextmanager
-    def free_of_prepared(self) -> Iterator[bool]:
-        """Keep new writes from being prepared meanwhile. Yields True if nothing is prepared: `nothing_prepared` then
-        does not block. For threads that must not wait for an outcome, as that which applies it."""
-        with self.prepared.closed():
-            with self.write_lock:  # under which a write is prepared, or finds the tablet closed
-                if self.prepared:
-                    self.settle()
-                is_free = not self.prepared
-            yield is_free
 
     @contextlib.contextmanager
     def swap(self) -> Iterator[TabletState]:
