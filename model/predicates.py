@@ -7,6 +7,7 @@ server) and holds physical values of the column's type (`DataType.to_physical`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from .lazy_dataclass import dataclass
@@ -90,6 +91,15 @@ def admits_null(predicate: ColumnPredicate) -> bool:
     if isinstance(predicate, AnyOf):
         return any(admits_null(member) for member in predicate.members)
     return isinstance(predicate, IsNull) and not predicate.negated
+
+
+def renamed_predicate(predicate: ColumnPredicate, name: str) -> ColumnPredicate:
+    """The predicate on a column of another name."""
+    if predicate.column == name:
+        return predicate
+    if isinstance(predicate, AnyOf):
+        return AnyOf(name, tuple(replace(member, column=name) for member in predicate.members))
+    return replace(predicate, column=name)
 
 
 def prefix_range(column: str, prefix: str | bytes) -> Range:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ..errors import IntegrityError
 from .alterations import AlterStep
+from .catalog_changes import CatalogChanges
 from .lazy_dataclass import dataclass
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
@@ -281,11 +282,15 @@ class TransactionChanges:
         deleted and inserted again with other values of IMMUTABLE columns: a DELETE, then an INSERT.
     reads : tuple of TableRead
         To be validated: of SERIALIZABLE all that was read, otherwise the rows locked with FOR UPDATE.
+    catalog : CatalogChanges, optional
+        Changes of the catalog, or what a SERIALIZABLE transaction has read of it. Never given to stores that are not
+        `transactional_ddl`. Writes to altered tables are of their last versions, reads of those before.
     """
 
     snapshot: Timestamp
     writes: tuple[TableWrite, ...]
     reads: tuple[TableRead, ...] = ()
+    catalog: CatalogChanges | None = None
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -402,6 +407,10 @@ class Store(Protocol):
     @property
     def catalog_version(self) -> int:
         """Grows with every DDL; plans are cached under it."""
+
+    @property
+    def transactional_ddl(self) -> bool:
+        """True if transactions can change the catalog; False: these raise `NotSupportedError` for DDL."""
 
     @property
     def temporary_directory(self) -> str | None:
@@ -550,7 +559,7 @@ class Transaction(Store, Protocol):
 
     @property
     def has_writes(self) -> bool:
-        """True if it has changed rows so far."""
+        """True if it has changed rows or the catalog so far."""
 
     def own_rows(self, table: Table) -> int:
         """Number of the table's rows that it has written or deleted so far; for EXPLAIN ANALYZE."""

@@ -16,7 +16,6 @@ A dropped table's files stay until the last scan, token or batch that reads them
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -27,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGone, UnknownTable
 from ..model.alterations import AlterStep
-from ..model.altered_table import apply_steps
 from ..model.clock import HybridClock, format_timestamp, split_timestamp
 from ..model.forks import check_process, stay_with_process
 from ..model.schema import Table, TableDefinition, View
@@ -71,11 +69,10 @@ from .statistics.analysis import table_storage
 from .tables.atomic_write import AtomicWriter
 from .tables.catalog import Catalog
 from .tables.damage_notes import quarantined
+from .tables.data_definition import DataDefinition
 from .tables.durable_catalog import DurableCatalog
 from .tables.housekeeping import finish_loads_and_commits, flush_commit_holders
 from .tables.store_directory import check_format, make_durable_directory
-from .tables.table_alteration import alter
-from .tables.table_creation import create_table
 from .tables.table_folders import TableFolders
 from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
@@ -88,8 +85,6 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
 """Bytes of single rows after which the writer checks whether a flush is due."""
-_DROP_PATIENCE = 2.0
-"""Seconds that DROP waits for a flush or compaction of the dropped table; housekeeping removes the files later."""
 _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
@@ -171,7 +166,6 @@ class Database:
         self.clock = HybridClock()
         limit = default_limit() if memory_limit_bytes is None else memory_limit_bytes
         self._cache = PageCache(default_cache_bytes(limit) if cache_bytes is None else cache_bytes)
-        self._ddl_lock = threading.Lock()
         self._stores: dict[str, TableStore] = {}
         self._closed = False
         stay_with_process(self, self._fs)
@@ -205,6 +199,7 @@ class Database:
         self._commits = CommitLog(self._fs, f"{self._directory}/commits", self._options.durability == "fsync")
         self._writer = AtomicWriter(self.clock, self._io_pool, self._commits)
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
+        self._commits.note_decided(self._catalog.current.decided)
         self.history_seconds = self._catalog.keep_history(history_seconds)
         self._options = replace(self._options, history_seconds=self.history_seconds)
         tables, shared = f"{self._directory}/tables", (self._cache, self.clock, self._options)
@@ -216,13 +211,24 @@ class Database:
         taken = self._folders.free_number(self._catalog.current.next_table)
         self._catalog.current = replace(self._catalog.current, next_table=taken)
         self._folders.opened(self._stores)
+        self._ddl = DataDefinition(
+            self._catalog,
+            self._folders,
+            self._stores,
+            self._commits,
+            self.clock,
+            cache=self._cache,
+            options=self._options,
+            check_open=self._check_open,
+        )
+        self._ddl.opened()
         known = split_timestamp(self.clock.latest)[0]
         self.clock.steady = SteadyClock(known, min(self.history_seconds, PATIENCE_SECONDS)).now
         self.clock.now()  # logs where it is ahead
 
     def close(self) -> None:
         """Release everything; acknowledged writes are durable already. Closing again does nothing."""
-        with self._ddl_lock:
+        with self._ddl.lock:
             if self._closed:
                 return
             self._closed = True
@@ -284,42 +290,17 @@ class Database:
     def create_table(self, definition: TableDefinition) -> Table:
         """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
         be."""
-        with self._ddl_lock:
-            self._check_open()
-            changed, store = create_table(self._catalog, self._folders, definition)
-            self._stores[store.table.id] = store
-            self._catalog.current = changed
-            return store.table
+        return self._ddl.create_table(definition)
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
         """Drop a table and its data durably, and with it, in the same step, the views named; scans that run already
         finish."""
-        with self._ddl_lock:
-            table = self.table(name)
-            self._catalog.replace(self._catalog.current.without([name], views))
-            self._folders.drop(self._stores.pop(table.id))
-        self._folders.remove_dropped(_DROP_PATIENCE)
+        self._ddl.drop_table(name, views)
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
         """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
         `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
-        with self._ddl_lock:
-            before = self.table(name)
-            catalog = self._catalog
-            taken = (*catalog.current.entries, *catalog.current.views)
-            table = apply_steps(before, steps, [other for other in taken if other != name])
-            changed = catalog.current.with_altered(name, table)
-            catalog.settle()
-            dropped = alter(
-                self._stores[table.id],
-                changed.entries[table.name],
-                partial(catalog.write, changed),
-                cache=self._cache,
-                options=self._options,
-            )
-            catalog.current = changed
-            self._folders.drop_tablets(table.name, dropped)
-        self._folders.remove_dropped(_DROP_PATIENCE)
+        table = self._ddl.alter_table(name, steps)
         self._maintenance.wake()
         return table
 
@@ -336,20 +317,15 @@ class Database:
     def create_view(self, view: View, replace: bool = False) -> None:
         """Keep a view durably, with `replace` in the place of one of its name. Tables and views share their names:
         `DuplicateTable` where the name is taken."""
-        with self._ddl_lock:
-            self._check_open()
-            self._catalog.put_view(view, replace)
+        self._ddl.create_view(view, replace)
 
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views durably, in one step; `UnknownTable` where one is not there."""
-        with self._ddl_lock:
-            self._check_open()
-            self._catalog.drop_views(names)
+        self._ddl.drop_views(names)
 
-    def _settle_catalog(self) -> None:
-        if not self._catalog.is_durable:
-            with self._ddl_lock:
-                self._catalog.settle()
+    @property
+    def transactional_ddl(self) -> bool:
+        return True
 
     def open_table(self, table: Table) -> TableStore:
         """The table with its tablets, for servers; `UnknownTable` if it has been dropped."""
@@ -469,7 +445,7 @@ class Database:
         nothing of it was applied, and the call may be repeated; but for `OutcomeUnknown`.
         """
         store = self.open_table(table)
-        self._settle_catalog()
+        self._ddl.settle()
         self._maintenance.memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
         with self._opened(table):
             result = store.write(batch, table=table)
@@ -493,7 +469,7 @@ class Database:
         store = self._stores.get(table.id)
         if store is None or self._closed:
             store = self.open_table(table)
-        self._settle_catalog()
+        self._ddl.settle()
         self._maintenance.memory.admit(ROW_BYTES)
         try:
             result = store.write_row(table, op, row, unchanged_since, physical)
@@ -513,11 +489,15 @@ class Database:
         """`Store.commit_transaction`: by one log entry where one tablet is changed, otherwise with a COMMIT
         (`storage.log.commit_log`)."""
         self._check_open()
-        self._settle_catalog()
+        self._ddl.settle()
         self._maintenance.memory.admit(sum(w.nbytes + INDEX_BYTES * w.row_count for w in changes.writes))
+        if changes.catalog is not None and changes.catalog.has_changes:
+            timestamp = self._ddl.commit(changes)
+            self._maintenance.wake()
+            return timestamp
         with ExitStack() as stack:
             stores = {id_: stack.enter_context(self._opened(table)) for id_, table in changes.tables.items()}
-            timestamp = commit_changes(stores, changes, self._writer)
+            timestamp = commit_changes(stores, changes, self._writer, self._ddl.validate)
         if any(needs_flush(tablet) for store in stores.values() for tablet in store.whole_tablets):
             self._maintenance.wake()
         return timestamp
@@ -525,7 +505,7 @@ class Database:
     def bulk_loader(self, table: Table) -> TableBulkLoader:
         """Start a bulk load of a table."""
         store = self.open_table(table)
-        self._settle_catalog()
+        self._ddl.settle()
         write = partial(self.write, store.table)
         return TableBulkLoader(store, self._pool, lambda: self.open_table(table), write=write)
 
@@ -535,9 +515,13 @@ class Database:
 
     def begin(self, options: TransactionOptions = DEFAULT_OPTIONS) -> TransactionStore:
         """Begin a transaction at the latest state."""
-        from .transactions.transaction_store import TransactionStore  # statements of their own need none of it
+        # Statements of their own need none of it.
+        from .transactions.own_catalog import OwnCatalog
+        from .transactions.transaction_store import TransactionStore
 
-        return TransactionStore(self, options)
+        self._check_open()
+        with self._ddl.switch_lock:
+            return TransactionStore(self, options, OwnCatalog(self._catalog.current, self._ddl.take_table_number))
 
     def flush(self, table: Table | None = None) -> int:
         """Flush the memory of one table or all to DiskRowSets; returns the number of rows."""
@@ -552,7 +536,7 @@ class Database:
         """Flush the table, merge all deltas into base data and merge overlapping rowsets, at once and completely. Reads
         and writes continue. Finished steps remain after a `DiskError`, or if `check`, called before each step,
         raises."""
-        self._settle_catalog()
+        self._ddl.settle()
         with self._opened(table) as store:
             return compact_tablets(store.tablets, check)
 
@@ -585,7 +569,7 @@ class Database:
         syncs_logs = self._options.durability == "os"
         finish_loads_and_commits(lambda: list(self._stores.values()), self._commits, syncs_logs)
         with contextlib.suppress(DiskError):
-            self._settle_catalog()
+            self._ddl.settle()
         self._folders.remove_dropped()
 
     def check(self) -> None:

@@ -180,6 +180,10 @@ class Client:
         self._catalog.use()
 
     @property
+    def transactional_ddl(self) -> bool:
+        return False
+
+    @property
     def temporary_directory(self) -> str | None:
         return None
 

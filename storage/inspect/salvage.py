@@ -72,13 +72,15 @@ def salvage_table(fs: FileSystem, directory: str, name: str) -> Salvage:
     """Begin to read what can be read of a table. `UnknownTable` where the catalog has none of that name,
     `CorruptionError` where the catalog itself is damaged."""
     directory = directory.rstrip("/") or "/"
-    entries = Catalog.read(fs, f"{directory}/catalog").entries
+    catalog = Catalog.read(fs, f"{directory}/catalog")
+    entries = catalog.entries
     entry = entries.get(name)
     if entry is None:
         raise UnknownTable(f"table {name} does not exist{did_you_mean(name, entries)}")
     lost: list[str] = []
     reading = ReadOnlyFileSystem(fs)
     commits = CommitLog(reading, f"{directory}/commits", is_trial=True)
+    commits.note_decided(catalog.decided)
     batches = _rows(reading, f"{directory}/tables/{entry.table.id}", entry, commits, lost)
     return Salvage(entry.table, batches, lost)
 

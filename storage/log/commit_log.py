@@ -104,6 +104,8 @@ class CommitLog:
         self._has_directory = fs.exists(directory)
         self._chunks: deque[_Chunk] = deque()
         self._recovered: set[int] = set()
+        self._decided: dict[int, Mapping[str, int]] = {}
+        """COMMITs that the catalog has decided on, and which have no record yet: `note_decided`."""
         self._last_parts: dict[str, tuple[int, int]] = {}
         """For each tablet, the last synced entry of a part, and the number of its COMMIT."""
         self._witness = 0
@@ -111,6 +113,8 @@ class CommitLog:
         """Guards the chunks, and the making of the directory; taken before the log's mutex."""
         self.durable = Witnessed()
         """Up to which COMMIT the log is durable; for the tablets' logs."""
+        self.check_settled: Callable[[], None] = lambda: None
+        """Raises `DiskError` while it is unknown whether the catalog has decided on a COMMIT."""
         self.damage: CorruptionError | None = None
         """Reason why the log cannot be read: writes without a known decision stay undecided then, and no record is
         appended."""
@@ -186,6 +190,25 @@ class CommitLog:
         if self.damage is not None:
             raise self.damage
         return False
+
+    def note_decided(self, decided: Mapping[int, Mapping[str, int]]) -> None:
+        """Count COMMITs that the catalog has decided on (`Catalog.decided`), whether they are in the log or not; before
+        the tablets are opened."""
+        for timestamp, parts in decided.items():
+            if timestamp not in self._recovered:
+                self._recovered.add(timestamp)
+                self._decided[timestamp] = parts
+
+    def record_decided(self) -> None:
+        """Append and sync the records of `note_decided`; after `opened`. `DiskError` where the disk fails,
+        `CorruptionError` where the log takes no record."""
+        if self._decided:
+            self.check_whole()
+        while self._decided:
+            timestamp, parts = next(iter(self._decided.items()))
+            self.sync(self.append(timestamp, parts))
+            del self._decided[timestamp]
+            self._recovered.discard(timestamp)
 
     def last_part(self, tablet_id: str, given_up: int = 0) -> int:
         """The log entry of a tablet that is known to have been durable, since a COMMIT behind `given_up` names it; 0
@@ -276,6 +299,7 @@ class CommitLog:
     def sync_now(self) -> None:
         """Make everything appended so far durable, and cut away what a failed write left; `DiskError` where the disk
         fails. Metadata of tablets must not be replaced before."""
+        self.check_settled()
         self._log.repair()
         self._log.sync_now()
         self.durable.durable_index = self._log.synced_index

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from ...errors import DuplicateTable
+from ...errors import DuplicateTable, UnknownTable, did_you_mean, quoted_name
 from ...model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partition, Partitioner
@@ -19,9 +19,11 @@ from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 
 MAGIC = b"nyalaCAT"
-VERSION = 4
+VERSION = 5
 """Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`.
-Version 2 had no views and no hash rules of single ranges. Version 3 had no `history_seconds`."""
+Version 2 had no views and no hash rules of single ranges. Version 3 had no `history_seconds`. Version 4 has no
+`decided`: a catalog that decides on nothing is written with it, so that earlier nyalas can read it."""
+_VERSION_WITHOUT_DECISIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class CatalogEntry:
     table: Table
     tablet_ids: tuple[str, ...]
     next_tablet: int = 0
+
+    @classmethod
+    def of(cls, table: Table) -> CatalogEntry:
+        """The entry of a new table."""
+        partitions = len(Partitioner(table.schema, table.partitions).partitions)
+        return cls(table, tuple(_tablet_id(table, number) for number in range(partitions)), partitions)
 
     def altered(self, table: Table) -> CatalogEntry:
         """The entry of the table after an ALTER TABLE: partitions that were there keep their tablets, others get new
@@ -57,7 +65,9 @@ class Catalog:
     """All tables and views by name; no two share one. Immutable: DDL makes a new one.
 
     `version` counts DDL; `next_table` numbers tables, and no number is ever used twice. `history_seconds` is the number
-    of seconds for which history stays readable; None for the default.
+    of seconds for which history stays readable; None for the default. `decided` has the COMMITs that this catalog
+    decides on, and which the commit log may lack yet: by timestamp, the last log entries of their parts by tablet
+    (`catalog_commit`).
     """
 
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
@@ -65,6 +75,29 @@ class Catalog:
     next_table: int = 1
     views: Mapping[str, View] = field(default_factory=dict)
     history_seconds: int | None = None
+    decided: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        """All tables by name, ascending."""
+        return [self.entries[name].table for name in sorted(self.entries)]
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` names close ones."""
+        entry = self.entries.get(name)
+        if entry is None:
+            known = (*self.entries, *self.views)
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
+        return entry.table
+
+    def all_views(self) -> list[View]:
+        """All views by name, ascending."""
+        return [self.views[name] for name in sorted(self.views)]
+
+    def check_views(self, names: Collection[str]) -> None:
+        """Raise `UnknownTable` where one of the views is not there."""
+        for name in names:
+            if name not in self.views:
+                raise UnknownTable(f"view {name} does not exist{did_you_mean(name, self.views, written=quoted_name)}")
 
     def check_free(self, name: str) -> None:
         """Raise `DuplicateTable` where a table or view has the name."""
@@ -112,7 +145,10 @@ class Catalog:
             "views": [view_to_list(view) for view in self.views.values()],
             "history_seconds": self.history_seconds,
         }
-        replace_checked(fs, path, MAGIC, VERSION, content)
+        if self.decided:
+            content["decided"] = [[timestamp, dict(parts)] for timestamp, parts in self.decided.items()]
+        version = VERSION if self.decided else _VERSION_WITHOUT_DECISIONS
+        replace_checked(fs, path, MAGIC, version, content)
 
     @classmethod
     def read(cls, fs: FileSystem, path: str) -> Catalog:
@@ -126,6 +162,7 @@ class Catalog:
             content["next_table"],
             {view.name: view for view in views},
             content.get("history_seconds"),
+            dict(content.get("decided", [])),
         )
 
 

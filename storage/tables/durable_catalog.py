@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ...errors import CorruptionError, UnknownTable, did_you_mean, quoted_name
+from ...errors import CorruptionError, DiskError
 from ...model.schema import Table, View
 from ..files.filesystem import FileSystem
 from .catalog import Catalog
@@ -37,6 +37,9 @@ class DurableCatalog:
     is_durable : bool
         False after a failed write: it is unknown which catalog a crash would leave. Until the catalog has been written
         again, no other write is allowed: a row must not be acknowledged in a table that a crash would drop.
+    has_undecided_parts : bool
+        True if it is also unknown which rows a crash would leave: the failed write was a COMMIT with changes of the
+        catalog. Then no metadata of a tablet may be replaced, either.
     """
 
     def __init__(self, fs: FileSystem, path: str):
@@ -44,12 +47,13 @@ class DurableCatalog:
         self._path = path
         self.current = _read(fs, path)
         self.is_durable = True
+        self.has_undecided_parts = False
 
     def write(self, catalog: Catalog) -> None:
         """Write this catalog to the file; `DiskError` if that fails."""
         self.is_durable = False
         catalog.write(self._fs, self._path)
-        self.is_durable = True
+        self.is_durable, self.has_undecided_parts = True, False
 
     def replace(self, catalog: Catalog) -> None:
         """Write a catalog; from now on it is the current one."""
@@ -60,6 +64,11 @@ class DurableCatalog:
         """Write the current one again where a write has failed."""
         if not self.is_durable:
             self.write(self.current)
+
+    def check_settled(self) -> None:
+        """Raise `DiskError` while it is unknown whether a COMMIT has happened."""
+        if self.has_undecided_parts:
+            raise DiskError(f"{self._path} could not be written, and whether a transaction is committed is unknown")
 
     def keep_history(self, asked: int | None) -> int:
         """Sets and returns the seconds for which history stays readable: the given value, which is stored in the file,
@@ -74,21 +83,15 @@ class DurableCatalog:
 
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
-        entries = self.current.entries
-        return [entries[name].table for name in sorted(entries)]
+        return self.current.tables()
 
     def table(self, name: str) -> Table:
         """One table; `UnknownTable` names close ones."""
-        entry = self.current.entries.get(name)
-        if entry is None:
-            known = (*self.current.entries, *self.current.views)
-            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
-        return entry.table
+        return self.current.table(name)
 
     def views(self) -> Sequence[View]:
         """All views by name, ascending."""
-        views = self.current.views
-        return [views[name] for name in sorted(views)]
+        return self.current.all_views()
 
     def put_view(self, view: View, replace: bool) -> None:
         """Keep a view, with `replace` in the place of one of its name."""
@@ -98,9 +101,5 @@ class DurableCatalog:
 
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views; `UnknownTable` where one is not there."""
-        for name in names:
-            if name not in self.current.views:
-                raise UnknownTable(
-                    f"view {name} does not exist{did_you_mean(name, self.current.views, written=quoted_name)}"
-                )
+        self.current.check_views(names)
         self.replace(self.current.without((), names))

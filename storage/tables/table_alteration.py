@@ -18,9 +18,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from ...errors import DiskError
-from ...model.schema import Table
 from ..files.page_cache import PageCache
 from ..log.wal_format import log_schema
 from ..maintenance.tablet_flush import quiet
@@ -31,6 +31,90 @@ from ..tablet.tablet_replay import open_tablet
 from .catalog import CatalogEntry
 from .table_layout import TableLayout
 from .table_store import TableStore
+
+
+class Alteration:
+    """The alteration of one open table, step by step; one of a table at a time. `alter` takes the steps of an ALTER
+    TABLE, `catalog_commit` those of a transaction.
+
+    Parameters
+    ----------
+    store : TableStore
+    entry : CatalogEntry
+        The table after the alteration, and its tablets (`CatalogEntry.altered`).
+    cache, options
+        For tablets of new range partitions, which are made at once: `DiskError` where they cannot be.
+
+    Attributes
+    ----------
+    before, after : TableLayout
+    dropped : list of Tablet
+        Those of dropped range partitions: nothing is written to them afterwards, but scans may still read them.
+    """
+
+    def __init__(self, store: TableStore, entry: CatalogEntry, *, cache: PageCache, options: StoreOptions):
+        self._store = store
+        self.before = before = store.layout
+        _refuse_damaged(before, entry)
+        self._made = _make_tablets(store, entry, cache, options)
+        tablets = {tablet.id: tablet for tablet in (*before.tablets, *self._made)}
+        self.after = TableLayout.of(entry.table, [tablets[tablet_id] for tablet_id in entry.tablet_ids])
+        self.dropped = [tablet for tablet in before.tablets if tablet not in self.after.tablets]
+        self._kept = [tablet for tablet in before.tablets if tablet in self.after.tablets]
+        self._has_new_schema = before.table.schema != entry.table.schema
+
+    def hold_flushes(self, locks: ExitStack) -> None:
+        """Flush leftovers of earlier flushes, and hold the `flush_lock`s. Before the `write_lock`s of all tablets and
+        the table's `alter_lock` are acquired, which the other steps need."""
+        for tablet in self.before.tablets:
+            if tablet.damage is None:
+                locks.enter_context(quiet(tablet))
+
+    def prepare(self) -> None:
+        """Prepare all that may fail, first of all the logs for rows of the new schema. Raises with nothing done."""
+        if not self._has_new_schema:
+            return
+        try:
+            for tablet in self._kept:
+                for stored in tablet.state.rowsets:
+                    stored.deleted.load()  # may read: `set_table` must not
+                tablet.decide_all()
+                tablet.log.change_schema(log_schema(self.after.table.schema))
+        except BaseException:
+            self.undo()
+            raise
+
+    def undo(self) -> None:
+        """Undo `prepare`: the catalog could not be replaced."""
+        if not self._has_new_schema:
+            return
+        for tablet in self._kept:
+            restore = partial(tablet.log.change_schema, log_schema(self.before.table.schema))
+            try:
+                restore()
+            except DiskError:
+                self._store.repairs.append(restore)
+
+    def switch(self) -> None:
+        """Go over to the new layout; nothing here can fail."""
+        store, after = self._store, self.after
+        for tablet in self._kept:
+            if self._has_new_schema:
+                tablet.set_table(after.table, is_log_ready=True)
+            else:
+                tablet.table = after.table
+        if self.dropped:
+            store.ranges_dropped_at = store.clock.now()
+        store.layout = after
+        store.statistics_cache = StatisticsCache(after.table, store.statistics_cache.analysis)
+
+    def close(self, removes_files: bool = False) -> None:
+        """Close the new tablets after a failure. Their files stay where a catalog that names them may be on the disk:
+        the next ALTER of the table replaces them, or the next opening of the store removes them."""
+        _close(self._made)
+        for tablet in self._made if removes_files else ():
+            with contextlib.suppress(DiskError):
+                self._store.fs.remove_tree(tablet.directory)
 
 
 def alter(
@@ -53,24 +137,24 @@ def alter(
 
     Raises `DiskError`: the table is as it was.
     """
-    before = store.layout
-    _refuse_damaged(before, entry)
-    made = _make_tablets(store, entry, cache, options)
-    tablets = {tablet.id: tablet for tablet in (*before.tablets, *made)}
-    after = TableLayout.of(entry.table, [tablets[tablet_id] for tablet_id in entry.tablet_ids])
+    alteration = Alteration(store, entry, cache=cache, options=options)
     try:
         with ExitStack() as locks:
-            for tablet in before.tablets:
-                if tablet.damage is None:
-                    locks.enter_context(quiet(tablet))
-            for tablet in before.tablets:
+            alteration.hold_flushes(locks)
+            for tablet in alteration.before.tablets:
                 locks.enter_context(tablet.write_lock)
             locks.enter_context(store.alter_lock)
-            _switch(store, before, after, commit)
+            alteration.prepare()
+            try:
+                commit()
+            except BaseException:
+                alteration.undo()
+                raise
+            alteration.switch()
     except BaseException:
-        _close(made)
+        alteration.close()
         raise
-    return [tablet for tablet in before.tablets if tablet not in after.tablets]
+    return alteration.dropped
 
 
 def _refuse_damaged(before: TableLayout, entry: CatalogEntry) -> None:
@@ -115,43 +199,7 @@ def _make_tablets(store: TableStore, entry: CatalogEntry, cache: PageCache, opti
     return made
 
 
-def _switch(store: TableStore, before: TableLayout, after: TableLayout, commit: Callable[[], None]) -> None:
-    """Steps 2 to 4, under all locks of the tablets."""
-    kept = [tablet for tablet in before.tablets if tablet in after.tablets]
-    is_new_schema = before.table.schema != after.table.schema
-    try:
-        if is_new_schema:
-            for tablet in kept:
-                for stored in tablet.state.rowsets:
-                    stored.deleted.load()  # may read: `set_table` must not
-                tablet.decide_all()
-                tablet.log.change_schema(log_schema(after.table.schema))
-        commit()
-    except BaseException:
-        if is_new_schema:
-            _restore_logs(kept, before.table)
-        raise
-    for tablet in kept:
-        if is_new_schema:
-            tablet.set_table(after.table)  # its log has begun anew already, which is what might have failed
-        else:
-            tablet.table = after.table
-    if any(tablet not in after.tablets for tablet in before.tablets):
-        store.ranges_dropped_at = store.clock.now()
-    store.layout = after
-    store.statistics_cache = StatisticsCache(after.table, store.statistics_cache.analysis)
-
-
-def _restore_logs(tablets: Sequence[Tablet], table: Table) -> None:
-    """Logs that had been made ready have no entry of the new schema; the one that failed is as it was."""
-    for tablet in tablets:
-        with contextlib.suppress(DiskError):
-            tablet.log.change_schema(log_schema(table.schema))
-
-
 def _close(made: Sequence[Tablet]) -> None:
-    """Close the tablets of a failed ALTER. Their files stay: a catalog that names them may be on the disk. The next
-    ALTER of the table replaces them, or the next opening of the store removes them."""
     for tablet in made:
         with contextlib.suppress(DiskError):
             tablet.close()

@@ -20,9 +20,7 @@ def create_table(
 
     Raises `DuplicateTable`, `InvalidTableDefinition`, or `DiskError` with nothing done.
     """
-    for column in definition.schema.columns:
-        check_encoding(column)
-    check_partitions(definition.schema, definition.partitions)
+    check_definition(definition)
     partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
     catalog.current.check_free(definition.name)
     changed = catalog.current.with_table(definition, partitions)
@@ -36,3 +34,10 @@ def create_table(
         folders.drop(store, lambda: catalog.is_durable)
         raise
     return changed, store
+
+
+def check_definition(definition: TableDefinition) -> None:
+    """Raise `InvalidTableDefinition` where a table cannot be."""
+    for column in definition.schema.columns:
+        check_encoding(column)
+    check_partitions(definition.schema, definition.partitions)

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -30,14 +31,29 @@ from .table_layout import TableLayout
 from .table_store import TableStore
 
 
-def commit_changes(stores: Mapping[str, TableStore], changes: TransactionChanges, writer: AtomicWriter) -> Timestamp:
-    """`Store.commit_transaction`. `stores` are the tables concerned, by id."""
+def commit_changes(
+    stores: Mapping[str, TableStore],
+    changes: TransactionChanges,
+    writer: AtomicWriter,
+    check_catalog: Callable[[TransactionChanges], None] = lambda changes: None,
+) -> Timestamp:
+    """`Store.commit_transaction` without changes of the catalog.
+
+    Parameters
+    ----------
+    stores : mapping of str to TableStore
+        The tables concerned, by id.
+    changes : TransactionChanges
+    writer : AtomicWriter
+    check_catalog : callable
+        Validates what was read of the catalog; called with the locks of all tablets concerned.
+    """
     if not changes.writes and not changes.reads:
         return changes.snapshot
     by_rows = _are_few(changes.writes)
     while True:
         try:
-            outcome = _Attempt(stores, changes, by_rows).apply(writer)
+            outcome = _Attempt(stores, changes, by_rows, check_catalog).apply(writer)
         except BatchPathNeeded:
             by_rows = False
             continue
@@ -60,8 +76,15 @@ def _are_few(writes: Sequence[TableWrite]) -> bool:
 class _Attempt:
     """The changes by table and tablet, in the layouts that the tables have now."""
 
-    def __init__(self, stores: Mapping[str, TableStore], changes: TransactionChanges, by_rows: bool):
+    def __init__(
+        self,
+        stores: Mapping[str, TableStore],
+        changes: TransactionChanges,
+        by_rows: bool,
+        check_catalog: Callable[[TransactionChanges], None],
+    ):
         self._by_rows = by_rows
+        self._check_catalog = partial(check_catalog, changes)
         self._reads: list[TabletRead] = []
         self._batches: list[TableBatch] = []
         self._tablets: list[Tablet] = []
@@ -75,7 +98,7 @@ class _Attempt:
         reads: list[TabletRead] = []
         for read in changes.reads:
             if read.table.id == layout.table.id:
-                reads += _tablet_reads(layout, read, changes.snapshot)
+                reads += tablet_reads(layout, read, changes.snapshot)
         if changes.snapshot < store.ranges_dropped_at:
             raise SerializationFailure(
                 f"a range partition of table {layout.table.name} was dropped after this transaction began; retry the "
@@ -113,12 +136,13 @@ class _Attempt:
         return writer.apply(self._batches, self._tablets, validate=self._validate)
 
     def _validate(self) -> None:
+        self._check_catalog()
         for read in self._reads:
             read.check_latest()
 
 
-def _tablet_reads(layout: TableLayout, read: TableRead, snapshot: int) -> list[TabletRead]:
-    """A read by tablet."""
+def tablet_reads(layout: TableLayout, read: TableRead, snapshot: int) -> list[TabletRead]:
+    """A read by tablet, of a table in this layout."""
     table = layout.table
     if read.keys is not None:
         return _key_reads(layout, read, snapshot)

@@ -256,14 +256,12 @@ class Tablet(BetweenTransactions):
         for stored in self.state.rowsets:
             stored.close()
 
-    def set_table(self, table: Table) -> None:
+    def set_table(self, table: Table, is_log_ready: bool = False) -> None:
         """Go on with an altered table: what is logged and inserted from now on has the new schema, where that is
-        another.
-
-        A MemRowSet with rows of the old schema becomes `flushing`, to be flushed next.
+        another. A MemRowSet with rows of the old schema becomes `flushing`, to be flushed next.
 
         Needs `flush_lock` and `write_lock`, and a state without `flushing`. `DiskError` with nothing changed where the
-        log cannot begin a segment for the new schema.
+        log cannot begin a segment for the new schema; with `is_log_ready` it has begun one, and no write is undecided.
         """
         if table.schema == self.table.schema:
             with self._pins_lock:
@@ -271,8 +269,9 @@ class Tablet(BetweenTransactions):
                 self._shared = None
             return
         assert self.state.flushing is None, "flush before the schema changes"
-        self.decide_all()
-        self.log.change_schema(log_schema(table.schema))
+        if not is_log_ready:
+            self.decide_all()
+            self.log.change_schema(log_schema(table.schema))
         with self.metadata_lock, self._pins_lock:
             state = self.state
             old = state.memrowset if state.memrowset.row_count else None

@@ -11,10 +11,11 @@ from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
-from ...model.store import ScanCounters, ScanSpec, Store, Timestamp
+from ...model.store import ScanCounters, ScanSpec, Timestamp
 from ...model.vectors.vector import Array, Batch
 from .gathering import gathered
 from .key_index import KeyIndex
+from .table_source import NewTable, TableSource
 
 _SINGLE_KEYS = 32
 """Number of keys up to which each is looked up by itself: 20 take about 200 us, a scan at least 500."""
@@ -26,20 +27,22 @@ class BaseRows:
 
     Parameters
     ----------
-    store : Store
+    store : TableSource
     table : Table
     snapshot : Timestamp
     looks_up_singly : bool
         A look-up of one key is much cheaper than a scan: no message to a server.
     """
 
-    store: Store
+    store: TableSource
     table: Table
     snapshot: Timestamp
     looks_up_singly: bool
 
     def present(self, keys: Keys) -> Array:
         """Which keys have a row, some perhaps several times among them: ndarray of bool, shape (n_keys,)."""
+        if isinstance(self.store, NewTable):
+            return np.zeros(len(keys), np.bool_)
         if self.looks_up_singly and len(keys) <= _SINGLE_KEYS:
             first = (self.table.schema.columns[0].name,)
             return np.array([self._row(keys, place, first) is not None for place in range(len(keys))], np.bool_)

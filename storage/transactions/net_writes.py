@@ -11,6 +11,7 @@ from ...model.store import Op, TableWrite, WriteBatch
 from ...model.vectors.vector import Array
 from ..single_rows.row_changes import RowChange, RowChanges
 from ..single_rows.row_codec import MISSING
+from ..writing.tablet_part import are_few
 from .own_rows import OwnRows, OwnVersion
 from .own_run import OwnRun, Presence
 
@@ -21,6 +22,14 @@ _OPS = (
     (Presence.PRESENT, True, Op.DELETE),
     (Presence.UNKNOWN, True, Op.DELETE_IGNORE),
 )
+
+
+def net_changes(own: OwnRows) -> Iterator[TableWrite]:
+    """The net changes of a table: as rows while they have not been needed as columns."""
+    if own.runs or not are_few(len(own.singles.entries), 0):
+        yield from net_writes(own.version())
+    elif (changes := net_rows(own)) is not None:
+        yield changes
 
 
 def net_rows(own: OwnRows) -> RowChanges | None:

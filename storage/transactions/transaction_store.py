@@ -16,12 +16,16 @@ from ...errors import (
     InternalError,
     InvalidSavepoint,
     NoActiveTransaction,
-    NotSupportedError,
     ReadOnlyTransaction,
+    SchemaChanged,
+    SerializationFailure,
+    UnknownTable,
 )
 from ...model.alterations import AlterStep
+from ...model.altered_table import check_same_columns
 from ...model.clock import format_timestamp
 from ...model.keys.keys import Keys
+from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import (
     AnalyzeResult,
@@ -35,7 +39,6 @@ from ...model.store import (
     TableStatistics,
     TableStorage,
     TabletDescription,
-    TableWrite,
     Timestamp,
     TransactionChanges,
     WriteBatch,
@@ -46,14 +49,18 @@ from ...model.vectors.vector import Batch
 from ..files.spill_file import SpillFile
 from ..single_rows.row_rules import BatchPathNeeded
 from ..single_rows.row_write import as_batch
-from ..writing.tablet_part import are_few
+from .altered_rows import altered_rows
 from .base_rows import BaseRows
 from .batch_write import write_batch
-from .merged_scan import MergedBatches, base_token, merged_part, merged_tokens
-from .net_writes import net_rows, net_writes
+from .merged_scan import merged_tokens
+from .net_writes import net_changes
+from .own_catalog import CatalogState, OwnCatalog
 from .own_rows import Mark, OwnRows, table_context
 from .reads import TableReads
 from .row_write import note_known, write_single
+from .store_catalog import StoreCatalog
+from .table_source import TableSource
+from .token_scans import is_plain, scan_tokens_together
 from .transaction_load import TransactionLoad
 
 _MEMORY_LIMIT = 256 << 20
@@ -63,6 +70,14 @@ _NEED = (
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Savepoint:
+    """State of a transaction: own rows by table id, with marks in them, and the catalog."""
+
+    rows: dict[str, tuple[OwnRows, Mark]]
+    catalog: CatalogState | None
+
+
 class TransactionStore:
     """A transaction; implements `model.store.Transaction`. Safe for several threads.
 
@@ -70,6 +85,8 @@ class TransactionStore:
     ----------
     store : Store
     options : TransactionOptions
+    catalog : OwnCatalog, optional
+        The catalog at BEGIN, to be changed; None: that of the store, which the transaction cannot change.
 
     Examples
     --------
@@ -80,8 +97,9 @@ class TransactionStore:
     False
     """
 
-    def __init__(self, store: Store, options: TransactionOptions):
+    def __init__(self, store: Store, options: TransactionOptions, catalog: OwnCatalog | None = None):
         self._store = store
+        self._catalog: OwnCatalog | StoreCatalog = catalog or StoreCatalog(store)
         self._options = options
         self._snapshot = store.now()
         self._is_open = True
@@ -89,11 +107,12 @@ class TransactionStore:
         """Held while own rows change."""
         self._tables: dict[str, OwnRows] = {}
         """By table id: tables that were written, or looked up by key."""
-        self._reads: dict[str, TableReads] = {}
-        self._locked: dict[str, TableReads] = {}
+        self._reads: dict[tuple[str, int], TableReads] = {}
+        """By table id and version; so the next one."""
+        self._locked: dict[tuple[str, int], TableReads] = {}
         """Rows locked with FOR UPDATE."""
-        self._marks: dict[int, dict[str, Mark]] = {}
-        """By savepoint, ascending: the marks of the tables that were there."""
+        self._marks: dict[int, _Savepoint] = {}
+        """By savepoint, ascending."""
         self._next_mark = 0
         self._limit = _MEMORY_LIMIT if options.memory_limit is None else options.memory_limit
         self._file: SpillFile | None = None
@@ -115,7 +134,7 @@ class TransactionStore:
 
     @property
     def has_writes(self) -> bool:
-        return any(not own.is_empty for own in list(self._tables.values()))
+        return any(not own.is_empty for own in list(self._tables.values())) or self._catalog.has_changes
 
     def __repr__(self) -> str:
         return f"TransactionStore({self._store!r}, {'open' if self._is_open else 'ended'})"
@@ -145,20 +164,24 @@ class TransactionStore:
         with self._lock:
             self._check()
             self._next_mark += 1
-            self._marks[self._next_mark] = {
-                table_id: own.mark() for table_id, own in self._tables.items() if not own.is_empty
-            }
+            rows = {table_id: (own, own.mark()) for table_id, own in self._tables.items() if not own.is_empty}
+            self._marks[self._next_mark] = _Savepoint(rows, self._catalog.state)
             return self._next_mark
 
     def rollback_to(self, savepoint: int) -> None:
         """Undo all writes made after the mark. Raises `InvalidSavepoint`."""
         with self._lock:
             self._check()
-            marks = self._marked(savepoint)
+            saved = self._marked(savepoint)
             for later in [mark for mark in self._marks if mark > savepoint]:
                 del self._marks[later]
             for table_id, own in self._tables.items():
-                own.go_back(marks.get(table_id))
+                if table_id not in saved.rows:
+                    own.go_back(None)
+            for table_id, (own, mark) in saved.rows.items():
+                self._tables[table_id] = own  # the table may have been altered or dropped since
+                own.go_back(mark)
+            self._catalog.go_back(saved.catalog)  # type: ignore[arg-type]
 
     def release(self, savepoint: int) -> None:
         """Discard the mark and later ones. Raises `InvalidSavepoint`."""
@@ -171,11 +194,11 @@ class TransactionStore:
                 for own in self._tables.values():
                     own.singles.journal.clear()
 
-    def _marked(self, savepoint: int) -> dict[str, Mark]:
-        marks = self._marks.get(savepoint)
-        if marks is None:
+    def _marked(self, savepoint: int) -> _Savepoint:
+        saved = self._marks.get(savepoint)
+        if saved is None:
             raise InvalidSavepoint(f"savepoint {savepoint} does not exist, or was released or rolled back")
-        return marks
+        return saved
 
     def commit(self) -> Timestamp:
         """`Store.commit_transaction` with all changes. Ends the transaction, also by an error."""
@@ -183,21 +206,31 @@ class TransactionStore:
             self._check()
             self._is_open = False
             try:
-                writes = [write for own in self._tables.values() for write in _net_changes(own)]
-                reads = self._all_reads(bool(writes))
-                if not writes and not reads:
+                writes = [write for own in self._tables.values() for write in net_changes(own)]
+                has_changes = bool(writes) or self._catalog.has_changes
+                reads = self._all_reads(has_changes)
+                catalog = self._catalog.changes(self._notes_reads and has_changes)
+                if not writes and not reads and catalog is None:
                     return self._snapshot
-                changes = TransactionChanges(self._snapshot, tuple(writes), tuple(reads))
+                changes = TransactionChanges(self._snapshot, tuple(writes), tuple(reads), catalog)
             finally:
                 self._forget()
-        return self._store.commit_transaction(changes)
+        try:
+            return self._store.commit_transaction(changes)
+        except (UnknownTable, SchemaChanged) as error:
+            if isinstance(self._catalog, StoreCatalog):
+                raise
+            raise SerializationFailure(f"{error}; retry the transaction") from error
 
-    def _all_reads(self, has_writes: bool) -> list[TableRead]:
-        """The reads to be validated: without writes only locked rows, as the others are those of one snapshot."""
+    def _all_reads(self, has_changes: bool) -> list[TableRead]:
+        """The reads to be validated: without changes only locked rows, as the others are those of one snapshot."""
         found = [read for reads in self._locked.values() for read in reads.reads()]
-        if has_writes:
+        if has_changes:
             found += [read for reads in self._reads.values() for read in reads.reads()]
-        return found
+        if not self._catalog.has_changes:
+            return found
+        assert isinstance(self._catalog, OwnCatalog)
+        return [read for some in found for read in self._catalog.reads_before(some)]
 
     def rollback(self) -> None:
         """End the transaction; nothing was written. No-op after the end."""
@@ -229,7 +262,11 @@ class TransactionStore:
 
     @property
     def catalog_version(self) -> int:
-        return self._store.catalog_version
+        return self._catalog.version
+
+    @property
+    def transactional_ddl(self) -> bool:
+        return self._store.transactional_ddl
 
     @property
     def temporary_directory(self) -> str | None:
@@ -248,27 +285,45 @@ class TransactionStore:
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
         self._check()
-        return self._store.tables()
+        return self._catalog.tables()
 
     def table(self, name: str) -> Table:
         """One table; `UnknownTable` names close ones."""
         self._check()
-        return self._store.table(name)
+        return self._catalog.table(name)
 
     def views(self) -> Sequence[View]:
         """All views by name, ascending."""
         self._check()
-        return self._store.views()
+        return self._catalog.views()
 
     def view(self, name: str) -> View | None:
         """One view; None where there is none of that name."""
         self._check()
-        return self._store.view(name)
+        return self._catalog.view(name)
+
+    def _source(self, table: Table) -> TableSource:
+        """Source of the rows under the own ones of a table."""
+        return (self._catalog.has_changes and self._catalog.source(table)) or self._store
+
+    def _current(self, table: Table, names: Iterable[str]) -> Table:
+        """The present version of a table, where the caller's names mean the same columns; `SchemaChanged` where they do
+        not, `UnknownTable` where the transaction has dropped it."""
+        if not self._catalog.has_changes:
+            return table
+        latest = self._catalog.latest(table)
+        if latest is not table:
+            check_same_columns(table, latest, tuple(names))
+        return latest
 
     def statistics(self, table: Table) -> TableStatistics:
         """Those of the store, with the number of own rows."""
         self._check()
-        found = self._store.statistics(table)
+        table = self._catalog.latest(table)
+        try:
+            found = self._source(table).statistics(table)
+        except UnknownTable as error:
+            raise self._catalog.conflict(table, error) from error
         own = self._tables.get(table.id)
         if own is None or own.is_empty:
             return found
@@ -279,48 +334,65 @@ class TransactionStore:
     def table_storage(self, table: Table) -> TableStorage:
         """Storage of the table on disk."""
         self._check()
-        return self._store.table_storage(table)
+        table = self._catalog.latest(table)
+        return self._source(table).table_storage(table)
 
     def tablet_count(self, table: Table) -> int:
         """Number of tablets of the table."""
         self._check()
-        return self._store.tablet_count(table)
+        table = self._catalog.latest(table)
+        return self._source(table).tablet_count(table)
 
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
         """The table's tablets, in the order of partitions."""
         self._check()
-        return self._store.describe_tablets(table)
+        table = self._catalog.latest(table)
+        return self._source(table).describe_tablets(table)
 
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
         """Primary keys of the store's rows at about even distances."""
         self._check()
-        return self._store.key_samples(table, tablet_id)
+        table = self._catalog.latest(table)
+        return self._source(table).key_samples(table, tablet_id)
 
-    # ---- what a transaction cannot do ----------------------------------------------------------------------------
+    # ---- changes of the catalog ----------------------------------------------------------------------------------
 
     def create_table(self, definition: TableDefinition) -> Table:
-        """Raises `NotSupportedError`; likewise all DDL."""
-        self._refuse_ddl("CREATE TABLE")
+        """As `Store.create_table`: for the transaction alone until COMMIT."""
+        with self._lock:
+            self._check_writable()
+            return self._catalog.create_table(definition)
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
-        """Raises `NotSupportedError`."""
-        self._refuse_ddl("DROP TABLE")
+        """As `Store.drop_table`; COMMIT fails if another write has changed the table."""
+        with self._lock:
+            self._check_writable()
+            table = self._catalog.drop_table(name, views)
+            self._tables.pop(table.id, None)
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
-        """Raises `NotSupportedError`."""
-        self._refuse_ddl("ALTER TABLE")
+        """As `Store.alter_table`."""
+        with self._lock:
+            self._check_writable()
+            table = self._catalog.alter_table(name, steps, self._store)
+            own = self._tables.pop(table.id, None)
+            if own is not None and not own.is_empty:
+                self._tables[table.id] = altered_rows(own, table, self._base_rows(table))
+            return table
 
     def create_view(self, view: View, replace: bool = False) -> None:
-        """Raises `NotSupportedError`."""
-        self._refuse_ddl("CREATE VIEW")
+        """As `Store.create_view`."""
+        with self._lock:
+            self._check_writable()
+            self._catalog.create_view(view, replace)
 
     def drop_views(self, names: Collection[str]) -> None:
-        """Raises `NotSupportedError`."""
-        self._refuse_ddl("DROP VIEW")
+        """As `Store.drop_views`."""
+        with self._lock:
+            self._check_writable()
+            self._catalog.drop_views(names)
 
-    def _refuse_ddl(self, what: str) -> NoReturn:
-        self._check_writable()
-        raise NotSupportedError(f"{what} is not possible inside a transaction; COMMIT or ROLLBACK first")
+    # ---- what a transaction cannot do ----------------------------------------------------------------------------
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """Raises `ActiveTransaction`."""
@@ -347,7 +419,8 @@ class TransactionStore:
     def take_numbers(self, table: Table, partition: int, count: int) -> int:
         """Those of the store."""
         self._check_writable()
-        return self._store.take_numbers(table, partition, count)
+        table = self._catalog.latest(table)
+        return self._source(table).take_numbers(table, partition, count)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -366,15 +439,24 @@ class TransactionStore:
         """The units of a scan, over the store's rows and the own ones of now; of the past, and of changes, the store's
         alone."""
         self._check()
+        names = (name for some in (spec.columns, (p.column for p in spec.predicates)) for name in some)
+        table = self._current(table, names)
+        try:
+            return self._scan_tokens(table, spec)
+        except (UnknownTable, SchemaChanged) as error:
+            raise self._catalog.conflict(table, error) from error
+
+    def _scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        source = self._source(table)
         if self._is_past(table, spec.snapshot):
-            return self._store.scan_tokens(table, spec)
+            return source.scan_tokens(table, spec)
         spec = replace(spec, snapshot=self._snapshot)
         if self._notes_reads:
             with self._lock:
                 self._reads_of(self._reads, table).note_scan(() if spec.changes is not None else spec.predicates)
         own = self._tables.get(table.id)
         if own is None or own.is_empty or spec.changes is not None:
-            return self._store.scan_tokens(table, spec)
+            return source.scan_tokens(table, spec)
         if spec.fragment:
             raise InternalError(f"a fragment cannot see the own rows of table {table.name}")
         with self._lock:
@@ -384,34 +466,31 @@ class TransactionStore:
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
         """Read a token; also after the end of the transaction."""
-        if merged_part(token) is None:
+        if is_plain(token):
             return self._store.scan(token, counters)
-        counters = counters or ScanCounters()
-        base = base_token(token)
-        return MergedBatches(token, None if base is None else self._store.scan(base, counters), counters)
+        return iter(self.scan_all([token], [counters or ScanCounters()])[0])
 
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[ScanBatches]:
         """`Store.scan_all`; the store's tokens are read together."""
-        theirs = [base_token(token) if merged_part(token) is not None else token for token in tokens]
-        pairs = [(token, mine) for token, mine in zip(theirs, counters, strict=True) if token is not None]
-        read = iter(self._store.scan_all([token for token, _ in pairs], [mine for _, mine in pairs]))
-        found: list[ScanBatches] = []
-        for token, base, mine in zip(tokens, theirs, counters):
-            batches = None if base is None else next(read)
-            if merged_part(token) is not None:
-                found.append(MergedBatches(token, batches, mine))
-            else:
-                assert batches is not None
-                found.append(batches)
-        return found
+        return scan_tokens_together(self._store, tokens, counters)
 
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
     ) -> tuple[Any, ...] | None:
         """The row with a primary key as the transaction sees it; of the past as the store does."""
         self._check()
+        table = self._current(table, columns)
+        try:
+            return self._read_row(table, key, columns, snapshot)
+        except (UnknownTable, SchemaChanged) as error:
+            raise self._catalog.conflict(table, error) from error
+
+    def _read_row(
+        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None
+    ) -> tuple[Any, ...] | None:
+        source = self._source(table)
         if self._is_past(table, snapshot):
-            return self._store.read_row(table, key, columns, snapshot)
+            return source.read_row(table, key, columns, snapshot)
         with self._lock:
             own = self._own(table)
             codec = own.context.codec
@@ -420,17 +499,18 @@ class TransactionStore:
             entry = own.entry(index, physical)
             if entry is not None:
                 return own.values(entry, columns)
-        found = self._store.read_row(table, key, columns, self._snapshot)
+        found = source.read_row(table, key, columns, self._snapshot)
         with self._lock:
             if self._notes_reads:
                 self._reads_of(self._reads, table).note_row(tuple(key))
             note_known(own, index, found is not None)
         return found
 
-    def _reads_of(self, reads: dict[str, TableReads], table: Table) -> TableReads:
-        found = reads.get(table.id)
+    def _reads_of(self, reads: dict[tuple[str, int], TableReads], table: Table) -> TableReads:
+        version = table.id, table.version
+        found = reads.get(version)
         if found is None:
-            found = reads[table.id] = TableReads(table)
+            found = reads[version] = TableReads(table)
         return found
 
     # ---- writing -------------------------------------------------------------------------------------------------
@@ -439,19 +519,25 @@ class TransactionStore:
         """The own rows of a table; the lock is held."""
         own = self._tables.get(table.id)
         if own is None or (own.is_empty and own.context.table is not table):
-            # A point look-up of a server is a message; several are one scan.
-            base = BaseRows(self._store, table, self._snapshot, not self._store.runs_fragments)
-            own = self._tables[table.id] = OwnRows(table_context(table), base)
+            own = self._tables[table.id] = OwnRows(table_context(table), self._base_rows(table))
         own.check_version(table)
         return own
+
+    def _base_rows(self, table: Table) -> BaseRows:
+        # A point look-up of a server is a message; several are one scan.
+        return BaseRows(self._source(table), table, self._snapshot, not self._store.runs_fragments)
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """Apply a batch to the own rows; refused rows as `Store.write` refuses them."""
         with self._lock:
             self._check_writable()
+            table = self._current(table, batch.rows.schema.names)
             note = partial(self._note_keys, table) if self._notes_reads else None
             own = self._own(table)
-            result = write_batch(own, batch, partial(self._store.take_numbers, table), note)
+            try:
+                result = write_batch(own, batch, partial(self._source(table).take_numbers, table), note)
+            except (UnknownTable, SchemaChanged) as error:
+                raise self._catalog.conflict(table, error) from error
             self._limit_memory()
             return result
 
@@ -461,18 +547,21 @@ class TransactionStore:
         """`write` for one row of Python values, by a shorter way."""
         with self._lock:
             self._check_writable()
+            table = self._current(table, row)
             own = self._own(table)
             taken = own.context.codec.take(row)
             stored = taken[1]
             note = self._reads_of(self._reads, table).note_row if self._notes_reads else None
             try:
-                numbers = partial(self._store.take_numbers, table)
+                numbers = partial(self._source(table).take_numbers, table)
                 result = write_single(own, op, taken, bool(self._marks), numbers, note)
                 if own.runs and not own.singles.entries:  # they became a run
                     self._limit_memory()
                 return result
             except BatchPathNeeded:
                 return self.write(table, as_batch(own.context.codec, op, row, stored))
+            except (UnknownTable, SchemaChanged) as error:
+                raise self._catalog.conflict(table, error) from error
 
     def _note_keys(self, table: Table, keys: Keys) -> None:
         arrays = [vector.to_arrow() for vector in keys.columns]
@@ -496,6 +585,7 @@ class TransactionStore:
     def bulk_loader(self, table: Table) -> TransactionLoad:
         """Start a bulk load whose rows become own rows."""
         self._check_writable()
+        table = self._catalog.latest(table)
         insert = partial(self._insert_all, table)
         return TransactionLoad(table_context(table), self._check, insert, self._move, self._limit)
 
@@ -512,11 +602,3 @@ class TransactionStore:
                 raise
             finally:
                 self.release(mark)
-
-
-def _net_changes(own: OwnRows) -> Iterator[TableWrite]:
-    """The net changes of a table: as rows while they have not been needed as columns."""
-    if own.runs or not are_few(len(own.singles.entries), 0):
-        yield from net_writes(own.version())
-    elif (changes := net_rows(own)) is not None:
-        yield changes

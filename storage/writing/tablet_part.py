@@ -135,6 +135,20 @@ class TabletPart(ABC):
             tablet.deciding.append(logged)
         self._enter(logged)
 
+    def log(self, timestamp: int) -> None:
+        """Log what was encoded as PARTs of a write on which the catalog decides. Memory is changed afterwards
+        (`change_memory`), with the tablet's `write_lock` held all the time. `timestamp` is in flight.
+
+        Raises `DiskError` (or `StoreClosed`) with nothing done; the timestamp stays in flight.
+        """
+        ticket = self.tablet.log.append(timestamp, *self._entries(), self._awaited, self._context)
+        self._logged = LoggedWrite(ticket, timestamp)
+
+    def change_memory(self) -> None:
+        """Make the changes that `log` has logged; their log entries are durable."""
+        assert self._logged is not None
+        self._enter(self._logged)
+
     def _enter(self, logged: LoggedWrite) -> None:
         self._logged = logged
         self.tablet.undecided.append(logged)

@@ -122,6 +122,8 @@ def _check_tables(fs: FileSystem, directory: str, report: Report) -> None:
             report.note(f"{tables}/{name}", "directory", "no table owns it; opening the store removes it")
     cache = PageCache(CACHE_BYTES)
     commits = _check_commits(fs, f"{directory}/commits", report)
+    if commits is not None:
+        commits.note_decided(catalog.decided)
     undecided: list[str] = []
     for table_id, entry in sorted(entries.items()):
         report.checked.tables += 1

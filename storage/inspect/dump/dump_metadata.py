@@ -23,6 +23,7 @@ def describe_catalog(path: str, catalog: Catalog) -> str:
         f"  next table   {catalog.next_table:,}",
         f"  tables       {len(catalog.entries):,}",
     ]
+    lines += [f"  decides on   {timestamp}, in {', '.join(parts)}" for timestamp, parts in catalog.decided.items()]
     for name in sorted(catalog.entries):
         lines += ["", *_table_lines(catalog.entries[name])]
     return "\n".join(lines)

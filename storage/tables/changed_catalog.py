@@ -1,0 +1,91 @@
+"""A transaction's changes of the catalog, applied to the catalog of its COMMIT's time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...errors import SerializationFailure
+from ...model.catalog_changes import CatalogChanges, Named, TableChange
+from ...model.schema import Table, View
+from .catalog import Catalog, CatalogEntry
+
+_RETRY = "after this transaction began; retry the transaction"
+
+
+def changed_catalog(current: Catalog, changes: CatalogChanges) -> Catalog:
+    """The catalog with the changes of a transaction. Raises `SerializationFailure` where another transaction or
+    statement has changed the same tables, views or names, or something that the transaction has relied on."""
+    check_relied_on(current, changes)
+    entries = dict(current.entries)
+    names = {entry.table.id: name for name, entry in entries.items()}
+    found: list[tuple[TableChange, CatalogEntry | None]] = []
+    for change in changes.tables:
+        found.append((change, None if change.before is None else _removed(entries, names, change.before)))
+    views = dict(current.views)
+    for view in changes.views:
+        _check_same(view.name, view.before, views.pop(view.name, None))
+    for change, entry in found:
+        if change.after is not None:
+            _check_free(change.after.name, entries, views)
+            after = _altered(change, entry)
+            entries[after.table.name] = after
+    for view in changes.views:
+        if view.after is not None:
+            _check_free(view.name, entries, views)
+            views[view.name] = view.after
+    return replace(current, entries=entries, views=views, version=current.version + 1)
+
+
+def check_relied_on(current: Catalog, changes: CatalogChanges) -> None:
+    """Raise `SerializationFailure` where something has changed that the transaction has relied on."""
+    for name, before in changes.relied_on.items():
+        entry = current.entries.get(name)
+        _check_same(name, before, current.views.get(name) if entry is None else entry.table)
+    if changes.known_names is not None:
+        for name in (*current.entries, *current.views):
+            if name not in changes.known_names:
+                kind = "table" if name in current.entries else "view"
+                raise SerializationFailure(f"{kind} {name} was created by another transaction {_RETRY}")
+    if changes.known_views is not None:
+        for name, view in current.views.items():
+            if changes.known_views.get(name) != view:
+                raise SerializationFailure(f"view {name} was created or replaced by another transaction {_RETRY}")
+
+
+def _removed(entries: dict[str, CatalogEntry], names: Mapping[str, str], before: Table) -> CatalogEntry:
+    """Take the entry of a table that is altered or dropped out of the entries."""
+    name = names.get(before.id)
+    if name is None:
+        raise SerializationFailure(f"table {before.name} was dropped by another transaction {_RETRY}")
+    entry = entries.pop(name)
+    if entry.table != before:
+        raise SerializationFailure(f"table {before.name} was altered by another transaction {_RETRY}")
+    return entry
+
+
+def _check_same(name: str, before: Named, now: Named) -> None:
+    if isinstance(before, Table) and isinstance(now, Table) and before.id == now.id:
+        return
+    if before == now:
+        return
+    shown = before if now is None else now
+    kind = "view" if isinstance(shown, View) else "table"
+    what = "dropped or renamed" if now is None else "created" if before is None else "replaced"
+    raise SerializationFailure(f"{kind} {name} was {what} by another transaction {_RETRY}")
+
+
+def _check_free(name: str, entries: Mapping[str, CatalogEntry], views: Mapping[str, View]) -> None:
+    for kind, taken in (("table", entries), ("view", views)):
+        if name in taken:
+            raise SerializationFailure(f"{kind} {name} was created by another transaction {_RETRY}")
+
+
+def _altered(change: TableChange, entry: CatalogEntry | None) -> CatalogEntry:
+    """The entry afterwards, with the tablets of each step: a range partition that was dropped and added again has other
+    ones than before."""
+    if entry is None or change.before is None:
+        return CatalogEntry.of(replace(change.versions[-1], version=0))
+    for version in change.versions:
+        entry = entry.altered(version)
+    return replace(entry, table=replace(entry.table, version=change.before.version + 1))
