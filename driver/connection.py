@@ -198,6 +198,12 @@ class Connection:
         return self._session.transactions.is_open
 
     @property
+    def transactional_ddl(self) -> bool:
+        """True if CREATE, ALTER and DROP can be part of a transaction: in memory, and in a directory that this process
+        has open. False: of a cluster, and of a directory that another process serves."""
+        return self._session.transactions.store.transactional_ddl
+
+    @property
     def last_timestamp(self) -> Timestamp | None:
         """Hybrid timestamp of this connection's latest write; None before the first. A read `at` it, or FOR SYSTEM_TIME
         AS OF it, shows all its writes. Statements that change nothing leave it unchanged."""

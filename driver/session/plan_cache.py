@@ -158,10 +158,16 @@ class _Entry:
 
 
 class PlanCache:
-    """The prepared statements of one session, the least recently used forgotten first. Threads may share it."""
+    """The prepared statements of one session, the least recently used forgotten first. Threads may share it.
+
+    Attributes
+    ----------
+    store : Store
+        That of the session's statements: a transaction while one is open, which may have a catalog of its own.
+    """
 
     def __init__(self, store: Store):
-        self._store = store
+        self.store = store
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._characters = 0
@@ -181,7 +187,7 @@ class PlanCache:
         entry = self._entries.get(text)
         if entry is None or not self.enabled:
             return None
-        if entry.version != self._store.catalog_version:
+        if entry.version != self.store.catalog_version:
             return None
         # One call into C, which the interpreter lock makes whole; a text that was forgotten just now stays so.
         try:  # noqa: SIM105

@@ -145,6 +145,7 @@ class Session:
 
     def _switch(self, store: Store, is_transactional: bool) -> None:
         self.store, self.is_transactional = store, is_transactional
+        self.plans.store = store
 
     def as_of(self, moment: Timestamp) -> Session:
         """Returns a new session with the current settings of this one, which reads as of `moment`."""

@@ -54,9 +54,8 @@ _CATALOG: Final = (
     nodes.CreateView,
     nodes.DropView,
     nodes.AlterTable,
-    nodes.CompactTable,
-    nodes.AnalyzeTable,
 )
+_MAINTENANCE: Final = (nodes.CompactTable, nodes.AnalyzeTable)
 _BEGINS: Final = re.compile(r"\s*(?:SELECT|INSERT|UPSERT|UPDATE|DELETE|WITH|VALUES|EXPLAIN|COPY|TRUNCATE)\b", re.I)
 _MOST_KNOWN: Final = 100
 
@@ -86,6 +85,7 @@ class Kind(Enum):
 
     CONTROL = "about the transaction or a setting"
     CATALOG = "changes the catalog"
+    MAINTENANCE = "changes how the rows of a table are stored"
     QUERY = "reads or writes rows"
 
 
@@ -93,6 +93,8 @@ def kind_of(tree: Any) -> Kind:
     """The kind of a parsed statement."""
     if isinstance(tree, _CONTROL):
         return Kind.CONTROL
+    if isinstance(tree, _MAINTENANCE):
+        return Kind.MAINTENANCE
     return Kind.CATALOG if isinstance(tree, _CATALOG) else Kind.QUERY
 
 
@@ -229,8 +231,9 @@ class SessionTransactions:
         if kind is Kind.CONTROL:
             return
         self.check_usable()
-        if kind is Kind.CATALOG and not self._autocommit:
-            # Changes of the catalog are no part of a transaction: as in MySQL, they end one that has only read.
+        is_part = kind is Kind.QUERY or (kind is Kind.CATALOG and self.store.transactional_ddl)
+        if not is_part and not self._autocommit:
+            # As in MySQL, what cannot be part of a transaction ends one that has only read.
             if self.transaction is not None and self._is_implicit and not self.transaction.has_writes:
                 self._end(commits=False)
             return

@@ -155,6 +155,10 @@ class OwnCatalog:
             f"table {table.name} was {what} by another transaction after this one began; retry the transaction"
         )
 
+    def conflict_at_commit(self, error: UnknownTable | SchemaChanged) -> Exception:
+        """`conflict` for an error of the COMMIT."""
+        return SerializationFailure(f"{error}; retry the transaction")
+
     # ---- changes -------------------------------------------------------------------------------------------------
 
     def _change(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NoReturn
 
 from ...errors import NotSupportedError, SchemaChanged, UnknownTable
 from ...model.alterations import AlterStep
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Store
+from ...model.transactions import TableRead
 from .table_source import TableSource
 
 
@@ -52,6 +53,14 @@ class StoreCatalog:
     def conflict(self, table: Table, error: UnknownTable | SchemaChanged) -> Exception:
         """The error itself: others' changes of the catalog are seen at once."""
         return error
+
+    def conflict_at_commit(self, error: UnknownTable | SchemaChanged) -> Exception:
+        """The error itself."""
+        return error
+
+    def reads_before(self, read: TableRead) -> Iterator[TableRead]:
+        """The read itself: no table is altered."""
+        yield read
 
     def create_table(self, definition: TableDefinition) -> NoReturn:
         self._refuse("CREATE TABLE")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...model.store import ScanBatches, ScanCounters, ScanToken, Store
+from ...model.vectors.vector import Batch
 from .altered_source import altered_source
 from .merged_scan import MergedBatches, base_token, merged_part
 
 
-def is_plain(token: ScanToken) -> bool:
-    """True for a token of the store itself."""
-    return merged_part(token) is None and altered_source(token) is None
+def scan_token(store: Store, token: ScanToken, counters: ScanCounters | None) -> Iterator[Batch]:
+    """`Store.scan` for a token of a transaction over `store`."""
+    if merged_part(token) is None and altered_source(token) is None:
+        return store.scan(token, counters)
+    (batches,) = scan_tokens_together(store, [token], [counters or ScanCounters()])
+    return iter(batches)
 
 
 def scan_tokens_together(

@@ -18,7 +18,6 @@ from ...errors import (
     NoActiveTransaction,
     ReadOnlyTransaction,
     SchemaChanged,
-    SerializationFailure,
     UnknownTable,
 )
 from ...model.alterations import AlterStep
@@ -60,7 +59,7 @@ from .reads import TableReads
 from .row_write import note_known, write_single
 from .store_catalog import StoreCatalog
 from .table_source import TableSource
-from .token_scans import is_plain, scan_tokens_together
+from .token_scans import scan_token, scan_tokens_together
 from .transaction_load import TransactionLoad
 
 _MEMORY_LIMIT = 256 << 20
@@ -218,9 +217,7 @@ class TransactionStore:
         try:
             return self._store.commit_transaction(changes)
         except (UnknownTable, SchemaChanged) as error:
-            if isinstance(self._catalog, StoreCatalog):
-                raise
-            raise SerializationFailure(f"{error}; retry the transaction") from error
+            raise self._catalog.conflict_at_commit(error) from error
 
     def _all_reads(self, has_changes: bool) -> list[TableRead]:
         """The reads to be validated: without changes only locked rows, as the others are those of one snapshot."""
@@ -229,7 +226,6 @@ class TransactionStore:
             found += [read for reads in self._reads.values() for read in reads.reads()]
         if not self._catalog.has_changes:
             return found
-        assert isinstance(self._catalog, OwnCatalog)
         return [read for some in found for read in self._catalog.reads_before(some)]
 
     def rollback(self) -> None:
@@ -466,9 +462,7 @@ class TransactionStore:
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
         """Read a token; also after the end of the transaction."""
-        if is_plain(token):
-            return self._store.scan(token, counters)
-        return iter(self.scan_all([token], [counters or ScanCounters()])[0])
+        return scan_token(self._store, token, counters)
 
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[ScanBatches]:
         """`Store.scan_all`; the store's tokens are read together."""

@@ -175,7 +175,13 @@ WRONG = {
         "25006",
         "BEGIN READ WRITE",
     ),
-    "CREATE TABLE": (["BEGIN", "CREATE TABLE u (k INT PRIMARY KEY)"], NotSupportedError, "0A000", "COMMIT or ROLLBACK"),
+    "COMPACT TABLE": (["BEGIN", "COMPACT TABLE t"], ActiveTransaction, "25001", "COMMIT or ROLLBACK"),
+    "CREATE TABLE in one that is READ ONLY": (
+        ["BEGIN READ ONLY", "CREATE TABLE u (k INT PRIMARY KEY)"],
+        ReadOnlyTransaction,
+        "25006",
+        "BEGIN READ WRITE",
+    ),
 }
 
 
