@@ -1,7 +1,7 @@
 """Alembic's part: how it alters tables, and what autogenerate must not look for.
 
-Alembic finds it by way of `plugin`, and loading it is all that is needed. A migration that fails in the
-middle leaves what its earlier statements did: `transactional_ddl` is False.
+Alembic finds it by way of `plugin`, and loading it is all that is needed. A migration that fails in the middle leaves
+nothing in a directory or in memory: `transactional_ddl` is True. On a cluster its earlier statements stay.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ class NyalaImpl(DefaultImpl):
 
     __dialect__ = "nyala"
     transactional_ddl = False
+    """Without a connection, as for scripts that run anywhere; with one, that of its store."""
     type_synonyms = (
         *DefaultImpl.type_synonyms,
         {"NUMERIC", "DECIMAL"},
         {"STRING", "TEXT", "CLOB", "JSON", "VARCHAR"},
     )
+
+    def __init__(self, dialect: Any, connection: Any, as_sql: bool, transactional_ddl: bool | None, *rest: Any):
+        if transactional_ddl is None and connection is not None and not as_sql:
+            transactional_ddl = bool(connection.connection.driver_connection.transactional_ddl)
+        super().__init__(dialect, connection, as_sql, transactional_ddl, *rest)
 
     def version_table_impl(
         self, *, version_table: str, version_table_schema: str | None, version_table_pk: bool, **kw: Any

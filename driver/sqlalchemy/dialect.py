@@ -9,8 +9,8 @@
 
 Behind `?` stand the options of `connect`: `nyala:///weather?threads=2&durability=os`.
 
-**Transactions.** Connections have no autocommit: the first statement begins a transaction. DDL that SQLAlchemy makes is
-no part of one: it commits the open transaction first, as with MySQL and Oracle.
+**Transactions.** Connections have no autocommit: the first statement begins a transaction. In directories and in memory
+DDL is part of it. On clusters DDL that SQLAlchemy makes commits the open transaction first, as with MySQL and Oracle.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
 
         cells: Any = getattr(self.compiled, "insert_prefetch", ())  # of a multi-row VALUES: one of each row
         count = max(len(self.compiled_parameters), len(cells))
-        return next_number(connection.session.transactions.store, table.name, count, largest, execute)
+        table_id = connection.store.table(table.name).id
+        return next_number(connection.session.transactions.store, table_id, count, largest, execute)
 
     def post_exec(self) -> None:
         if self.cursor.description is None and self._rowcount is None:
@@ -227,7 +228,7 @@ class NyalaDialect(NyalaReflection):
     # ---- executing ------------------------------------------------------------------------------------------------
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
-        if context is not None and context.isddl:
+        if context is not None and context.isddl and not cursor.connection.transactional_ddl:
             cursor.connection.commit()
         if statement or context is None or not context.isddl:
             cursor.execute(statement, parameters)

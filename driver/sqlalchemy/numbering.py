@@ -53,15 +53,15 @@ _blocks: Final[weakref.WeakKeyDictionary[Store, dict[str, _Block]]] = weakref.We
 """Blocks by store and table id: a table that is created again starts again."""
 
 
-def next_number(store: Store, table: str, count: int, largest: Callable[[], int | None], execute: Execute) -> int:
+def next_number(store: Store, table_id: str, count: int, largest: Callable[[], int | None], execute: Execute) -> int:
     """Return a number above all that the table holds and all that any process was given before.
 
     Parameters
     ----------
     store : Store
         The store of the connection that inserts.
-    table : str
-        The table's name.
+    table_id : str
+        Id of the table, which may be one that the open transaction has created.
     count : int
         Number of keys that the statement needs in total; a new block has at least as many.
     largest : callable
@@ -69,7 +69,6 @@ def next_number(store: Store, table: str, count: int, largest: Callable[[], int 
     execute : callable
         Runs a statement outside of transactions, see `Execute`.
     """
-    table_id = store.table(table).id
     with _lock:
         block = _blocks.setdefault(store, {}).setdefault(table_id, _Block())
     with block.lock:

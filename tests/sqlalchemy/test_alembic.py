@@ -52,6 +52,21 @@ def downgrade():
     op.drop_column("hosts", "since")
 """
 
+FAILING = """
+import sqlalchemy as sa
+from alembic import op
+revision, down_revision = "3", "2"
+def upgrade():
+    op.create_table("logs", sa.Column("id", sa.Integer, primary_key=True))
+    op.bulk_insert(sa.table("logs", sa.column("id", sa.Integer)), [{"id": 1}, {"id": 2}])
+    op.add_column("machines", sa.Column("watts", sa.Integer, server_default="5"))
+    op.execute("UPDATE machines SET watts = 7 WHERE host = 'n1'")
+    op.drop_column("machines", "place")
+    op.execute("SELECT 1 FROM no_such_table")
+def downgrade():
+    pass
+"""
+
 METADATA = sa.MetaData()
 sa.Table(
     "machines",
@@ -103,6 +118,30 @@ def test_there_and_back(config: Config) -> None:
     assert columns(config, "hosts") == [("host", "VARCHAR(20)", None), ("rack", "INTEGER", None)]
     command.downgrade(config, "base")
     assert tables(config) == ["alembic_version"]
+
+
+def test_a_migration_that_fails_leaves_nothing(config: Config, tmp_path: Path) -> None:
+    connection = config.attributes["connection"]
+    if not connection.connection.driver_connection.transactional_ddl:
+        pytest.skip("DDL is no part of a transaction on a cluster")
+    command.upgrade(config, "head")
+    connection.exec_driver_sql("INSERT INTO machines VALUES ('n1', 1, NULL)")
+    connection.commit()
+    before = columns(config, "machines")
+    connection.rollback()
+    path = tmp_path / "migrations" / "versions" / "third.py"
+    path.write_text(FAILING)
+    with pytest.raises(sa.exc.ProgrammingError, match="no_such_table"):
+        command.upgrade(config, "head")
+    connection.rollback()
+    assert columns(config, "machines") == before and tables(config) == ["alembic_version", "machines"]
+    assert MigrationContext.configure(connection).get_current_revision() == "2"
+    connection.rollback()
+    path.write_text(FAILING.replace("SELECT 1 FROM no_such_table", "SELECT 1"))
+    command.upgrade(config, "head")
+    assert connection.execute(sa.text("SELECT * FROM machines")).all() == [("n1", None, 7)]
+    assert connection.execute(sa.text("SELECT id FROM logs ORDER BY id")).all() == [(1,), (2,)]
+    assert MigrationContext.configure(connection).get_current_revision() == "3"
 
 
 def test_autogenerate_finds_no_difference(config: Config) -> None:

@@ -190,14 +190,42 @@ def test_a_conflict_can_be_retried(engine: sa.Engine, table: sa.Table) -> None:
         assert str(sa.select(table).with_for_update(**options).compile(engine)).endswith(words)
 
 
-def test_ddl_commits_what_is_open(engine: sa.Engine, table: sa.Table) -> None:
+def test_ddl_is_part_of_the_transaction_or_commits_what_is_open(engine: sa.Engine, table: sa.Table) -> None:
     with engine.connect() as connection:
+        is_transactional = connection.connection.driver_connection.transactional_ddl
         connection.execute(table.insert(), {"k": 1, "v": 1})
         sa.Table("u", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True)).create(connection)
+        assert sa.inspect(connection).has_table("u")
         connection.execute(table.insert(), {"k": 2, "v": 2})
         connection.rollback()
-        assert sa.inspect(connection).has_table("u")
-        assert keys(connection, table) == [1]
+        assert sa.inspect(connection).has_table("u") is not is_transactional
+        assert keys(connection, table) == ([] if is_transactional else [1])
+
+
+def test_tables_are_created_filled_and_dropped_in_one_transaction(engine: sa.Engine, table: sa.Table) -> None:
+    metadata = sa.MetaData()
+    numbered = sa.Table("numbered", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("v", sa.Integer))
+    keyed = sa.Table("keyed", metadata, sa.Column("k", sa.Integer, primary_key=True))
+    for ends in ("rollback", "commit"):
+        with engine.connect() as connection:
+            if not connection.connection.driver_connection.transactional_ddl:
+                pytest.skip("DDL is no part of a transaction on a cluster")
+            metadata.create_all(connection)
+            connection.execute(numbered.insert(), [{"v": 5}, {"v": 6}])
+            connection.execute(keyed.insert(), {"k": 1})
+            with connection.begin_nested() as nested:
+                keyed.drop(connection)
+                table.drop(connection)
+                nested.rollback()
+            assert sorted(row.v for row in connection.execute(sa.select(numbered))) == [5, 6]
+            assert keys(connection, keyed) == [1] and keys(connection, table) == []
+            with engine.connect() as other:
+                assert not sa.inspect(other).has_table("keyed")
+            getattr(connection, ends)()
+            assert sa.inspect(connection).has_table("keyed") is (ends == "commit")
+    metadata.drop_all(engine)
+    with engine.connect() as connection:
+        assert not sa.inspect(connection).has_table("numbered")
 
 
 def test_how_columns_are_stored_is_reflected(engine: sa.Engine) -> None:

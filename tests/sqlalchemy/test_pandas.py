@@ -74,3 +74,19 @@ def test_queries_with_parameters_and_pieces(engine: sa.Engine, frame: Any) -> No
     assert [piece["whole"].to_list() for piece in pieces] == [[1, 2], [3]]
     dated = pd.read_sql_table("t", engine, columns=["moment"])
     assert str(dated.dtypes["moment"]) == "datetime64[us]"
+
+
+def test_a_table_is_replaced_as_a_whole(engine: sa.Engine) -> None:
+    """A frame that cannot be written leaves the table, its columns and its rows as they were. (Of an engine, pandas
+    commits what it has written before an error.)"""
+    pd.DataFrame({"a": [1, 2]}).to_sql("t", engine, index=False)
+    wrong = pd.DataFrame({"b": [1, 2, 3], "c": ["x", "y", object()]})
+    with pytest.raises(pd.errors.DatabaseError), engine.begin() as connection:
+        wrong.to_sql("t", connection, index=False, if_exists="replace", dtype={"c": sa.String}, chunksize=1)
+    assert pd.read_sql("SELECT * FROM t ORDER BY a", engine).to_dict("list") == {"a": [1, 2]}
+    with engine.connect() as reader:
+        assert reader.execute(sa.text("SELECT * FROM t ORDER BY a")).all() == [(1,), (2,)]
+        wrong[:2].to_sql("t", engine, index=False, if_exists="replace", chunksize=1)
+    assert pd.read_sql("SELECT * FROM t ORDER BY b", engine)[["b", "c"]].to_dict("list") == {
+        "b": [1, 2], "c": ["x", "y"]
+    }  # fmt: skip
