@@ -79,8 +79,8 @@ def resolve_row(
     before: list[Any] | None,
     present: bool,
 ) -> list[Any] | None:
-    """What an op makes of a row: its stored values, of a present row with `MISSING` where a cell keeps its value; None
-    if it is deleted; `UNCHANGED`. `BatchPathNeeded` if the op is refused.
+    """A row after an op: its stored values, of a present row with `MISSING` where a cell keeps its value; None if it is
+    deleted; `UNCHANGED`. `BatchPathNeeded` if the op is refused.
 
     Parameters
     ----------
