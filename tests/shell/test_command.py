@@ -1,4 +1,7 @@
-"""The `nyala` command as a process: exit codes, and what goes where."""
+"""The `nyala` command as a process: exit codes, and what goes where.
+
+Most commands are forks of a process that has imported nyala; those that test how it starts are `started` alone.
+"""
 
 import csv
 import io
@@ -11,13 +14,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from embedded_server_support import ServeProcess
+from forked_command import nyala
 from nyala.shell import formats
 from nyala.shell.commands.commands import COMMANDS
 
 SCRIPT = "CREATE TABLE t (k INT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'one'), (2, NULL);"
 
 
-def nyala(*arguments, stdin=""):
+def started(*arguments, stdin=""):
+    """Run a command in an interpreter of its own."""
     command = [sys.executable, "-m", "nyala", *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
@@ -55,14 +60,14 @@ def test_formats_can_be_parsed(directory):
 
 
 def test_a_pipe_runs_statements_and_commands(directory):
-    done = nyala("shell", directory, stdin="\\dt\nSELECT\n  count(*) AS n\nFROM t;\n")
+    done = started("shell", directory, stdin="\\dt\nSELECT\n  count(*) AS n\nFROM t;\n")
     assert done.returncode == 0
     assert "table | rows | tablets" in done.stdout
     assert "(1 row)" in done.stdout
 
 
 def test_the_first_error_ends_a_pipe(directory):
-    done = nyala("shell", directory, stdin="SELECT 1 AS a;\nSELECT x\nFROM t;\nSELECT 2 AS never;\n")
+    done = started("shell", directory, stdin="SELECT 1 AS a;\nSELECT x\nFROM t;\nSELECT 2 AS never;\n")
     assert done.returncode == 1
     assert "a" in done.stdout
     assert "never" not in done.stdout
@@ -87,18 +92,18 @@ def test_a_wrong_command_line_shows_the_usage():
     done = nyala("tpch", "load", "--sf", "-1", "x")
     assert done.returncode == 2
     assert "-1 is not above 0" in done.stderr
-    assert nyala().returncode == 2
+    assert started().returncode == 2
 
 
 @pytest.mark.parametrize("command", [[], ["shell"], ["tpch"], ["tpch", "load"], ["tpch", "run"], ["bench", "load"]])
 def test_help(command):
-    done = nyala(*command, "--help")
+    done = started(*command, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith("usage: nyala")
 
 
 def test_version():
-    assert nyala("--version").stdout.startswith("nyala 0.")
+    assert started("--version").stdout.startswith("nyala 0.")
 
 
 def test_without_a_directory_the_store_is_in_memory():
