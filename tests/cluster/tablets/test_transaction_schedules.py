@@ -2,8 +2,9 @@
 
 The groups run real consensus; one thread does everything else, so a seed gives about the same schedule each time. A
 transaction adds to counters in both groups, from what it read at its snapshot: an update that is lost, done twice, or
-done in one group only shows in the counters. At the end all faults are over, and the leaders end what is abandoned:
-nothing may be prepared any more, and every replica must have the model's rows at every timestamp.
+done in one group only shows in the counters. Messages may come twice, also long after the transaction has ended. Reads
+go on meanwhile (`schedule_readers`). At the end all faults are over, and the leaders end what is abandoned: nothing may
+be prepared any more, and every replica must have the model's rows at every timestamp.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ from nyala.errors import ClusterError, Error, SerializationFailure
 from nyala.model.clock import LOGICAL_BITS
 from nyala.model.store import Op, Timestamp, WriteBatch
 from nyala.storage.log.logged_write import LoggedWrite
+from nyala.storage.tablet.mvcc import MvccManager
+from nyala.storage.tablet.prepared import PreparedWrites
 from nyala.storage.writing import staged_write, tablet_write
+from schedule_readers import Readers
 
-KEYS = 6
+KEYS = 4
 TABLETS = ("t1-p0", "t2-p0")
 LEAD = 2_000 << LOGICAL_BITS
 
@@ -75,6 +79,9 @@ class Schedule:
         self.calls = 0
         self.work: list[threading.Thread] = []
         self.failures: list[BaseException] = []
+        self.sent: list[Callable[[], object]] = []
+        """All messages of coordinators so far; any of them may arrive again."""
+        self.readers = Readers(self.groups, self.rng, self.newest_acknowledged)
         for number in (0, 1):
             self.write(number, dict.fromkeys(range(KEYS), 0), Op.INSERT)
         self.ending = AbandonedTransactions(
@@ -102,6 +109,12 @@ class Schedule:
         server = next(s for group in self.groups for s in group.servers if s.peer.address == address)
         outcome = server.replica.transactions.decide(request.transaction, request.timestamp, soon(2))
         return SimpleNamespace(timestamp=outcome)
+
+    def newest_acknowledged(self, number: int, key: int | None) -> int:
+        """The greatest timestamp of the acknowledged changes of a key, or of any, in a group."""
+        done = [*self.written[number]]
+        done += [(found.acknowledged, found.parts.get(number, {})) for found in self.transactions]
+        return max((at for at, values in done if key in values or (key is None and values)), default=0)
 
     # ---- steps
 
@@ -137,7 +150,7 @@ class Schedule:
                 for number in numbers
             }
             found = Transaction(uuid.uuid4().hex, snapshot, self.rng.choice(numbers), parts)
-            found.large = {number for number in numbers if self.rng.random() < 0.5}
+            found.large = {number for number in numbers if self.rng.random() < 0.4}
             self.transactions.append(found)
             self.active.append(found)
 
@@ -157,13 +170,17 @@ class Schedule:
             is_staged = number not in found.large or found.staged.get(number, 0) == len(found.parts[number])
             (self.prepare if is_staged else self.stage)(found, number)
         elif not found.acknowledged:
-            self.decide(found)
+            early = [number for number, held in found.prepared.items() if held < max(found.prepared.values())]
+            if early and self.rng.random() < 0.5:
+                self.move(found, early[0])
+            else:
+                self.decide(found)
         else:
             self.active.remove(found)
             for number in found.parts:
                 if number != found.decider and self.rng.random() < 0.7:
                     self.resolve(found, number, found.acknowledged)
-        if self.rng.random() < 0.08 and found in self.active:
+        if self.rng.random() < 0.04 and found in self.active:
             self.active.remove(found)
         return None
 
@@ -172,21 +189,26 @@ class Schedule:
         rows = counters(dict([list(found.parts[number].items())[place]]))
         changes = WriteBatch(rows, Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(found.snapshot))
         note = StagedNote(found.id, "t1", TABLETS[found.decider], place, TABLE.version, 1)
+        group = self.groups[number]
+        self.sent.append(lambda: group.leader().replica.transactions.stage(note, changes, 100, soon(0.2)))
         try:
-            self.groups[number].leader().replica.transactions.stage(note, changes, 100, soon(0.5))
+            group.leader().replica.transactions.stage(note, changes, 100, soon(0.5))
             found.staged[number] = place + 1
         except SerializationFailure:
             found.is_refused = True
         except ClusterError:
             pass  # as in `prepare`
 
-    def prepare(self, found: Transaction, number: int) -> None:
-        group = self.groups[number]
+    def part(self, found: Transaction, number: int) -> tuple[PreparedNote, WriteBatch]:
         staged = found.staged.get(number, 0)
         note = PreparedNote(found.id, "t1", TABLETS[found.decider], staged=staged)
-        values = found.parts[number]
-        rows = counters({} if staged else values)
-        changes = WriteBatch(rows, Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(found.snapshot))
+        rows = counters({} if staged else found.parts[number])
+        return note, WriteBatch(rows, Op.UPSERT, all_or_none=True, unchanged_since=Timestamp(found.snapshot))
+
+    def prepare(self, found: Transaction, number: int) -> None:
+        group = self.groups[number]
+        note, changes = self.part(found, number)
+        self.sent.append(lambda: group.leader().replica.transactions.prepare(note, 0, changes, None, soon(0.2)))
         leader = group.leader()
         # The same proposals come again, as those of clients within a microsecond; a part may get a far later one.
         proposed = (leader.clock.latest + self.rng.choice([0, 1, LEAD]) >> LOGICAL_BITS) + 1 << LOGICAL_BITS
@@ -197,8 +219,24 @@ class Schedule:
         except ClusterError:
             pass  # it may be prepared all the same; the coordinator tries again, or dies
 
+    def move(self, found: Transaction, number: int) -> None:
+        """The client needs one timestamp for all parts, to validate what it has read."""
+        note, changes = self.part(found, number)
+        with suppress(ClusterError, SerializationFailure):
+            transactions = self.groups[number].leader().replica.transactions
+            latest = max(found.prepared.values())
+            found.prepared[number] = transactions.prepare(note, latest, changes, None, soon(0.5))
+
+    def send_again(self) -> None:
+        """An earlier message arrives once more, perhaps long after its transaction has ended."""
+        if self.sent:
+            with suppress(Error):
+                self.rng.choice(self.sent[-30:])()
+
     def decide(self, found: Transaction) -> None:
         timestamp = max(found.prepared.values())
+        group = self.groups[found.decider]
+        self.sent.append(lambda: group.leader().replica.transactions.decide(found.id, timestamp, soon(0.2)))
         with suppress(ClusterError):
             leader = self.groups[found.decider].leader().replica
             outcome = leader.transactions.decide(found.id, timestamp, soon(0.5))
@@ -206,6 +244,8 @@ class Schedule:
             found.is_refused = not outcome
 
     def resolve(self, found: Transaction, number: int, timestamp: int) -> None:
+        group = self.groups[number]
+        self.sent.append(lambda: group.leader().replica.transactions.resolve(found.id, timestamp, soon(0.2)))
         with suppress(ClusterError):
             self.groups[number].leader().replica.transactions.resolve(found.id, timestamp, soon(0.5))
 
@@ -256,8 +296,9 @@ class Schedule:
 
     def step(self) -> None:
         weights: list[tuple[Callable[[], object], int]] = [
-            (self.begin, 12), (self.go_on, 60), (self.plain, 12), (self.end_abandoned, 2), (self.maintain, 5),
-            (self.transfer, 2), (self.restart, 1), (self.cut, 1),
+            (self.begin, 12), (self.go_on, 100), (self.plain, 12), (self.end_abandoned, 2), (self.maintain, 5),
+            (self.transfer, 2), (self.restart, 1), (self.cut, 1), (self.send_again, 5), (self.readers.scan, 8),
+            (self.readers.scan_latest, 4), (self.readers.look_up, 8), (self.readers.skew, 1),
         ]  # fmt: skip
         self.rng.choices([act for act, _ in weights], [weight for _, weight in weights])[0]()
 
@@ -288,6 +329,7 @@ class Schedule:
             if outcome:
                 for number, values in found.parts.items():
                     versions[number].append((outcome, values))
+        self.readers.check([sorted(some, key=lambda version: version[0]) for some in versions])
         for number, group in enumerate(self.groups):
             ordered = sorted(versions[number], key=lambda version: version[0])
             times = [time for time, _ in ordered]
@@ -311,7 +353,7 @@ class Schedule:
             assert {key: latest[key] for key in range(KEYS)} == counted, "an update is lost"
 
 
-def run(seed: int, steps: int = 70) -> Schedule:
+def run(seed: int, steps: int = 140) -> Schedule:
     schedule = Schedule(seed)
     try:
         for _ in range(2):
@@ -367,10 +409,29 @@ def _lost_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_parts, "_read", lambda consensus, entries: read(consensus, entries)[:-1])
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [_resolve_unasked, _no_record, _no_restamp, _no_conflicts, _no_undo, _no_second_look, _lost_entry],
-)
+def _no_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    hold_new = MvccManager.hold_new
+
+    def released(self: MvccManager, proposed: int) -> int:
+        timestamp = hold_new(self, proposed)
+        self.release(timestamp)
+        return timestamp
+
+    monkeypatch.setattr(MvccManager, "hold_new", released)
+    monkeypatch.setattr(MvccManager, "hold", lambda self, timestamp: None)
+
+
+def _no_waiting_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PreparedWrites, "holding", lambda self, key, until=None: None)
+
+
+PLANTS = [
+    _resolve_unasked, _no_record, _no_restamp, _no_conflicts, _no_undo, _no_second_look, _lost_entry, _no_hold,
+    _no_waiting_look_ups,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS)
 def test_planted_faults_are_caught(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
