@@ -26,6 +26,7 @@ STOREYS = (
     ("planner",),
     ("sql",),
     ("cluster",),
+    ("net",),
     ("storage",),
     ("model",),
     ("command_line",),
