@@ -29,6 +29,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     options = EmbeddedServerOptions(
         directory=str(arguments.directory),
         bind=arguments.bind,
+        flight_port=arguments.flight_port,
         idle_exit=arguments.idle_exit,
         durability=arguments.durability,
         history_seconds=arguments.history_seconds,

@@ -7,7 +7,7 @@ is a `Store`.
     tablets/          one replica: a storage tablet over a replicated log, exactly-once results, copies
     consensus/        a Raft peer with disk, threads and network: its log, its driver, the apply thread
     raft/             the Raft state machine, without clock, disk or socket
-    wire/             methods, messages, encodings, streams, TLS and server processes over Arrow Flight
+    wire/             methods, messages, encodings, streams, TLS and server processes, over `net` and Arrow Flight
     embedded_server/  a server for the store of one process, which speaks the same protocol
     admin/            commands and checks: local clusters, ksck, moves, rebalancing, certificates
     decoders.py       construction of msgspec decoders, under one lock
@@ -27,7 +27,7 @@ The life of a replicated write:
 4. The changes, their timestamp, the call id and the result become one log entry
    (`consensus.log.replicated_log.ReplicatedLog.append`). `consensus.peer_driver.PeerDriver` passes it to
    `raft.node.RaftNode.step` as a `Propose`, and processes the `Ready` that comes back.
-5. The entry is sent to the followers (`wire.peer_streams.FlightTransport`) while the leader's own log thread writes and
+5. The entry is sent to the followers (`wire.peer_transport.PeerTransport`) while the leader's own log thread writes and
    syncs it (`consensus.log.raft_log.RaftLog.persist`).
 6. Each follower appends the entry (`raft.following.Following.on_append`), syncs it, and acknowledges the log index up
    to which its log is durable.

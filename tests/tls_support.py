@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from nyala.cluster.admin.authority import _builder, _name, _write_key
 from nyala.cluster.admin.certificates import authority_of, files_of, make_certificates
 from nyala.cluster.wire.security.access import Role
-from nyala.cluster.wire.security.tls import Credentials, read_credentials
+from nyala.cluster.wire.security.tls import Credentials, contexts, read_credentials
 from nyala.cluster.wire.security.tls_files import TlsFiles
 
 HOST = "127.0.0.1"
@@ -64,7 +64,7 @@ class Pki:
 def unchecked(files: TlsFiles) -> Credentials:
     """Returns credentials without any check of the files."""
     certificate, key = Path(files.certificate).read_bytes(), Path(files.key).read_bytes()
-    return Credentials(files, Path(files.ca).read_bytes(), certificate, key, "", (), float("inf"))
+    return Credentials(files, Path(files.ca).read_bytes(), certificate, key, "", (), float("inf"), *contexts(files))
 
 
 def with_ca(files: TlsFiles, ca: str) -> TlsFiles:

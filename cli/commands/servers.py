@@ -7,6 +7,14 @@ from pathlib import Path
 from ...command_line import Argument, Command, argument
 from .common import tls_options
 
+FLIGHT_PORT = argument(
+    "--flight-port",
+    type=int,
+    default=0,
+    metavar="PORT",
+    help="port for scans, besides that of --bind; clients learn it from the server (default: a free one)",
+)
+
 
 def _server(bind: str) -> tuple[Argument, ...]:
     """The options of every server of a cluster; it listens at `bind` by default."""
@@ -64,6 +72,7 @@ SERVE = Command(
             metavar="HOST:PORT",
             help="address to listen at (default: a free port of 127.0.0.1)",
         ),
+        FLIGHT_PORT,
         argument(
             "--durability",
             choices=("fsync", "os"),
@@ -117,6 +126,7 @@ TSERVER = Command(
     handler="cli.server_command:tserver_command",
     arguments=(
         *_server("127.0.0.1:7050"),
+        FLIGHT_PORT,
         argument(
             "--data-dir",
             action="append",

@@ -33,6 +33,8 @@ class EmbeddedServerOptions:
         The store's; created if it does not exist.
     bind : str
         "host:port" to listen at; port 0 takes any free one.
+    flight_port : int
+        Port for scans; 0 takes any free one.
     idle_exit : float, optional
         Seconds without a call after which it ends.
     durability : {"fsync", "os"}
@@ -43,6 +45,7 @@ class EmbeddedServerOptions:
 
     directory: str
     bind: str = LOOPBACK
+    flight_port: int = 0
     idle_exit: float | None = None
     durability: str = "fsync"
     history_seconds: int | None = None
@@ -74,6 +77,7 @@ class EmbeddedServerProcess:
                 directory=directory,
                 fragments=fragments,
                 bind=options.bind,
+                flight_port=options.flight_port,
                 idle_exit=options.idle_exit,
                 on_idle=_end_process,
             )

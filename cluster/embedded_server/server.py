@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
@@ -32,7 +32,6 @@ from ..tserver.tablet_service import TabletService
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
     GetStatus,
-    Reply,
     Request,
     ScanEnd,
     ScanTablet,
@@ -47,6 +46,8 @@ from .loads import OwnedLoads
 from .server_record import ServerRecord, place_of
 from .tablets import EmbeddedTablets
 
+P = ParamSpec("P")
+R = TypeVar("R")
 LOOPBACK = "127.0.0.1:0"
 DRAIN_SECONDS = 5.0
 """Seconds for which a server that closes lets running calls and scans continue."""
@@ -65,6 +66,8 @@ class EmbeddedServer:
         Evaluates the fragments of scans; None: scans with fragments are refused.
     bind : str
         "host:port" to listen at; there is no authentication, so only this machine's users should have access.
+    flight_port : int
+        Port for scans; 0 takes any free one.
     idle_exit : float, optional
         For DIR/owner: idle seconds after which `on_idle` ends the server.
     on_idle : callable, optional
@@ -85,6 +88,7 @@ class EmbeddedServer:
         directory: str | None,
         fragments: Fragments | None = None,
         bind: str = LOOPBACK,
+        flight_port: int = 0,
         idle_exit: float | None = None,
         on_idle: Callable[[], None] = lambda: None,
     ):
@@ -100,7 +104,7 @@ class EmbeddedServer:
         self._rounds: Rounds | None = None
         self._closed = False
         stay_with_process(self)
-        self._rpc = RpcServer(bind, store.clock, id=self.id)
+        self._rpc = RpcServer(bind, store.clock, id=self.id, flight_port=flight_port)
         self.peer = Peer(self.id, self._rpc.address)
         defaults = TabletServerOptions(directory="")
         calls = Calls(self.id, store.clock)
@@ -114,14 +118,16 @@ class EmbeddedServer:
             budget_bytes=defaults.scanner_bytes,
             ttl=defaults.scanner_ttl,
         )
+        served = TabletService(tablets.get, self._scans)
         handlers: dict[type[Request], Handler] = {
             **EmbeddedCatalog(store, self.id, calls, lambda: self.peer).handlers(),
-            **TabletService(tablets.get, self._scans).handlers(),
+            **served.handlers(),
             **self._writes.handlers(),
             **self._loads.handlers(),
             GetStatus: lambda request, context: self.status(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
+        self._rpc.later = {kind: self._noted(later) for kind, later in served.later().items()}
         self._rpc.scan = self._scan
 
     @property
@@ -192,10 +198,10 @@ class EmbeddedServer:
             self._used = time.monotonic()
         return time.monotonic() - self._used
 
-    def _noted(self, handler: Handler) -> Handler:
-        def noted(request: Any, context: CallContext) -> Reply:
+    def _noted(self, handler: Callable[P, R]) -> Callable[P, R]:
+        def noted(*arguments: P.args, **named: P.kwargs) -> R:
             self._used = time.monotonic()
-            return handler(request, context)
+            return handler(*arguments, **named)
 
         return noted
 

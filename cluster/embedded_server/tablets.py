@@ -178,7 +178,7 @@ class EmbeddedTablet:
             chosen = codec.projection(tuple(columns))
             values = codec.physical_key(key)
             if snapshot is None:
-                timestamp = self.tablet.mvcc.clean_now(deadline)
+                timestamp = self.tablet.mvcc.newest_clean(deadline)
             else:
                 timestamp = snapshot
                 self._wait(snapshot, deadline)

@@ -54,7 +54,7 @@ from ..wire.messages.methods import (
     SetFaults,
     TabletReports,
 )
-from ..wire.peer_streams import FlightTransport
+from ..wire.peer_transport import PeerTransport
 from ..wire.process.server_process import run_server
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import CallContext, RpcServer
@@ -94,7 +94,7 @@ class MasterServer:
         self._tls = server_credentials(options.tls)
         stay_with_process(self)
         with ExitStack() as stack:
-            self._rpc = RpcServer(options.bind, self._clock, tls=self._tls)
+            self._rpc = RpcServer(options.bind, self._clock, tls=self._tls, flight_port=None)
             stack.callback(self._rpc.stop)
             self.address = options.advertise or self._rpc.address
             if self._tls is not None:
@@ -132,8 +132,8 @@ class MasterServer:
         masters = () if alone else options.masters
         self._directory = MasterDirectory(fs, options.directory, self.peer.id, masters, create)
         stack.callback(self._directory.release)
-        self._transport = FlightTransport(
-            lambda: self.peer, self._clock, lambda batch: self._host.receive(batch), self._tls
+        self._transport = PeerTransport(
+            lambda: self.peer, self._clock, lambda batch: self._host.receive(batch), self._rpc.reactor, self._tls
         )
         stack.callback(self._transport.close)
         self._space = MasterSpace(fs, self._directory.path, self._note_space)
@@ -175,7 +175,7 @@ class MasterServer:
         self._coordinator = Coordinator(self._manager, ddl, self._channels, options, rng)
         self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)
         self._rpc.handlers.update(self._handlers(ddl, queries))
-        self._rpc.exchange = self._transport.serve
+        self._rpc.message = self._transport.receive
 
     def _handlers(self, ddl: Ddl, queries: Queries) -> Mapping[type[Request], Callable[[Any, CallContext], Reply]]:
         handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = {
@@ -227,7 +227,6 @@ class MasterServer:
             stack.callback(self._host.close)
             stack.callback(self._tablet.close)
             stack.callback(self._rpc.stop)
-            # Before the port, which would wait for the peers' streams.
             stack.callback(self._transport.close)
             stack.callback(self._copies.close)
             for running in (self._rounds, self._coordinator):

@@ -127,9 +127,15 @@ class LeaderWrites:
             self._results.end(call)
 
     def _context(
-        self, call: Call | None, result: Callable[[Timestamp], WriteResult], deadline: float | None = None
+        self,
+        call: Call | None,
+        result: Callable[[Timestamp], WriteResult],
+        deadline: float | None = None,
+        waits: bool = True,
     ) -> WriteContext:
-        return WriteContext(deadline) if call is None else _TrackedWrite(self._results, call, result, deadline)
+        if call is None:
+            return WriteContext(deadline, waits)
+        return _TrackedWrite(self._results, call, result, deadline, waits)
 
     # ---- batches -------------------------------------------------------------------------------------------------
 
@@ -250,7 +256,7 @@ class LeaderWrites:
         layout.check_version(version)
         if is_overfull(self._tablet):
             return None
-        return self._writer(layout).start_physical(op, row, self._context(call, _one_row))
+        return self._writer(layout).start_physical(op, row, self._context(call, _one_row, waits=False))
 
     def _finish_row(self, started: StartedRow, call: Call | None, done: Done) -> None:
         """Finishes a row whose ticket is decided, or whose consensus has stopped."""
@@ -284,6 +290,8 @@ class _TrackedWrite(WriteContext):
     result : callable
         From the entry's timestamp: the reply to the call.
     deadline : float, optional
+    waits : bool
+        See `WriteContext`.
     """
 
     def __init__(
@@ -292,8 +300,9 @@ class _TrackedWrite(WriteContext):
         call: Call,
         result: Callable[[Timestamp], WriteResult],
         deadline: float | None,
+        waits: bool,
     ):
-        super().__init__(deadline)
+        super().__init__(deadline, waits)
         self._results = results
         self._call = call
         self._result = result

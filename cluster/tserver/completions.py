@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
-from ..wire.calls.call_service import gathering
-from ..wire.calls.turn_batching import TurnBatch
+from ...net.frame_server import gathering
+from ...net.turn_batching import TurnBatch
 
 _log = logging.getLogger("nyala.cluster.tserver")
 

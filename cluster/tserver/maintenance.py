@@ -113,6 +113,10 @@ class Maintenance(BackgroundWork):
             self.wake()
             raise ServerOverloaded(self._refusal) from None
 
+    def admit_at_once(self, size: int) -> bool:
+        """As `admit`, if that needs no wait; False, with nothing done, if it might."""
+        return self.memory.admit_at_once(size)
+
     def is_overloaded(self) -> str:
         """Returns the reason for which no write would be admitted now; "" if one may be. Cheap: memory is not
         measured."""

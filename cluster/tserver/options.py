@@ -26,6 +26,8 @@ class TabletServerOptions:
         "host:port" to listen at; port 0 takes any free one.
     advertise : str
         "host:port" under which others reach the server; empty: the bound address.
+    flight_port : int
+        Port for scans, at the same host as `bind`; 0 takes any free one. Clients learn it from the server.
     masters : tuple of str
         Addresses of all masters; none: the server sends no reports.
     durability : {"fsync", "os"}
@@ -62,6 +64,7 @@ class TabletServerOptions:
     data_directories: tuple[str, ...] = ()
     bind: str = "127.0.0.1:7050"
     advertise: str = ""
+    flight_port: int = 0
     masters: tuple[str, ...] = ()
     durability: str = "fsync"
     memory_limit_bytes: int | None = None

@@ -30,7 +30,7 @@ from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.messages.envelope import Caller
 from ..wire.messages.methods import ServerStatus
-from ..wire.peer_streams import FlightTransport
+from ..wire.peer_transport import PeerTransport
 from ..wire.process.server_process import run_server
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import Limits, RpcServer
@@ -124,6 +124,7 @@ class TabletServer:
                 limits=Limits(idle_scan_seconds=options.scanner_ttl),
                 is_overloaded=lambda: self.maintenance.is_overloaded(),
                 tls=self._tls,
+                flight_port=options.flight_port,
             )
             stack.callback(self._rpc.stop)
             self.peer = Peer(self._directories.id, options.advertise or self._rpc.address)
@@ -132,8 +133,8 @@ class TabletServer:
             self._cache = PageCache(options.cache_bytes)
             self._channels = Channels(self.clock, Caller(self.peer.id, self.peer.address), self._tls)
             stack.callback(self._channels.close)
-            self._transport = FlightTransport(
-                lambda: self.peer, self.clock, lambda batch: self._host.receive(batch), self._tls
+            self._transport = PeerTransport(
+                lambda: self.peer, self.clock, lambda batch: self._host.receive(batch), self._rpc.reactor, self._tls
             )
             stack.callback(self._transport.close)
             self._completions = Completions()
@@ -201,7 +202,7 @@ class TabletServer:
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()
             self._rpc.scan = self.scans.scan
-            self._rpc.exchange = self._transport.serve
+            self._rpc.message = self._transport.receive
             self._rpc.around = self._deciding
             stack.pop_all()
 
@@ -257,7 +258,7 @@ class TabletServer:
             stack.callback(self._space.stop)
             stack.callback(self._abandoned.stop)
             stack.callback(self._rpc.stop)
-            stack.callback(self._transport.close)  # a port with an open peer stream is not released
+            stack.callback(self._transport.close)
             stack.callback(self._heartbeats.stop)
 
     def status(self) -> ServerStatus:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import ConfigurationRefused, DeadlineExceeded, WriteTooLarge
-from ...model.codec.values import key_from_plain, map_from_plain
+from ...errors import ConfigurationRefused, WriteTooLarge
+from ...model.codec.values import map_from_plain
 from ...model.store import WriteResult
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..consensus.log.transaction_entries import PreparedNote, StagedNote
 from ..tablets.large_parts import MEMORY_SHARE, part_bytes
-from ..tablets.reads import NO_WAIT
 from ..tablets.replica import Replica
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Request
@@ -32,7 +31,7 @@ from ..wire.rows.write_rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
 from .completions import Completions
 from .maintenance import Maintenance
-from .replies import op_of, row_reply, write_reply
+from .replies import op_of, write_reply
 from .scans.scan_service import ScanService
 from .tablet_manager import TabletManager
 from .tablet_service import Handler, TabletService
@@ -91,8 +90,8 @@ class Service:
         return found
 
     def later(self) -> dict[type[Request], Later]:
-        """Returns the handlers of small calls that hold no waiting thread, by class of request."""
-        return {methods.WriteRow: self.write_row_later, methods.ReadRow: self.try_read_row}
+        """Returns the handlers that answer without a wait of their thread, by class of request."""
+        return {**self._served.later(), methods.WriteRow: self.write_row_later}
 
     # ---- rows without a waiting thread -------------------------------------------------------------------------------
 
@@ -107,7 +106,9 @@ class Service:
         """Like `write_row`, with the reply sent when the write is decided."""
         replica = self._tablets.get(request.tablet_id)
         op = op_of(request)
-        self._admit(replica, ROW_BYTES)
+        self._tablets.check_space(replica)
+        if not self._maintenance.admit_at_once(ROW_BYTES):
+            return False
 
         def done(outcome: WriteResult | Exception) -> None:
             if isinstance(outcome, Exception):
@@ -124,19 +125,6 @@ class Service:
             later=self._completions.submit,
             done=done,
         )
-
-    def try_read_row(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
-        """Replies with the latest row if that needs no wait."""
-        if request.snapshot is not None:
-            return False
-        replica = self._tablets.get(request.tablet_id)
-        key = key_from_plain(request.key)
-        try:
-            row = replica.read_row(key, request.columns, None, deadline=NO_WAIT, schema_version=request.schema_version)
-        except DeadlineExceeded:
-            return False  # a thread of the pool waits
-        answer(row_reply(*row))
-        return True
 
     # ---- transactions over several tablets -----------------------------------------------------------------------
 

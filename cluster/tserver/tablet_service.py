@@ -10,19 +10,20 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ...errors import ProtocolError, ReplicaUnavailable
+from ...errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
 from ...model.codec.values import key_from_plain, map_from_plain, value_to_plain
 from ...model.store import Timestamp
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..tablets.checksum import checksum
 from ..tablets.damage import Watched
+from ..tablets.reads import NO_WAIT
 from ..tablets.served_tablet import ServedTablet
 from ..wire.messages import methods
 from ..wire.messages.methods import Reply, Request
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.rows.write_rows import write_from_request
-from ..wire.server import CallContext
+from ..wire.server import Answer, CallContext, Later
 from .replies import op_of, row_reply, write_reply
 from .scans.scan_service import ScanService
 
@@ -74,6 +75,10 @@ class TabletService(Generic[Tablet]):
             methods.ChecksumTablet: self.checksum_tablet,
         }
 
+    def later(self) -> dict[type[Request], Later]:
+        """Returns the handlers that answer without a wait of their thread, by class of request."""
+        return {methods.ReadRow: self.try_read_row}
+
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def write(self, request: methods.Write, context: CallContext) -> methods.WriteReply:
@@ -120,6 +125,19 @@ class TabletService(Generic[Tablet]):
             schema_version=request.schema_version,
         )
         return row_reply(row, timestamp)
+
+    def try_read_row(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
+        """Replies with the latest row if that needs no wait."""
+        if request.snapshot is not None:
+            return False
+        tablet = self._served(request.tablet_id)
+        key = key_from_plain(request.key)
+        try:
+            row = tablet.read_row(key, request.columns, None, deadline=NO_WAIT, schema_version=request.schema_version)
+        except DeadlineExceeded:
+            return False  # a thread of the pool waits
+        answer(row_reply(*row))
+        return True
 
     def take_numbers(self, request: TakeNumbers, context: CallContext) -> NumbersReply:
         """Reserves numbers for hidden keys, at the leader."""

@@ -1,18 +1,20 @@
-"""Communication between processes, over Arrow Flight: methods, errors, batches, streams.
+"""Communication between processes: methods, errors and peer messages in frames (`net`), scans over Arrow Flight.
 
-    server        serves methods, scans and peer streams on one port
-    calls/        the caller's side: channels, streams of small calls, deferred replies
+    server        serves methods and peer messages on one port      flight_port   the port for scans
+    calls/        the caller's side: channels and their connections; deferred replies
     messages/     methods, their envelope, errors, plain forms of tables and scans
     rows/         rows of writes, batches and streams of scans
-    peer_streams  messages between servers          peers        their form
+    peer_transport  messages between servers        peers         their form
+    call_context  a call as its handler sees it
+    gate          a count of running work, with a limit
     security/     TLS, roles, audit log, limits on received bytes
     process/      start, signals and end of a server process
     addresses     "host:port"
     client_clock  the clock of a client             faults       injected faults for tests
 
-The life of a call: `calls.rpc.Channel.call` packs the request into an envelope and sends it, a small one on the shared
-stream (`calls.call_streams`). `server.RpcServer` checks limits and role, decodes it and calls the method's handler. The
-reply, or the error, comes back in an envelope, and the channel returns or raises it.
+The life of a call: `calls.rpc.Channel.call` packs the request into an envelope and sends it in a frame.
+`server.RpcServer` checks limits and role, decodes it and calls the method's handler, in the reactor's thread if that
+need not wait. The reply, or the error, comes back in an envelope, and the channel returns or raises it.
 """
 
 import os

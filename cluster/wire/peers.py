@@ -11,12 +11,11 @@ from ..raft.messages import Message, Peer
 
 class PeerBatch(Struct, frozen=True, array_like=True):
     """A message from one server to another for any number of tablets: (tablet id, message) each. `clock` is the
-    sender's hybrid time, `read` the bytes of messages that it has read so far on this exchange."""
+    sender's hybrid time."""
 
     sender: Peer
     clock: int
     messages: tuple[tuple[str, Message], ...]
-    read: int = 0
 
 
 class Transport(Protocol):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from ...errors import OperationalError
 from .wal import LogTicket
 from .wal_format import EntryKind
 
@@ -21,6 +22,10 @@ class LogPlace(Protocol):
 
     @property
     def index(self) -> int: ...
+
+
+class MustWait(OperationalError):
+    """The entry can only be appended after a wait, which the caller has excluded (`WriteContext.waits`)."""
 
 
 class WriteContext:
@@ -33,10 +38,13 @@ class WriteContext:
     ----------
     deadline : float, optional
         Time (`time.monotonic`) at which `sync` raises `DeadlineExceeded`.
+    waits : bool
+        False: the writer must not wait. An append that would have to raises `MustWait`, with nothing done.
     """
 
-    def __init__(self, deadline: float | None = None):
+    def __init__(self, deadline: float | None = None, waits: bool = True):
         self.deadline = deadline
+        self.waits = waits
 
     def encode(self, timestamp: int, kind: EntryKind, body: bytes) -> tuple[EntryKind, bytes]:
         """Return the kind and the body with which the write, encoded as `kind` and `body`, is logged."""

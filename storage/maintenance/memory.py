@@ -166,6 +166,13 @@ class Memory:
         if self._estimate > self._soft:
             self._admit_slowly(size, waits)
 
+    def admit_at_once(self, size: int) -> bool:
+        """As `admit`, if that needs no wait; False, with nothing done, if it might."""
+        if self._estimate + size > self._soft:
+            return False
+        self._estimate += size
+        return True
+
     def _admit_slowly(self, size: int, waits: bool) -> None:
         if size > self.limit and not waits:
             self._estimate -= size

@@ -34,7 +34,7 @@ from ...model.codec.values import decimal_to_bytes
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ..deltas.deltas import DeltaKind
 from ..log.logged_write import ChangedRows, LoggedWrite
-from ..log.tablet_log import WriteContext
+from ..log.tablet_log import MustWait, WriteContext
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
 from ..rowsets.memrowset import MemRowSet
@@ -145,13 +145,13 @@ class RowWriter:
     def start_physical(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> StartedRow | None:
         """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
         when the ticket is decided. None, without a change, if the row must be written by `write_physical`: it needs the
-        batch path, or changes nothing."""
+        batch path, or changes nothing, or would have to wait although `context` excludes that."""
         physical, stored = self.codec.take_physical(row)
         try:
             rules = RULES[op]
             prepare_row(self.codec, rules, physical, stored)
             started = self._start(rules, physical, stored, None, context)
-        except BatchPathNeeded:
+        except (BatchPathNeeded, MustWait):
             return None
         return started if isinstance(started, StartedRow) else None
 
@@ -268,7 +268,9 @@ class RowWriter:
             physical[codec.number] = stored[codec.number] = tablet.take_numbers(1)
         key = physical[: codec.key_columns]
         index = codec.key.index_key(key)
-        with tablet.write_lock:
+        if not tablet.write_lock.acquire(blocking=context is None or context.waits):
+            raise MustWait
+        try:
             if not self._is_current():
                 raise BatchPathNeeded
             if since is not None and tablet.newest > since:
@@ -296,6 +298,8 @@ class RowWriter:
             else:
                 _change_row(home, number, change, timestamp, ticket.index, logged)
             ticket.timestamp = timestamp
+        finally:
+            tablet.write_lock.release()
         return StartedRow(tablet, timestamp, ticket, logged, len(change[1]))
 
     def _insert(

@@ -27,7 +27,7 @@ from ....errors import (
 )
 from ....model.clock import format_timestamp
 from ....model.store import Timestamp
-from ....storage.log.tablet_log import WriteContext
+from ....storage.log.tablet_log import MustWait, WriteContext
 from ....storage.log.wal import LogMark, LogTicket
 from ....storage.log.wal_format import WRITES, EntryKind
 from ...disk_errors import is_full
@@ -114,7 +114,8 @@ class ReplicatedLog:
             (body,) = bodies
             kind, body = context.encode(timestamp, kind, body)
             bodies = (body,)
-        return self._propose(timestamp, kind, bodies, after, in_memory=True)
+        waits = context is None or context.waits
+        return self._propose(timestamp, kind, bodies, after, in_memory=True, waits=waits)
 
     def propose(self, kind: EntryKind, body: bytes) -> LogTicket:
         """Proposes an entry that this replica applies when it is committed, as its followers do; assigns its timestamp.
@@ -129,13 +130,14 @@ class ReplicatedLog:
         after: LogTicket | None,
         *,
         in_memory: bool,
+        waits: bool = True,
     ) -> Proposal:
         driver = self._driver
         safe = driver.safe_timestamp()
         with driver.lock:
             if timestamp is None:
                 timestamp = driver.services.clock.now()
-            self._wait_for_turn(timestamp)
+            self._wait_for_turn(timestamp, waits)
             if after is not None and after.error is not None:
                 raise _again(after.error)
             if safe:
@@ -151,8 +153,9 @@ class ReplicatedLog:
                 driver.altering_index = last
         return proposal
 
-    def _wait_for_turn(self, timestamp: int) -> None:
-        """Returns when the leader may assign a timestamp. Needs the lock of the consensus."""
+    def _wait_for_turn(self, timestamp: int, waits: bool) -> None:
+        """Returns when the leader may assign a timestamp; raises `MustWait` if that is not now, and it must not wait.
+        Needs the lock of the consensus."""
         driver = self._driver
         until = driver.services.now() + LIMIT_WAIT
         while True:
@@ -160,6 +163,8 @@ class ReplicatedLog:
             if timestamp <= driver.timestamp_limit:
                 break
             driver.renew()
+            if not waits:
+                raise MustWait
             if timestamp > driver.timestamp_limit and not driver.wait(until):
                 raise ServerOverloaded(
                     f"no majority of tablet {driver.tablet_id} has agreed to timestamps as late as "

@@ -1,6 +1,7 @@
 """Calls between processes.
 
-rpc               channels to servers                 call_streams   small calls on a shared stream, client's end
-call_service      the same, server's end              exchanges      reading messages of an exchange
-deferred_replies  replies without a waiting thread    turn_batching  per-thread batching
+rpc                channels to servers: calls, and the begin of scans
+server_connection  a channel's framed connections, opened when they are needed
+flight_connection  a channel's connection of gRPC, for scans
+deferred_replies   the server's side: replies for which no thread waits
 """

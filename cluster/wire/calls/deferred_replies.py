@@ -54,8 +54,10 @@ class DeferredReplies:
                     errors.DeadlineExceeded("the call was not decided before its deadline; it may still be executed")
                 )
 
-    def close(self) -> None:
-        """Stops watching deadlines."""
+    def close(self, error: errors.Error) -> None:
+        """Answers all waiting calls with an error, and stops watching deadlines."""
+        for awaited in list(self._awaited):
+            awaited(error)
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()

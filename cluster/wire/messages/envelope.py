@@ -22,17 +22,22 @@ from msgspec import Struct
 from .... import errors
 from ....model.clock import LEAD_SECONDS, LOGICAL_BITS, HybridClock, format_timestamp, make_timestamp
 from ....model.store import Timestamp
+from ....net.frames import VERSION
 from ...decoders import msgpack_decoder
 from ..client_clock import ClientClock
 from .methods import Reply, Request, ScanTablet
 from .value_count import check_value_count
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = VERSION
 """Incremented by each change of a message that makes the sides incompatible."""
 MAX_BODY_BYTES = 16 << 20
 """Of a request, before it is decoded."""
+MAX_MESSAGE_BYTES = 96 << 20
+"""Of a message between servers, which may have the entries of several large writes."""
 MAX_TICKET_BYTES = 64 << 20
 """Of a scan's ticket, which may carry runtime filters (a bitmap has up to 8 MiB)."""
+MAX_REPLY_BYTES = 256 << 20
+"""Of a reply, or of a message of a stream: a longer one ends the connection."""
 
 _MAGIC = b"nyla"
 _HEAD = struct.Struct("<4sH")
@@ -74,6 +79,16 @@ class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
     server: str
     reply: R | None
     error: ErrorBody | None = None
+
+
+class Welcome(Struct, frozen=True, array_like=True):
+    """The greeting of a server: its id, and the port of its streams (0: none)."""
+
+    server: str = ""
+    flight_port: int = 0
+
+
+welcome_decoder = msgpack_decoder(Welcome)
 
 
 def pack(message: Struct) -> bytes:

@@ -19,7 +19,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     reply: ClassVar[type[Reply]]
     is_small: ClassVar[bool] = False
-    """Usually sent on the stream of small calls (`calls.call_streams`)."""
+    """Sent on the connection for small calls (`calls.rpc`), unless it is large."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):

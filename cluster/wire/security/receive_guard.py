@@ -1,4 +1,4 @@
-"""A limit on the bytes that a server's connections send without completing a message.
+"""A limit on the bytes that connections to the port for scans send without completing a message.
 
 gRPC passes a message to the server when it is complete, and Arrow Flight allows no limit on its size (pyarrow's
 `FlightServerBase` takes no options of gRPC, and sets "unlimited" itself). So a message of 1 GB takes 1 GB of memory,
@@ -26,7 +26,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from ..addresses import address_of
 from ..process.server_threads import Failed, server_thread
@@ -174,25 +174,6 @@ def _address(connection: socket.socket) -> str:
     """Returns the other side's address in gRPC's form."""
     host, port = connection.getpeername()[:2]
     return address_of(host.removeprefix("::ffff:"), port)
-
-
-class CountedReader:
-    """A reader of an exchange that records each message."""
-
-    def __init__(self, reader: Any, address: str, guard: ReceiveGuard):
-        self._reader = reader
-        self._address = address
-        self._guard = guard
-
-    def read_chunk(self) -> Any:
-        """As Flight's; raises its errors."""
-        chunk = self._reader.read_chunk()
-        data = chunk.app_metadata
-        self._guard.note(self._address, 0 if data is None else data.size)
-        return chunk
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
 
 
 @contextlib.contextmanager

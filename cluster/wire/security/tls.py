@@ -1,13 +1,12 @@
 """Mutual TLS: each side shows a certificate that the other side's CA has signed; otherwise the connection fails.
 
-    TlsFiles ── read_credentials ──► Credentials ──► RpcServer, Channels, FlightTransport
+    TlsFiles ── read_credentials ──► Credentials ──► RpcServer, Channels, PeerTransport
     (paths)     complete, matching,     (bytes, read once: new files are read by a new process)
                 signed by the CA,
                 valid today, with a role
 
 Faults of this side's own files are reported when they are read: the certificate is checked by a handshake with itself,
-in memory. Faults of the other side show when a connection fails. gRPC reports little then, so `why_refused` connects
-once more, by Python's own TLS, and returns the reason.
+in memory. Faults of the other side show when a connection fails, with OpenSSL's reason.
 """
 
 from __future__ import annotations
@@ -16,28 +15,22 @@ import contextlib
 import datetime
 import ipaddress
 import logging
-import socket
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from ....errors import AuthenticationFailed, InterfaceError
 from ....model.lazy_dataclass import dataclass
-from ..addresses import host_of, port_of
+from ....net.dialing import ClientTls
+from ..addresses import host_of
 from .access import Role, role_name, role_of
 from .tls_files import OPTIONS, TlsFiles
 
 _logger = logging.getLogger("nyala.cluster.wire")
-
-PROBE_SECONDS: Final = 1.0
-"""For each step of `why_refused`, in seconds."""
-_ALPN: Final = ["h2"]
-_PAUSE: Final = 0.2
-_NOBODY: Final = ("refused", "timed out", "Endpoint closing")
-"""Messages of gRPC for an unreachable or unresponsive address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +45,8 @@ class Credentials:
     identity: str
     names: tuple[str, ...]
     expires: float
+    accepting: ssl.SSLContext = field(repr=False, compare=False)
+    calling: ssl.SSLContext = field(repr=False, compare=False)
 
     def of_server(self) -> dict[str, Any]:
         """Arguments for Flight's server: TLS only, and certificates required."""
@@ -64,6 +59,10 @@ class Credentials:
     def of_client(self) -> dict[str, Any]:
         """Arguments for Flight's client."""
         return {"tls_root_certs": self.ca, "cert_chain": self.certificate, "private_key": self.key}
+
+    def for_calls(self, address: str) -> ClientTls:
+        """Returns the client's side of connections to "host:port", with the reasons for their failures."""
+        return ClientTls(self.calling, partial(_mistrust, address, self))
 
     def check_address(self, address: str) -> None:
         """Raises `InterfaceError` if callers of this server at "host:port" would not accept its certificate for that
@@ -108,7 +107,15 @@ def read_credentials(files: TlsFiles, needed: Role = Role.CLIENT) -> Credentials
     # Nothing else gives a role: no common name, e-mail address or URI.
     identity = names[0] if alternatives and alternatives[0][0] == "DNS" else ""
     _check_own_role(files, identity, needed)
-    return Credentials(files, ca, certificate, key, identity, names, ssl.cert_time_to_seconds(told["notAfter"]))
+    expires = ssl.cert_time_to_seconds(told["notAfter"])
+    return Credentials(files, ca, certificate, key, identity, names, expires, *contexts(files))
+
+
+def contexts(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Returns those of accepted connections, and of connections to others, whose names are checked."""
+    accepting, calling = _context(files, ssl.PROTOCOL_TLS_SERVER), _context(files, ssl.PROTOCOL_TLS_CLIENT)
+    calling.check_hostname = True
+    return accepting, calling
 
 
 def server_credentials(files: TlsFiles | None) -> Credentials | None:
@@ -146,7 +153,6 @@ def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
-    context.set_alpn_protocols(_ALPN)
     try:
         context.load_verify_locations(files.ca)
     except (ssl.SSLError, OSError) as error:
@@ -211,78 +217,36 @@ def _refuse_own(files: TlsFiles, error: ssl.SSLError) -> NoReturn:
 # ---- the other side --------------------------------------------------------------------------------------------------
 
 
-def why_refused(address: str, own: Credentials | None, told: str) -> AuthenticationFailed | None:
-    """Returns the reason for which a connection that gRPC could not make (with the message `told`) would fail again:
-    one side mistrusts the other, or only one uses TLS. None for another cause."""
-    if any(text in told for text in _NOBODY):
-        return None
-    try:
-        return _speaks_tls_alone(address) if own is None else _mistrust(address, own)
-    except (OSError, ValueError):
-        return None  # the server has gone, or the address is invalid
-
-
-def _connected(address: str) -> socket.socket:
-    found = socket.create_connection((host_of(address), port_of(address)), PROBE_SECONDS)
-    found.settimeout(PROBE_SECONDS)
-    return found
-
-
-def _speaks_tls_alone(address: str) -> AuthenticationFailed | None:
-    """For a side without TLS: true if the other one requires it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(_ALPN)
-    with _connected(address) as raw:
-        try:
-            context.wrap_socket(raw, server_hostname=host_of(address)).close()
-        except ssl.SSLError as error:
-            if "ALERT" not in (error.reason or ""):
-                return None
+def accepts_only_tls(address: str) -> AuthenticationFailed:
+    """Returns the error of a side without TLS about one that requires it."""
     return AuthenticationFailed(
         f"{address} accepts only TLS, and this side does not use it: give {', '.join(OPTIONS)} (--tls-ca and so on, or "
         "NYALA_TLS_CA and so on in the environment)"
     )
 
 
-def _mistrust(address: str, own: Credentials) -> AuthenticationFailed | None:
+def _mistrust(address: str, own: Credentials, error: ssl.SSLError | None) -> AuthenticationFailed | None:
+    """Returns the reason for which TLS failed: one side mistrusts the other, or only one uses TLS. None for another
+    cause, such as a server that is stopping (without an `error`)."""
     if own.expires <= time.time():
         day = datetime.datetime.fromtimestamp(own.expires, datetime.UTC).date()
         return AuthenticationFailed(
             f"the certificate {own.files.certificate}, which this process was started with, expired on {day}"
         )
-    try:
-        # A server that hangs up once may be stopping; one that does so twice has refused the certificate.
-        for attempt in range(2):
-            time.sleep(attempt * _PAUSE)
-            if not _hangs_up(address, own):
-                return None
-    except ssl.SSLCertVerificationError as error:
-        return AuthenticationFailed(_server_at_fault(address, own, error))
-    except ssl.SSLError as error:
-        reason = error.reason or ""
-        if "ALERT" in reason:
-            return AuthenticationFailed(_refused_by(address, own, f" ({_reason(error)})"))
-        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"):
-            return AuthenticationFailed(
-                f"{address} does not use TLS, and this side does: connect without {', '.join(OPTIONS)} (if the "
-                "environment sets them, with /?tls=off after the servers), or start the server with --tls-ca, "
-                "--tls-cert and --tls-key"
-            )
+    if error is None:
         return None
-    return AuthenticationFailed(_refused_by(address, own, ""))
-
-
-def _hangs_up(address: str, own: Credentials) -> bool:
-    """True if the server ends the connection after the handshake, in which it has received this side's certificate."""
-    context = _context(own.files, ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = True
-    with _connected(address) as raw, context.wrap_socket(raw, server_hostname=host_of(address)) as wrapped:
-        try:
-            return not wrapped.recv(1)  # a server that accepts it begins to send HTTP/2
-        except ConnectionResetError:
-            return True
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(_server_at_fault(address, own, error))
+    reason = error.reason or ""
+    if "ALERT" in reason:
+        return AuthenticationFailed(_refused_by(address, own, f" ({_reason(error)})"))
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"):
+        return AuthenticationFailed(
+            f"{address} does not use TLS, and this side does: connect without {', '.join(OPTIONS)} (if the "
+            "environment sets them, with /?tls=off after the servers), or start the server with --tls-ca, "
+            "--tls-cert and --tls-key"
+        )
+    return None
 
 
 def _refused_by(address: str, own: Credentials, more: str) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from cryptography import x509
-from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire import peer_streams
-from nyala.cluster.wire.calls import call_streams
-from nyala.cluster.wire.calls.exchanges import messages
-from nyala.cluster.wire.calls.rpc import Channel, Connection
+from net_support import until
+from nyala.cluster.raft.messages import AppendResponse, Peer
+from nyala.cluster.wire.calls.rpc import Channel
 from nyala.cluster.wire.messages.envelope import methods as all_methods
 from nyala.cluster.wire.messages.envelope import pack
 from nyala.cluster.wire.messages.methods import (
@@ -26,14 +23,15 @@ from nyala.cluster.wire.messages.methods import (
     StepDown,
     WorkOnTablet,
 )
-from nyala.cluster.wire.peer_streams import FlightTransport
+from nyala.cluster.wire.peer_transport import PeerTransport
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.cluster.wire.security.access import NEEDED, Role, check_method, check_request, role_of
 from nyala.cluster.wire.security.tls import Credentials, read_credentials
 from nyala.cluster.wire.server import RpcServer
 from nyala.errors import AccessDenied, InterfaceError, UnknownTable
 from nyala.model.clock import HybridClock
-from pyarrow import flight
+from nyala.net.dialing import dial
+from nyala.net.frames import MESSAGE, frame
 from tls_support import Pki, unchecked
 
 CALLS = {
@@ -51,17 +49,18 @@ class Served:
         self.done: list[str] = []
         self.batches: list[PeerBatch] = []
         self.clock = HybridClock()
-        self.peer = Peer("server", "")
-        self.transport = FlightTransport(lambda: self.peer, self.clock, self.batches.append, pki.server)
         self.server = RpcServer(
             "127.0.0.1:0",
             self.clock,
             handlers={type(call): self.do for call in CALLS.values()},
             scan=lambda request, context: iter([ScanEnd(batches=0)]),
-            exchange=self.transport.serve,
             tls=pki.server,
         )
         self.peer = Peer("server", self.server.address)
+        self.transport = PeerTransport(
+            lambda: self.peer, self.clock, self.batches.append, self.server.reactor, pki.server
+        )
+        self.server.message = self.transport.receive
         self.server.start()
 
     def do(self, request: Any, context: Any) -> Done:
@@ -139,19 +138,21 @@ def test_everybody_with_a_role_scans(served: Served, caller: Credentials) -> Non
     channel.close()
 
 
-def test_servers_alone_open_a_peer_stream(served: Served, caller: Credentials) -> None:
-    connection = Connection(served.server.address, caller)
-    writer, reader = connection.client().do_exchange(flight.FlightDescriptor.for_command(peer_streams._COMMAND.command))
-    batch = pack(PeerBatch(Peer("b", "127.0.0.1:9"), served.clock.now(), ()))
-    if role_of(caller.identity) is Role.SERVER:
-        writer.write_metadata(batch)
-        reader.cancel()
-    else:
-        with contextlib.suppress(flight.FlightError):  # it may have been refused already
-            writer.write_metadata(batch)
-        with pytest.raises(AccessDenied, match="an exchange of peers is not for"):
-            list(messages(reader, "the server"))
-    connection.close()
+def test_servers_alone_send_messages_to_peers(served: Served, caller: Credentials) -> None:
+    batch = pack(
+        PeerBatch(Peer("b", "127.0.0.1:9"), served.clock.now(), ((("t", AppendResponse("b", 1, 1, True, 1))),))
+    )
+    address = served.server.address
+    dialed = dial(address, b"", 1000, 20.0, caller.for_calls(address))
+    assert dialed.tls is not None
+    with dialed.socket as opened:
+        opened.sendall(dialed.tls.encrypted(frame(MESSAGE, 0, batch)))
+        if role_of(caller.identity) is Role.SERVER:
+            until(lambda: served.batches)
+        else:
+            opened.settimeout(20.0)
+            assert b"a message of a peer is not for" in dialed.tls.decrypted(opened.recv(10_000))
+            assert not served.batches
 
 
 DNS, MAIL, URI = x509.DNSName, x509.RFC822Name, x509.UniformResourceIdentifier
@@ -241,9 +242,5 @@ def test_a_certificate_without_a_role_may_nothing(served: Served, pki: Pki) -> N
             channel.call(call, 10.0)
     with pytest.raises(AccessDenied, match="gives no role"):
         list(channel.scan(TICKET, 10.0))
-    client = Connection(served.server.address, caller).client()
-    _writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(call_streams.COMMAND))
-    with pytest.raises(AccessDenied, match="gives no role"):
-        list(messages(reader, "the server"))
     assert not served.done
     channel.close()

@@ -25,7 +25,8 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.wire.calls.rpc import METHOD_ACTION, Channel
+from nyala.cluster.wire.calls.rpc import Channel
+from nyala.cluster.wire.calls.server_connection import ServerConnection
 from nyala.cluster.wire.messages.envelope import Caller, ReplyEnvelope, RequestEnvelope, methods, pack
 from nyala.cluster.wire.messages.errors import error_from_body, raised_by_flight
 from nyala.cluster.wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
@@ -70,15 +71,13 @@ class Besieged:
         )
         self.server.start()
         self.channel = Channel(self.server.address, HybridClock())
-        self.client = flight.connect(f"grpc://{self.server.address}")
+        self.connection = ServerConnection(self.server.address)
+        self.flight_address = f"127.0.0.1:{self.connection.welcome(PATIENCE).flight_port}"
+        self.client = flight.connect(f"grpc://{self.flight_address}")
 
-    def send(self, body: bytes, action: str = METHOD_ACTION) -> bytes:
-        """Returns the reply to a body; raises the error that the server names."""
-        try:
-            (result,) = self.client.do_action((action, body), flight.FlightCallOptions(timeout=PATIENCE))
-        except pa.ArrowException as error:
-            raise raised_by_flight(error, "the server") from None
-        return bytes(result.body)
+    def send(self, body: bytes) -> bytes:
+        """Returns the reply to a body."""
+        return self.connection.get(PATIENCE).begin(body).answer(PATIENCE)
 
     def is_well(self) -> bool:
         return bool(self.channel.call(KeepAlive(scanner="s"), timeout=PATIENCE) == Done())
@@ -89,6 +88,8 @@ def besieged() -> Iterator[Besieged]:
     one = Besieged()
     yield one
     assert one.is_well()
+    one.connection.close()
+    one.channel.close()
     until(lambda: not any(one.server.under_way.values()))
     one.client.close()
     assert one.server.stop()
@@ -99,7 +100,7 @@ def body(method: Any = None, **changes: Any) -> bytes:
     return pack(RequestEnvelope(**{**fields, **changes}))
 
 
-def headed(payload: bytes, magic: bytes = b"nyla", version: int = 1) -> bytes:
+def headed(payload: bytes, magic: bytes = b"nyla", version: int = 2) -> bytes:
     return struct.pack("<4sH", magic, version) + payload
 
 
@@ -112,9 +113,9 @@ def headed(payload: bytes, magic: bytes = b"nyla", version: int = 1) -> bytes:
         (b"", "cut short"),
         (b"nyla\1", "cut short"),
         (b"GET / HTTP/1.1\r\n\r\n", "no request of nyala"),
-        (headed(b"", version=2), "version 2 of the protocol came; this side speaks version 1"),
+        (headed(b"", version=1), "version 1 of the protocol came; this side speaks version 2"),
         (headed(b""), "truncated"),
-        (headed(b"\x91" * 100_000), "nested too deeply|malformed"),
+        (headed(b"\x91" * 100_000), "nested too deeply|malformed|claims to hold"),
         (headed(b"\xdd\xff\xff\xff\xff"), r"malformed|truncated"),
         (headed(b"\xc6\xff\xff\xff\xff"), r"malformed"),
         (body()[:-3], "truncated"),
@@ -126,7 +127,6 @@ def headed(payload: bytes, magic: bytes = b"nyla", version: int = 1) -> bytes:
         (body({"type": "start_scan", "ticket": "s"}), r"Expected `object`, got `str` - at `\$\[3\]\.ticket`"),
         (body({"scanner": "s"}), "type"),
         (body(clock="noon"), r"Expected `int`, got `str` - at `\$\[0\]`"),
-        (body(Write(tablet_id="t", schema_version=0, rows=bytes(2 << 20), ops=1, call=None)), "too large: .* 1048576"),
     ],
 )
 def test_malformed_requests_are_told_what_is_wrong(besieged: Besieged, sent: bytes, told: str) -> None:
@@ -151,16 +151,25 @@ def test_deep_nesting_where_anything_may_stand(besieged: Besieged) -> None:
     whole = body({"type": "create_table", "definition": {"a": marker}, "replicas": None, "call": ["c", 1, 1]})
     at = whole.index(b"\xc4\x0a" + marker)
     nested = whole[:at] + b"\x91" * 50_000 + b"\xc0" + whole[at + 12 :]
-    with pytest.raises(errors.ProtocolError, match="nested too deeply"):
-        besieged.send(nested)
     huge = whole[:at] + b"\xdd\xff\xff\xff\xf0" + whole[at + 12 :]
-    with pytest.raises(errors.ProtocolError, match="malformed"):
-        besieged.send(huge)
+    for sent, told in ((nested, "nested too deeply"), (huge, "malformed")):
+        reply = msgspec.msgpack.decode(besieged.send(sent)[6:], type=ReplyEnvelope[Done])
+        assert reply.error is not None
+        with pytest.raises(errors.ProtocolError, match=told):
+            raise error_from_body(reply.error)
+
+
+def test_a_request_that_is_too_large_ends_its_connection(besieged: Besieged) -> None:
+    with pytest.raises(errors.ServerUnavailable, match=r"too large: .* 1048576"):
+        besieged.send(body(Write(tablet_id="t", schema_version=0, rows=bytes(2 << 20), ops=1, call=None)))
+    with pytest.raises(errors.ProtocolError, match="too large"):
+        besieged.channel.call(Write(tablet_id="t", schema_version=0, rows=bytes(17 << 20), ops=1, call=None))
+    assert besieged.is_well()
 
 
 def test_other_actions_and_tickets(besieged: Besieged) -> None:
-    with pytest.raises(errors.ProtocolError, match="no action 'CreateSession'"):
-        besieged.send(b"", action="CreateSession")
+    with pytest.raises(pa.ArrowException):
+        list(besieged.client.do_action(("nyala.call", b"")))
     for sent in (b"", b"\xff" * 100, headed(b"\xc0"), body(), bytes(2 << 20)):
         with pytest.raises(flight.FlightServerError) as caught:
             besieged.client.do_get(flight.Ticket(sent))
@@ -178,8 +187,10 @@ def test_other_actions_and_tickets(besieged: Besieged) -> None:
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payload=st.binary(max_size=60), is_headed=st.booleans())
 def test_random_bytes(besieged: Besieged, payload: bytes, is_headed: bool) -> None:
-    with pytest.raises(errors.ProtocolError):
-        besieged.send(headed(payload) if is_headed else payload)
+    sent = headed(payload) if is_headed else payload
+    reply = msgspec.msgpack.decode(besieged.send(sent)[6:], type=ReplyEnvelope[Done])
+    assert reply.error is not None
+    assert reply.error.classes[0] == "ProtocolError"
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -190,10 +201,8 @@ def test_damaged_requests(besieged: Besieged, data: st.DataObject) -> None:
     damaged = bytearray(good)
     place = data.draw(st.integers(0, len(good) - 1))
     damaged[place] ^= data.draw(st.integers(1, 255))
-    try:
-        besieged.send(bytes(damaged[:place]) if data.draw(st.booleans()) else bytes(damaged))
-    except errors.Error as error:
-        assert isinstance(error, errors.ProtocolError)
+    answer = besieged.send(bytes(damaged[:place]) if data.draw(st.booleans()) else bytes(damaged))
+    msgspec.msgpack.decode(answer[6:], type=ReplyEnvelope[Done])
 
 
 def _samples() -> list[bytes]:

@@ -4,9 +4,9 @@ incompletely, and replies of servers that are broken or hostile."""
 from __future__ import annotations
 
 import resource
+import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala import errors
-from nyala.cluster.wire.calls import rpc
-from nyala.cluster.wire.calls.call_service import _calls
-from nyala.cluster.wire.calls.rpc import METHOD_ACTION, Channels
+from nyala.cluster.wire.calls.rpc import Channels
+from nyala.cluster.wire.calls.server_connection import ServerConnection
 from nyala.cluster.wire.messages import value_count
 from nyala.cluster.wire.messages.envelope import (
+    MAX_REPLY_BYTES,
     RequestEnvelope,
+    Welcome,
     pack,
     reply_decoder,
     request_decoder,
@@ -36,6 +37,7 @@ from nyala.cluster.wire.server import Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat
+from nyala.net.frames import PREAMBLE, REPLY, WELCOME, frame, frame_head
 from pyarrow import flight
 
 HEAD = pack(KeepAlive(scanner=""))[:6]
@@ -54,7 +56,7 @@ def test_many_values_in_few_bytes_are_refused_before_they_are_made(body: bytes) 
     count = 15 * MIB // len(body)
     bomb = HEAD + b"\xdd" + count.to_bytes(4, "big") + body * count
     before = peak_mib()
-    for decoder in (request_decoder(), ticket_decoder(), reply_decoder(CatalogReply), _calls):
+    for decoder in (request_decoder(), ticket_decoder(), reply_decoder(CatalogReply)):
         with pytest.raises(errors.ProtocolError, match=r"claims to hold [0-9,]+ values or more; at most 2,000,000"):
             unpack(bomb, decoder, "message")
     assert peak_mib() - before < 64
@@ -66,7 +68,7 @@ def test_lengths_that_are_not_true_cost_nothing(first: bytes, inside: bytes) -> 
     before = peak_mib()
     for filling in (0, 100_000):
         body = HEAD + inside + first + b"\xff\xff\xff\xff" + b"\xc0" * filling
-        for decoder in (request_decoder(), ticket_decoder(), reply_decoder(Done), _calls):
+        for decoder in (request_decoder(), ticket_decoder(), reply_decoder(Done)):
             with pytest.raises(errors.ProtocolError):
                 unpack(body, decoder, "message")
         for plain in (_head_decoder, request_decoder()):
@@ -150,18 +152,22 @@ def test_a_client_takes_no_rows_without_bytes() -> None:
 
 
 def test_a_client_takes_no_reply_of_any_size() -> None:
-    class Large(flight.FlightServerBase):  # type: ignore[misc]
-        def do_action(self, context: Any, action: Any) -> list[bytes]:
-            return [bytes(rpc.MAX_REPLY_BYTES + 1)]
+    with socket.create_server(("127.0.0.1", 0)) as other:
 
-    server = Large("grpc+tcp://127.0.0.1:0")
-    channels = Channels(HybridClock())
-    try:
-        with pytest.raises(errors.Cancelled):  # gRPC cancels the call, without a reason
-            channels.get(f"127.0.0.1:{server.port}").call(KeepAlive(scanner="s"), timeout=20.0)
-    finally:
+        def serve() -> None:
+            accepted, _ = other.accept()
+            with accepted:
+                accepted.recv(1000)
+                accepted.sendall(PREAMBLE + frame(WELCOME, 0, pack(Welcome())))
+                accepted.recv(1000)
+                accepted.sendall(frame_head(REPLY, 1, MAX_REPLY_BYTES + 1))
+                accepted.recv(1000)
+
+        threading.Thread(target=serve, daemon=True).start()
+        channels = Channels(HybridClock())
+        with pytest.raises(errors.ProtocolError, match="too large"):
+            channels.get(f"127.0.0.1:{other.getsockname()[1]}").call(KeepAlive(scanner="s"), timeout=20.0)
         channels.close()
-        server.shutdown()
 
 
 # ---- what gRPC holds -------------------------------------------------------------------------------------------------
@@ -181,36 +187,16 @@ def guarded() -> Iterator[RpcServer]:
 def test_a_connection_that_sends_too_much_of_one_message_is_cut(
     guarded: RpcServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = flight.connect(f"grpc+tcp://{guarded.address}")
+    connection = ServerConnection(guarded.address)
+    client = flight.connect(f"grpc+tcp://127.0.0.1:{connection.welcome(20.0).flight_port}")
+    connection.close()
     with pytest.raises((flight.FlightUnavailableError, flight.FlightInternalError, pa.ArrowException)):
-        list(client.do_action((METHOD_ACTION, bytes(400 * MIB)), flight.FlightCallOptions(timeout=60)))
+        client.do_get(flight.Ticket(bytes(400 * MIB)), flight.FlightCallOptions(timeout=60)).read_all()
     client.close()
     assert "a connection is cut: it has sent more than is allowed" in caplog.text
     channels = Channels(HybridClock())
     assert channels.get(guarded.address).call(KeepAlive(scanner="s")) == Done()
     channels.close()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what a connection has received")
-def test_whole_messages_are_never_too_much(guarded: RpcServer, caplog: pytest.LogCaptureFixture) -> None:
-    """Twenty times what a connection may hold, by separate calls, and much by the stream of small calls."""
-    channels = Channels(HybridClock())
-    channel = channels.get(guarded.address)
-
-    def send() -> None:
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
-            assert channel.call(KeepAlive(scanner="s" * (8 * MIB)), timeout=30.0) == Done()
-            for _ in range(20):
-                channel.call(KeepAlive(scanner="s" * 1000))
-
-    threads = [threading.Thread(target=send) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    channels.close()
-    assert "is cut" not in caplog.text
 
 
 def test_no_server_has_another_limit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +14,12 @@ import pytest
 from nyala import errors
 from nyala.cluster.wire import server
 from nyala.cluster.wire.calls.rpc import Channel, Channels
+from nyala.cluster.wire.calls.server_connection import ServerConnection
 from nyala.cluster.wire.client_clock import ClientClock
 from nyala.cluster.wire.faults import FAULTS
 from nyala.cluster.wire.messages import errors as wire_errors
 from nyala.cluster.wire.messages import methods
-from nyala.cluster.wire.messages.envelope import Caller
+from nyala.cluster.wire.messages.envelope import Caller, Welcome
 from nyala.cluster.wire.messages.methods import (
     Done,
     GetStatus,
@@ -262,6 +264,25 @@ def test_a_restarted_server_is_found_again(served: Served) -> None:
     served.server.start()
     served.channel.call(KeepAlive(scanner="s"))
     assert len(list(served.channel.scan(ticket()))) == 3
+
+
+def test_scans_have_the_port_that_was_chosen_for_them() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    served = Served(flight_port=port)
+    assert len(list(served.channel.scan(ticket()))) == 3
+    connection = ServerConnection(served.server.address)
+    assert connection.welcome(PATIENCE) == Welcome("server-1", port)
+    connection.close()
+    served.close()
+
+
+def test_a_server_without_scans_says_so() -> None:
+    served = Served(flight_port=None)
+    served.channel.call(KeepAlive(scanner="s"))
+    with pytest.raises(errors.ProtocolError, match="has no tablets to scan"):
+        served.channel.scan(ticket())
+    served.close()
 
 
 def test_no_answer_in_time(served: Served) -> None:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import gc
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from nyala import errors
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Entry, Message, Peer
-from nyala.cluster.wire import peer_streams
-from nyala.cluster.wire.calls.rpc import Channels
+from nyala.cluster.wire import peer_transport
 from nyala.cluster.wire.faults import FAULTS
-from nyala.cluster.wire.messages.methods import GetStatus, SetFaults
-from nyala.cluster.wire.peer_streams import FlightTransport
+from nyala.cluster.wire.messages.methods import SetFaults
+from nyala.cluster.wire.peer_transport import PeerTransport
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.cluster.wire.server import RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.store import Timestamp
-from pyarrow import flight
+from nyala.net.connection import Connection
+from nyala.net.dialing import dial
+from nyala.net.frames import MESSAGE, frame
 
 PATIENCE = 30.0
 
@@ -48,8 +47,8 @@ class Node:
         self.clock = HybridClock()
         self.rpc = RpcServer(bind, self.clock, id=id)
         self.peer = Peer(id, self.rpc.address)
-        self.transport = FlightTransport(lambda: self.peer, self.clock, self.receive)
-        self.rpc.exchange = self.transport.serve
+        self.transport = PeerTransport(lambda: self.peer, self.clock, self.receive, self.rpc.reactor)
+        self.rpc.message = self.transport.receive
         self.rpc.start()
 
     def receive(self, batch: PeerBatch) -> None:
@@ -95,14 +94,14 @@ def nodes() -> Iterator[Callable[..., Node]]:
     until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("nyala-peer")])
 
 
-def test_messages_arrive_in_order_and_answers_come_back_on_one_exchange(nodes: Callable[..., Node]) -> None:
+def test_messages_arrive_in_order_and_answers_come_back(nodes: Callable[..., Node]) -> None:
     a, b = nodes("a"), nodes("b", answers=True)
     for number in range(1000):
         a.say(b, number)
     until(lambda: len(a.got) == 1000)
     assert a.rounds == b.rounds == list(range(1000))
     assert b.batches < 1000, "messages that wait together travel together"
-    assert a.rpc.under_way["exchanges"] + b.rpc.under_way["exchanges"] == 1
+    assert a.rpc.under_way["connections"] == b.rpc.under_way["connections"] == 1
 
 
 def test_clocks_travel_along(nodes: Callable[..., Node]) -> None:
@@ -129,7 +128,7 @@ def test_a_peer_whose_clock_is_too_far_ahead_is_not_heard(
     assert caplog.text.count("3600 s ahead of this machine's") == 1, "logged once, not for each message"
 
 
-def test_both_open_at_once_and_one_exchange_is_kept(nodes: Callable[..., Node]) -> None:
+def test_both_talk_at_once(nodes: Callable[..., Node]) -> None:
     a, b = nodes("a"), nodes("b")
     start = threading.Barrier(2)
 
@@ -143,21 +142,8 @@ def test_both_open_at_once_and_one_exchange_is_kept(nodes: Callable[..., Node]) 
         talker.start()
     for talker in talkers:
         talker.join()
-
-    def both_hear() -> bool:
-        # Messages on the abandoned exchange may be lost, as any message may.
-        a.say(b, 200)
-        b.say(a, 200)
-        return 200 in a.rounds and 200 in b.rounds
-
-    until(both_hear)
-
-    def one_is_left() -> bool:
-        a.say(b, 999)
-        b.say(a, 999)
-        return a.rpc.under_way["exchanges"] + b.rpc.under_way["exchanges"] == 1
-
-    until(one_is_left)
+    until(lambda: len(a.got) == len(b.got) == 200)
+    assert a.rounds == b.rounds == list(range(200))
 
 
 def test_a_restarted_peer_is_found_again(nodes: Callable[..., Node]) -> None:
@@ -185,7 +171,7 @@ def test_a_peer_with_a_new_address_is_followed(nodes: Callable[..., Node]) -> No
 
 
 def test_large_messages_and_many_bytes(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_streams, "BATCH_BYTES", 100_000)
+    monkeypatch.setattr(peer_transport, "BATCH_BYTES", 100_000)
     a, b = nodes("a"), nodes("b")
     for number in range(60):
         a.say(b, number, size=1_000_000 if number % 10 == 0 else 30_000)
@@ -195,7 +181,7 @@ def test_large_messages_and_many_bytes(nodes: Callable[..., Node], monkeypatch: 
 
 
 def test_an_outbox_that_is_full_is_thrown_away(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_streams, "OUTBOX_BYTES", 100_000)
+    monkeypatch.setattr(peer_transport, "OUTBOX_BYTES", 100_000)
     a, b = nodes("a"), nodes("b")
     address, held = b.peer.address, threading.Event()
     b.transport._receive = lambda batch: held.wait(PATIENCE) and b.receive(batch)
@@ -234,15 +220,15 @@ def test_who_is_cut_off_hears_nothing(nodes: Callable[..., Node]) -> None:
 _SILENT_PEER = """
 import sys, time
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire.peer_streams import FlightTransport
+from nyala.cluster.wire.peer_transport import PeerTransport
 from nyala.cluster.wire.server import RpcServer
 from nyala.model.clock import HybridClock
 clock = HybridClock()
 rpc = RpcServer("127.0.0.1:0", clock, id="hung")
 peer = Peer("hung", rpc.address)
-transport = FlightTransport(lambda: peer, clock, lambda batch: [
-    transport.send(batch.sender, tablet, message) for tablet, message in batch.messages])
-rpc.exchange = transport.serve
+transport = PeerTransport(lambda: peer, clock, lambda batch: [
+    transport.send(batch.sender, tablet, message) for tablet, message in batch.messages], rpc.reactor)
+rpc.message = transport.receive
 rpc.start()
 print(rpc.address, flush=True)
 sys.stdin.read()
@@ -268,7 +254,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_streams, "SILENCE", 0.5)
+    monkeypatch.setattr(peer_transport, "SILENCE", 0.5)
     a, b = nodes("a"), nodes("b")
     with silent_peer() as (hung, process):
         a.say(hung, 1)
@@ -288,18 +274,18 @@ def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypat
 
 
 class Writes:
-    """Records which threads write how many bytes on exchanges."""
+    """Records which threads write how many bytes on connections of peers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.bytes: dict[str, int] = {}
-        write = peer_streams._Stream.write
+        send = Connection.send
 
-        def counted(stream: Any, data: bytes) -> None:
+        def counted(connection: Connection, data: bytes) -> None:
             name = threading.current_thread().name
             self.bytes[name] = self.bytes.get(name, 0) + len(data)
-            write(stream, data)
+            send(connection, data)
 
-        monkeypatch.setattr(peer_streams._Stream, "write", counted)
+        monkeypatch.setattr(Connection, "send", counted)
 
 
 def test_who_holds_messages_back_writes_them_itself_together(
@@ -309,7 +295,7 @@ def test_who_holds_messages_back_writes_them_itself_together(
     a.say(b, 0)
     until(lambda: len(a.got) == 1)
     writes, batches, me = Writes(monkeypatch), b.batches, threading.current_thread().name
-    for turn in range(300):  # with replies to all, far more than WINDOW
+    for turn in range(300):
         with a.transport.holding():
             with a.transport.holding():
                 a.say(b, 3 * turn + 1, size=200)
@@ -319,22 +305,18 @@ def test_who_holds_messages_back_writes_them_itself_together(
         until(lambda turn=turn: len(a.got) == 3 * turn + 4)
     assert a.rounds == b.rounds == list(range(901))
     assert b.batches == batches + 300
-    assert writes.bytes[me] > peer_streams.WINDOW
-    assert "nyala-peer-send-b" not in writes.bytes
+    assert writes.bytes[me] > 300 * 200
 
 
-def test_what_may_block_is_left_to_the_sender(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_writes_to_a_peer_that_does_not_read_is_not_blocked(nodes: Callable[..., Node]) -> None:
     a = nodes("a")
-    me = threading.current_thread().name
     with silent_peer() as (hung, process):
         a.say(hung, 0)
         until(lambda: a.rounds == [0])
         stop(process)
-        writes = Writes(monkeypatch)
         for number in range(1, 501):
             with a.transport.holding():
-                a.say(hung, number, size=1000)
-        assert 0 < writes.bytes[me] <= peer_streams.WINDOW
+                a.say(hung, number, size=20_000)
         os.kill(process.pid, signal.SIGCONT)
         until(lambda: len(a.got) == 501)
         assert a.rounds == list(range(501))
@@ -363,7 +345,7 @@ def test_messages_of_threads_that_hold_back_and_of_others_all_arrive(nodes: Call
         assert [number for number in b.rounds if number // 1000 == n] == list(range(1000 * n, 1000 * n + 500))
 
 
-def test_an_exchange_that_breaks_while_a_thread_holds_back_is_opened_again(nodes: Callable[..., Node]) -> None:
+def test_a_connection_that_breaks_while_a_thread_holds_back_is_opened_again(nodes: Callable[..., Node]) -> None:
     a, b = nodes("a"), nodes("b")
     a.say(b, 1)
     until(lambda: b.got)
@@ -380,44 +362,37 @@ def test_an_exchange_that_breaks_while_a_thread_holds_back_is_opened_again(nodes
     until(heard)
 
 
-def test_what_is_no_message_ends_the_exchange(nodes: Callable[..., Node]) -> None:
+def test_what_is_no_message_ends_the_connection(nodes: Callable[..., Node]) -> None:
     b = nodes("b")
-    client = flight.connect(f"grpc://{b.peer.address}")
     for nonsense in (b"nonsense", b"nyla\1\0\xff\xff", b"nyla\2\0" + bytes(20)):
-        writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(b"x"))
-        writer.write_metadata(nonsense)
-        with pytest.raises(flight.FlightServerError):
-            reader.read_chunk()
-    client.close()
+        foe = dial(b.peer.address, b"", 1000, PATIENCE)
+        with foe.socket:
+            foe.socket.sendall(frame(MESSAGE, 0, nonsense))
+            foe.socket.settimeout(PATIENCE)
+            assert b"message of a peer" in foe.socket.recv(10_000)
     a = nodes("a")
     a.say(b, 1)
     until(lambda: b.got)
 
 
-def test_a_peer_that_is_away_costs_no_client_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[weakref.ref[flight.FlightClient]] = []
+def test_a_peer_that_is_away_costs_one_thread_at_most(nodes: Callable[..., Node]) -> None:
+    a = nodes("a")
+    away = Peer("b", "127.0.0.1:9")
+    dialed: list[float] = []
+    dial_once = a.transport.dial
 
-    class Counted(flight.FlightClient):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **options: Any):
-            super().__init__(*arguments, **options)
-            made.append(weakref.ref(self))
+    def counted(peer: Peer) -> Any:
+        dialed.append(time.monotonic())
+        assert sum(thread.name.startswith("nyala-peer-dial") for thread in threading.enumerate()) == 1
+        return dial_once(peer)
 
-    monkeypatch.setattr(flight, "FlightClient", Counted)
-    me, away = Peer("a", "127.0.0.1:1"), Peer("b", "127.0.0.1:9")
-    transport = FlightTransport(lambda: me, HybridClock(), lambda batch: None)
-    channels = Channels(HybridClock())
+    a.transport.dial = counted  # type: ignore[method-assign]
 
-    def five_were_made() -> bool:
-        transport.send(away, "t", AppendResponse("a", 1, 1, True, 1))
-        with pytest.raises(errors.ServerUnavailable):
-            channels.get(away.address).call(GetStatus(), timeout=5.0)
-        return len(made) >= 5
+    def four_were_made() -> bool:
+        a.say(away, 1)
+        return len(dialed) >= 4
 
-    gc.disable()
-    try:
-        until(five_were_made)
-        assert sum(client() is not None for client in made) <= 2
-    finally:
-        gc.enable()
-        transport.close()
-        channels.close()
+    until(four_were_made)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(dialed)]
+    assert pauses[0] >= 0.05
+    assert pauses[2] >= 0.2
