@@ -81,7 +81,9 @@ class ColumnReader:
                 if self._dictionary is None:
                     assert footer.dictionary is not None
                     page = self._read_page(footer.dictionary[0], "dictionary")
-                    self._dictionary = decode_texts(page, footer.entries, self.type)
+                    dictionary = decode_texts(page, footer.entries, self.type)
+                    self._cache.hold(self._owner, dictionary.nbytes)
+                    self._dictionary = dictionary
         return self._dictionary
 
     @cached_property

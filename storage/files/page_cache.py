@@ -42,7 +42,8 @@ class PageCache:
     CLOCK: it keeps about what "least recently used" keeps, and using a page changes nothing but a mark, which look-ups
     of many threads can make without a lock). All methods may be called from several threads.
 
-    Invariant: `size` is the sum of the costs of all entries and never above `capacity_bytes` between calls.
+    Invariant: `size` is the sum of the costs of all entries and of what open files hold (`hold`). Between calls it is
+    not above `capacity_bytes`, unless that much is held without any page.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ class PageCache:
         self._hand: OrderedDict[tuple[int, int], CachedPage] = OrderedDict()
         """All pages, in the order in which they are looked at for their marks."""
         self._owners: dict[int, dict[int, CachedPage]] = {}
+        self._held: dict[int, int] = {}
+        """Bytes beside the pages, by owner."""
         self._lock = threading.Lock()
         self._handles: dict[int, tuple[FileSystem, FileHandles]] = {}
         self.on_damage: Callable[[CorruptionError], CorruptionError] | None = None
@@ -118,9 +121,16 @@ class PageCache:
             self.size += cost
             self._shrink()
 
+    def hold(self, owner: int, cost: int) -> None:
+        """Count `cost` bytes that an open file keeps until `forget`, such as its dictionary; pages make room for it."""
+        with self._lock:
+            self._held[owner] = self._held.get(owner, 0) + cost
+            self.size += cost
+            self._shrink()
+
     @property
     def room(self) -> int:
-        """Number of bytes that fit without eviction."""
+        """Number of bytes that fit without eviction; negative if files hold more than the capacity."""
         return self.capacity_bytes - self.size
 
     def resize(self, capacity_bytes: int) -> None:
@@ -130,8 +140,9 @@ class PageCache:
             self._shrink()
 
     def forget(self, owner: int) -> None:
-        """Drop all pages of a file that is closed."""
+        """Drop all pages of a file that is closed, and what it held."""
         with self._lock:
+            self.size -= self._held.pop(owner, 0)
             for page in list(self._owners.get(owner, ())):
                 self._drop((owner, page))
             self._owners.pop(owner, None)
@@ -140,7 +151,7 @@ class PageCache:
         return len(self._hand)
 
     def _shrink(self) -> None:
-        while self.size > self.capacity_bytes:
+        while self._hand and self.size > self.capacity_bytes:
             key, entry = next(iter(self._hand.items()))
             if entry.used:
                 entry.used = False

@@ -421,6 +421,21 @@ def test_pages_come_from_the_cache_the_second_time() -> None:
     assert len(fs.reads) == before
 
 
+def test_a_dictionary_counts_against_the_cache_until_the_file_is_closed() -> None:
+    spec = column(STRING, Encoding.DICT)
+    fs = write(spec, ["one", "two", None, "one"] * 500)
+    cache = PageCache(1 << 20)
+    opened = ColumnReader(FileHandles(fs), PATH, spec.id, spec.type, 2000, cache)
+    dictionary = opened.dictionary
+    assert dictionary.to_pylist() == ["one", "two"]
+    assert cache.size == dictionary.nbytes > 0
+    page = opened.page(0)
+    assert cache.size > dictionary.nbytes
+    opened.close()
+    assert cache.size == 0
+    assert len(page) == 2000
+
+
 def test_gathering_reads_only_the_pages_it_needs() -> None:
     spec = column(STRING, Encoding.PLAIN, Compression.NONE)
     fs = write(spec, [f"row {i}" for i in range(64)], page_rows=8)

@@ -11,9 +11,10 @@ from nyala.storage.files.file_handles import FileHandles
 from nyala.storage.files.page_cache import PageCache
 
 
-@given(st.lists(st.tuples(st.sampled_from("gpf"), st.integers(1, 3), st.integers(0, 4), st.integers(0, 70))))
+@given(st.lists(st.tuples(st.sampled_from("gpfh"), st.integers(1, 3), st.integers(0, 4), st.integers(0, 70))))
 def test_cache_is_bounded_and_gives_used_pages_a_second_chance(steps: list[tuple[str, int, int, int]]) -> None:
     cache = PageCache(100)
+    held = {1: 0, 2: 0, 3: 0}
     model: dict[tuple[int, int], tuple[int, bool]] = {}  # cost, and was it used; in the order in which they may go
     for step, owner, page, cost in steps:
         key = (owner, page)
@@ -21,19 +22,24 @@ def test_cache_is_bounded_and_gives_used_pages_a_second_chance(steps: list[tuple
             assert cache.get(owner, page) == model.get(key, (None,))[0]
             if key in model:
                 model[key] = (model[key][0], True)
-        elif step == "p":
-            model.pop(key, None)
-            model[key] = (cost, False)
-            cache.put(owner, page, cost, cost)
-            while sum(cost for cost, _ in model.values()) > 100:
+        elif step in "ph":
+            if step == "p":
+                model.pop(key, None)
+                model[key] = (cost, False)
+                cache.put(owner, page, cost, cost)
+            else:
+                held[owner] += cost
+                cache.hold(owner, cost)
+            while model and sum(held.values()) + sum(cost for cost, _ in model.values()) > 100:
                 first = next(iter(model))
                 cost, used = model.pop(first)
                 if used:
                     model[first] = (cost, False)
         else:
             cache.forget(owner)
+            held[owner] = 0
             model = {k: v for k, v in model.items() if k[0] != owner}
-        assert cache.size == sum(cost for cost, _ in model.values())
+        assert cache.size == sum(held.values()) + sum(cost for cost, _ in model.values())
         assert len(cache) == len(model)
         for owner in (1, 2, 3):
             pages = {page: entry.value for page, entry in cache.pages(owner).items()}
