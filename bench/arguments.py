@@ -21,6 +21,21 @@ def _lineitem(runs: int = 3) -> tuple[Argument, ...]:
     )
 
 
+def _against(engines: str) -> tuple[Argument, ...]:
+    """The options of a benchmark that writes into several engines in one run."""
+    return (
+        argument(
+            "--durability",
+            choices=("fsync", "os"),
+            default="fsync",
+            help="durability of all engines (default fsync)",
+        ),
+        argument("--engines", default=engines, metavar="NAMES", help="in this order (default: %(default)s)"),
+        argument("--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"),
+        JSON,
+    )
+
+
 BENCH = Command(
     "bench",
     "benchmarks against other stores",
@@ -316,22 +331,7 @@ BENCH = Command(
                 ),
                 argument("--writers", type=count, default=4, metavar="N", help="threads that upsert (default 4)"),
                 argument("--buckets", type=count, default=4, metavar="N", help="tablets of nyala's table (default 4)"),
-                argument(
-                    "--durability",
-                    choices=("fsync", "os"),
-                    default="fsync",
-                    help="durability of all engines (default fsync)",
-                ),
-                argument(
-                    "--engines",
-                    default="nyala,duckdb,postgres",
-                    metavar="NAMES",
-                    help="in this order (default: %(default)s)",
-                ),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
-                ),
-                JSON,
+                *_against("nyala,duckdb,postgres"),
                 DATA,
                 ALL_THREADS,
             ),
@@ -348,22 +348,7 @@ BENCH = Command(
                 argument("--clients", default="1,8", metavar="N,N", help="numbers of clients (default: %(default)s)"),
                 argument("--seconds", type=positive, default=5.0, metavar="N", help="seconds of each run (default 5)"),
                 argument("--runs", type=count, default=3, metavar="N", help="runs per engine (default 3)"),
-                argument(
-                    "--durability",
-                    choices=("fsync", "os"),
-                    default="fsync",
-                    help="durability of all engines (default fsync)",
-                ),
-                argument(
-                    "--engines",
-                    default="nyala,sqlite,duckdb,postgres",
-                    metavar="NAMES",
-                    help="in this order (default: %(default)s)",
-                ),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
-                ),
-                JSON,
+                *_against("nyala,sqlite,duckdb,postgres"),
             ),
             examples=("nyala bench transactions --workloads bank --clients 8 --engines nyala,sqlite --seconds 3",),
         ),
