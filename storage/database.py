@@ -413,7 +413,7 @@ class Database:
         store = self._stores.get(table.id)
         if store is None or self._closed:
             store = self.open_table(table)
-        if snapshot is not None:
+        if snapshot is not None and snapshot > self.clock.latest:
             self._time_of(table, snapshot)
         try:
             return store.read_row(table, key, columns, snapshot)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from ...errors import RowChanged
@@ -232,29 +232,38 @@ class RowWrite:
         return written.applied
 
     def _run_on_row(self, store: Store, values: Sequence[Any]) -> int:
+        found = self._attempt(store, values)
+        if isinstance(found, int):
+            return found
+        with turn(self.table, store):
+            for _ in range(ATTEMPTS - 1):
+                found = self._attempt(store, values)
+                if isinstance(found, int):
+                    return found
+        raise conflict(self.table) from found
+
+    def _attempt(self, store: Store, values: Sequence[Any]) -> int | RowChanged:
+        """Read the row and write it, as long as it is unchanged; the number of changed rows, or the conflict."""
         conditions, computed = self.conditions or _NO_CONDITIONS, self.computed
         width = self.table.schema.key_columns
         own = len(self.names) if computed is None else width
         asked = own + len(conditions.values)
         names = conditions.names if computed is None else conditions.names + computed.names
-        with ExitStack() as turns:
-            for number in range(ATTEMPTS):
-                since = store.now()
-                found = store.read_row(self.table, values[:width], names, since)
-                if found is None or not conditions.hold(found, values[own:asked]):
-                    return 0
-                row = dict(zip(self.names, values[:own]))
-                if computed is not None:
-                    row.update(zip(self.names[own:], computed.of(found[len(conditions.names) :], values[asked:])))
-                with DeferInterrupts():
-                    written = store.write_row(self.table, self.op, row, since)
-                if not written.errors:
-                    return written.applied
-                if not isinstance(written.errors[0].error, RowChanged):
-                    raise written.errors[0].error
-                if not number:
-                    turns.enter_context(turn(self.table, store))
-        raise conflict(self.table) from written.errors[0].error
+        since = store.now()
+        found = store.read_row(self.table, values[:width], names, since)
+        if found is None or not conditions.hold(found, values[own:asked]):
+            return 0
+        row = dict(zip(self.names, values[:own]))
+        if computed is not None:
+            row.update(zip(self.names[own:], computed.of(found[len(conditions.names) :], values[asked:])))
+        with DeferInterrupts():
+            written = store.write_row(self.table, self.op, row, since)
+        if not written.errors:
+            return written.applied
+        error = written.errors[0].error
+        if isinstance(error, RowChanged):
+            return error
+        raise error
 
 
 SingleRow: TypeAlias = RowRead | RowWrite

@@ -23,7 +23,7 @@ from ..log.decision import Decision
 from ..single_rows.row_changes import RowChanges, rows_of
 from ..single_rows.row_rules import BatchPathNeeded
 from ..tablet.tablet import Tablet
-from ..writing.joined_batches import joined_batch
+from ..writing.joined_batches import joined_writes
 from ..writing.read_validation import KeyRead, PredicateRead, TabletRead
 from ..writing.tablet_part import are_few
 from .atomic_write import AppliedWrite, AtomicWriter, TableBatch
@@ -124,7 +124,7 @@ class _Attempt:
             return store.routed_rows(layout, first.rows, snapshot)
         for write in writes:
             check_same_columns(write.table, layout.table, write.batch.rows.schema.names)
-        batch = joined_batch([write.batch for write in writes])
+        batch = joined_writes(writes)[0].batch
         if self._by_rows:
             return store.routed_rows(layout, rows_of(store.rows.writer.codec, batch), snapshot)
         return store.routed(layout, batch, snapshot)
