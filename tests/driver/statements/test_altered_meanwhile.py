@@ -172,22 +172,27 @@ def test_a_handle_of_before_says_so(connection):
 
 
 @pytest.mark.embedded_only("alters the table inside the embedded store's write")
-def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, monkeypatch):
+@pytest.mark.parametrize("place", ["table_layout.TableLayout.route", "table_store.rows_of", "table_store.RowsWrite"])
+def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, monkeypatch, place):
     """Also where the table is altered after the first look at it."""
     import pyarrow as pa
     from nyala.model.store import WriteBatch
+    from nyala.storage.tables import table_store
     from nyala.storage.tables.table_layout import TableLayout
 
     handle = connection.table("t").definition
-    route, altered = TableLayout.route, []
+    owner, name = (TableLayout, "route") if place.endswith("route") else (table_store, place.rpartition(".")[2])
+    done, altered = getattr(owner, name), []
 
-    def routed(*args):
+    def altering(*args):
         if not altered:
             altered.append(True)
             script(connection, ALTERATIONS["dropped and added"])()
-        return route(*args)
+        return done(*args)
 
-    monkeypatch.setattr(TableLayout, "route", routed)
+    monkeypatch.setattr(owner, name, altering)
+    if owner is TableLayout:
+        monkeypatch.setattr(table_store, "are_few", lambda rows, arrow_rows: False)
     batch = pa.RecordBatch.from_pydict({"k": [1], "v": [2], "d": pa.array([7], pa.int32())})
     with pytest.raises(errors.SchemaChanged):
         connection.store.write(handle, WriteBatch(batch, Op.INSERT))
