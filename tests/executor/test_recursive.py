@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from engines_support import same_tables
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.executor.operators import recursive
 
 EDGES = [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, None), (7, 8), (8, 8)]
 
@@ -102,9 +102,8 @@ def test_a_limit_ends_what_would_never_end() -> None:
 
 
 def test_a_step_without_state_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, execute = [], sys.modules["nyala.executor.execute"]
-    original = execute.open_working_table
-    monkeypatch.setattr(execute, "open_working_table", lambda *given: (opened.append(1), original(*given))[1])
+    opened, original = [], recursive.open_working_table
+    monkeypatch.setattr(recursive, "open_working_table", lambda *given: (opened.append(1), original(*given))[1])
     text = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 50) SELECT count(*), sum(n) FROM r"
     assert nyala.connect(":memory:").execute(text).fetchall() == [(50, 1275)]
     assert len(opened) == 1

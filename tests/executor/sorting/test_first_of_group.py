@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import random
-import sys
 from decimal import Decimal
 from typing import Any
 
@@ -45,7 +45,7 @@ def connection() -> nyala.Connection:
 def test_the_first_of_a_group_is_that_of_a_sort(
     connection: nyala.Connection, name: str, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    top_rows = sys.modules["nyala.executor.operators.top_rows"]
+    top_rows = importlib.import_module("nyala.executor.operators.top_rows")
     texts = [
         f"SELECT DISTINCT ON (g) g, k, {name}_ FROM f ORDER BY g, {name}_ {direction}, k",
         f"SELECT DISTINCT ON (g) g, k, {name}_ FROM f WHERE k < 0 ORDER BY g, {name}_ {direction}, k",
