@@ -28,11 +28,6 @@ def test_the_check_has_most_modules_of_each_room() -> None:
     assert not poor, f"modules in make check: {poor}"
 
 
-def test_modules_that_are_recorded_exist() -> None:
-    gone = [module for module in recorded() if not (TESTS.parent / module).exists()]
-    assert not gone, f"run `make seconds`, or remove from tests/seconds.json: {gone}"
-
-
 def test_a_record_is_written_without_modules_that_are_gone() -> None:
     assert written({"tests/test_docs.py": 1.26, "tests/test_gone.py": 9.0}) == '{\n"tests/test_docs.py": 1.3\n}\n'
 

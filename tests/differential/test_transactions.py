@@ -29,7 +29,7 @@ from nyala.bench.postgres import PostgresServer, is_installed
 from nyala.storage.transactions import base_rows
 from nyala.storage.transactions.transaction_store import TransactionStore
 
-TRANSACTIONS = int(os.environ.get("NYALA_TRANSACTIONS", cases(12)))
+TRANSACTIONS = max(int(os.environ.get("NYALA_TRANSACTIONS", cases(12))), 4)
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 STEPS = 8
 SAVEPOINTS = ("p", "q")
