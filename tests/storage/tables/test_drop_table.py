@@ -92,7 +92,7 @@ def test_no_folder_stays_where_tables_are_dropped_while_they_are_flushed(tmp_pat
 
 
 def test_a_flush_that_runs_ends_before_the_files_go(monkeypatch):
-    monkeypatch.setattr("nyala.storage.database._DROP_PATIENCE", 0.0)
+    monkeypatch.setattr("nyala.storage.tables.data_definition._DROP_PATIENCE", 0.0)
     fs = Gate(".col")
     with Database("db", fs=fs, background=False) as db:
         table = db.create_table(definition())
@@ -167,7 +167,7 @@ def test_a_create_table_that_failed_leaves_nothing(operation):
 
 
 def test_a_dropped_range_partition_goes_though_it_is_being_flushed(monkeypatch):
-    monkeypatch.setattr("nyala.storage.database._DROP_PATIENCE", 0.0)
+    monkeypatch.setattr("nyala.storage.tables.data_definition._DROP_PATIENCE", 0.0)
     fs = MemoryFileSystem()
     with Database("db", fs=fs, background=False) as db:
         table = db.create_table(definition(partitions=RANGED))
