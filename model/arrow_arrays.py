@@ -31,7 +31,8 @@ _EXACT_IN_FLOATS: Final = 2**53
 _INFERRED: Final = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.binary()}
 
 _DTYPES: Final = {
-    type_: np.dtype(type_.to_pandas_dtype())
+    # `to_pandas_dtype` imports pandas in PyArrow 23.
+    type_: np.dtype(str(type_))
     for type_ in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 } | {pa.float32(): np.dtype(np.float32), pa.float64(): np.dtype(np.float64), pa.bool_(): np.dtype(np.bool_)}
 
@@ -71,6 +72,12 @@ def arrow_scalar(value: Any, type_: pa.DataType | None = None) -> pa.Scalar:
         if found is not None:
             return found[0]
     return pa.scalar(value, type_)
+
+
+def dtype_of(type_: pa.DataType) -> np.dtype[Any]:
+    """The NumPy type of an Arrow array's values, for all types that have one."""
+    found: np.dtype[Any] = _DTYPES[type_] if type_ in _DTYPES else np.dtype(type_.to_pandas_dtype())
+    return found
 
 
 def fill_nulls(array: pa.Array, value: Any) -> pa.Array:
@@ -127,7 +134,7 @@ def _from_items(values: Sequence[Any], type_: pa.DataType | None) -> pa.Array | 
     if kind is bool:
         return pa.Array.from_buffers(type_, len(items), [validity, _bits(np.array(items, np.bool_))])
     try:
-        numbers = np.array(items, type_.to_pandas_dtype())
+        numbers = np.array(items, _DTYPES[type_])
     except OverflowError:
         return None  # Arrow raises its own error
     return pa.Array.from_buffers(type_, len(items), [validity, pa.py_buffer(numbers)])

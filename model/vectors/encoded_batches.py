@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..arrow_arrays import arrow_array, fill_nulls, numpy_array
+from ..arrow_arrays import arrow_array, dtype_of, fill_nulls, numpy_array
 from ..types import DataType, Kind
 from .vector import Array, Batch, Const, Dict, Flat, Narrow, Vector, vector_from_arrow
 
@@ -139,6 +139,5 @@ def values_of(array: pa.Array) -> Array:
             array = fill_nulls(array, False)
         bools: Array = numpy_array(array)
         return bools
-    dtype = array.type.to_pandas_dtype()
-    values = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+    values = np.frombuffer(array.buffers()[1], dtype_of(array.type))[array.offset : array.offset + len(array)]
     return values if values.flags.aligned else values.copy()

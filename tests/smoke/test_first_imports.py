@@ -50,6 +50,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def of_packages() -> set[str]:
+    """The modules that other packages import by themselves: NumPy 2.1 does so with numpy.ma."""
+    program = "import sys, numpy, pyarrow; print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    return set(printed.split())
+
+
 def first_row(directory: Path, query: str) -> tuple[str, set[str]]:
     """The rows that a new process fetches, and the modules in it."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(directory), query]
@@ -66,10 +74,12 @@ def first_row(directory: Path, query: str) -> tuple[str, set[str]]:
         ("SELECT v FROM t ORDER BY v DESC LIMIT 1", "[('two',)]"),
     ],
 )
-def test_a_query_of_one_table_imports_no_modules_of_others(directory: Path, query: str, rows: str) -> None:
+def test_a_query_of_one_table_imports_no_modules_of_others(
+    directory: Path, of_packages: set[str], query: str, rows: str
+) -> None:
     found, modules = first_row(directory, query)
     assert found == rows
-    assert not modules & (OF_OTHERS | {"numpy.ma", "pandas"})
+    assert not modules & (OF_OTHERS | ({"numpy.ma", "pandas"} - of_packages))
     assert sum(name.startswith("nyala.") for name in modules) <= MOST_MODULES
 
 
