@@ -30,6 +30,9 @@ _OWN_BYTES: Final = 64 << 10
 """More than glibc and Python add to a block."""
 _M_ARENA_MAX: Final = -8
 """The parameter of mallopt(3)."""
+PROCESSORS_PER_HEAP: Final = 4
+"""Threads of more processors than that would often wait for the lock of one heap. (glibc's own choice is 8 heaps for
+each processor.)"""
 IDLE_SECONDS: Final = 10.0
 """A process that has been idle for this long returns its free memory."""
 IDLE_SHARE: Final = 0.05
@@ -38,7 +41,8 @@ IDLE_SHARE: Final = 0.05
 
 @cache
 def configure_heap() -> None:
-    """Have all threads and Arrow use one heap, which keeps freed blocks of up to 32 MiB. It is done once.
+    """Have all threads and Arrow use one heap for every four processors, which keeps freed blocks of up to 32 MiB. It
+    is done once.
 
     MALLOC_MMAP_THRESHOLD_, MALLOC_ARENA_MAX, GLIBC_TUNABLES and ARROW_DEFAULT_MEMORY_POOL in the environment take
     precedence. With another C library nothing changes.
@@ -48,7 +52,7 @@ def configure_heap() -> None:
         return
     bytearray(LARGEST_KEPT - _OWN_BYTES)
     if "MALLOC_ARENA_MAX" not in os.environ and "glibc.malloc" not in os.environ.get("GLIBC_TUNABLES", ""):
-        libc.mallopt(_M_ARENA_MAX, 1)
+        libc.mallopt(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // PROCESSORS_PER_HEAP))
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())
 
