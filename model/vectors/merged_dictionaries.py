@@ -23,6 +23,8 @@ from .arrow_values import Array
 
 T = TypeVar("T")
 
+_NO_CODES = np.zeros(1, np.uint32)
+"""A code below a NULL is 0 in an empty dictionary."""
 MOST_BYTES = 32 << 20
 """Bytes of the results that a cache keeps; a larger one is computed each time."""
 
@@ -83,14 +85,17 @@ Merged: TypeAlias = tuple[pa.Array, list[Array]]
 
 def merge(dictionaries: Sequence[pa.Array]) -> Merged:
     """Merge dictionaries (at least one): distinct entries, none NULL."""
-    merged = pc.unique(pa.chunked_array(list(dictionaries)))
-    merged = merged.take(pc.sort_indices(merged))
-    return merged, [_table(pc.index_in(dictionary, merged)) for dictionary in dictionaries]
-
-
-def _table(places: pa.Array) -> Array:
-    # A code below a NULL is 0 in an empty dictionary.
-    return numpy_array(places).astype(np.uint32) if len(places) else np.zeros(1, np.uint32)
+    # One hash table for all: `pc.index_in` would make one of the merged entries for each dictionary.
+    filled = [dictionary for dictionary in dictionaries if len(dictionary)]
+    if not filled:
+        return dictionaries[0], [_NO_CODES for _ in dictionaries]
+    encoded = pa.chunked_array(filled).dictionary_encode().chunks
+    entries = encoded[0].dictionary  # of all chunks
+    order = numpy_array(pc.sort_indices(entries))
+    places = np.empty(len(entries), np.uint32)
+    places[order] = np.arange(len(entries), dtype=np.uint32)
+    tables = iter([places.take(numpy_array(chunk.indices)) for chunk in encoded])
+    return entries.take(arrow_array(order)), [next(tables) if len(d) else _NO_CODES for d in dictionaries]
 
 
 def _merged_bytes(merged: Merged) -> int:
