@@ -76,6 +76,7 @@ def test_queries_with_parameters_and_pieces(engine: sa.Engine, frame: Any) -> No
     assert str(dated.dtypes["moment"]) == "datetime64[us]"
 
 
+@pytest.mark.embedded_only("changes the catalog inside a transaction, which other stores refuse")
 def test_a_table_is_replaced_as_a_whole(engine: sa.Engine) -> None:
     """A frame that cannot be written leaves the table, its columns and its rows as they were. (Of an engine, pandas
     commits what it has written before an error.)"""

@@ -117,6 +117,7 @@ def test_settings_and_begin_do_not_begin_one_by_themselves(connection):
     assert rows(connection, "SHOW transaction_isolation") == [("serializable",)]
 
 
+@pytest.mark.embedded_only("changes the catalog inside a transaction, which other stores refuse")
 def test_changes_of_the_catalog_are_part_of_the_transaction_that_they_begin(connection, other):
     connection.autocommit = False
     connection.execute("CREATE TABLE u (k INT PRIMARY KEY)")
