@@ -17,7 +17,7 @@ from nyala.cluster.client.options import ClientOptions
 from nyala.cluster.client.writes import routing
 from nyala.cluster.wire.messages.transaction_methods import Decide, DecideReply
 from nyala.driver.stores.cluster_url import servers
-from nyala.errors import ClusterError, SerializationFailure
+from nyala.errors import ClusterError, NotSupportedError, SerializationFailure
 from nyala.model.predicates import Range
 from nyala.model.schema import Table
 from nyala.model.store import Op, ScanSpec, TableWrite, Timestamp, TransactionChanges, WriteBatch
@@ -352,3 +352,16 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
         done, unknown = each.count("done"), each.count("unknown")
         assert done <= found[1000 + number] <= done + unknown, (number, done, unknown, found[1000 + number])
         assert done > 5
+
+
+def test_changes_of_the_catalog_are_refused_and_leave_the_transaction_open(cluster: MiniCluster, name: str) -> None:
+    with nyala.connect(cluster.url) as connection:
+        assert not connection.transactional_ddl
+        connection.begin()
+        connection.execute(f"UPDATE {name} SET n = 7 WHERE k = 1")
+        for text in (f"CREATE TABLE {name}x (k INT PRIMARY KEY)", f"ALTER TABLE {name} ADD COLUMN v INT"):
+            with pytest.raises(NotSupportedError, match="COMMIT or ROLLBACK first"):
+                connection.execute(text)
+        connection.commit()
+        assert connection.execute(f"SELECT n FROM {name} WHERE k = 1").fetchall() == [(7,)]
+        assert f"{name}x" not in [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
