@@ -439,9 +439,12 @@ class RpcServer:
 
     def _answer_waiting(self, method: Request, context: CallContext, answer: Answer) -> None:
         try:
-            reply: Reply | BaseException = self._handled(method, context)
+            reply = self._handled(method, context)
         except Exception as error:
-            reply = error
+            # Not as a variable of this frame, which the error's traceback refers to: such a cycle would hold the files
+            # that the handler was reading until the next collection.
+            answer(error)
+            return
         answer(reply)
 
     # ---- checks and handlers -----------------------------------------------------------------------------------------
