@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nyala
 from nyala.cluster.wire.calls.rpc import Channels
-from nyala.cluster.wire.messages.methods import ChecksumTablet, GetStatus, StepDown, WorkOnTablet
+from nyala.cluster.wire.messages.methods import ChecksumTablet, GetStatus, ReportTablets, StepDown, WorkOnTablet
 from nyala.errors import AlreadyPresent, OperationalError
 from nyala.model.clock import HybridClock, wall_microseconds
 from nyala.testing import MiniCluster
@@ -275,6 +275,9 @@ def make_lead(cluster: MiniCluster, name: str, table: str, place: int = 0) -> No
         leader = cluster.leader(table, place)
         if leader != name:
             cluster.call(leader, StepDown(tablet_id=location.tablet_id, target=target))
-        return leader == name
+            return False
+        # The masters may not have heard yet that a server that was killed leads no more.
+        (own,) = cluster.call(name, ReportTablets(tablet_ids=(location.tablet_id,))).tablets
+        return bool(own.role == "LEADER" and own.is_serving)
 
     cluster.wait_until(leads, f"{name} leads")
