@@ -6,7 +6,8 @@ process: most processes that start for one query have none.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -25,39 +26,39 @@ from .transactions import OF_TRANSACTION, TRANSACTION_STATEMENTS, set_of_transac
 
 def bind_other(tree: Any, context: Context) -> Statement:
     """Bind a statement that is no query. `NotSupportedError` if nyala has none of its class."""
-    if isinstance(tree, exp.Insert):
-        return bind_insert(tree, context)
-    if isinstance(tree, nodes.Upsert):
-        return bind_upsert(tree, context)
-    if isinstance(tree, exp.Update):
-        return bind_update(tree, context)
-    if isinstance(tree, exp.Delete):
-        return bind_delete(tree, context)
-    if isinstance(tree, nodes.CreateTable):
-        return (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
-    if isinstance(tree, nodes.AlterTable):
-        return bind_alter_table(tree, context)
-    if isinstance(tree, nodes.TruncateTable):
-        return bind_truncate(tree, context)
-    if isinstance(tree, nodes.DropTable):
-        return bind_drop_table(tree, context)
-    if isinstance(tree, nodes.CopyFrom):
-        return bind_copy(tree, context)
-    if isinstance(tree, nodes.CopyTo):
-        return bind_copy_to(tree, context)
-    if isinstance(tree, nodes.SetSetting):
-        setting = bind_set(tree, context)
-        if isinstance(setting, SetSetting) and setting.name in OF_TRANSACTION:
-            return set_of_transaction(setting)
-        return setting
-    if isinstance(tree, nodes.ResetSetting):
-        return bind_reset(tree, context)
-    if isinstance(tree, nodes.ShowSettings):
-        return bind_show(tree, context)
-    if isinstance(tree, nodes.CompactTable):
-        return CompactTable(find_table(tree.this, context))
-    if type(tree) in TRANSACTION_STATEMENTS:
-        return TRANSACTION_STATEMENTS[type(tree)](tree)
-    if type(tree) in CATALOG_STATEMENTS:
-        return CATALOG_STATEMENTS[type(tree)](tree, context)
-    raise unsupported(tree)
+    kind = type(tree)
+    if kind in TRANSACTION_STATEMENTS:
+        return TRANSACTION_STATEMENTS[kind](tree)
+    bind = _BINDERS.get(kind) or CATALOG_STATEMENTS.get(kind)
+    if bind is None:
+        raise unsupported(tree)
+    return bind(tree, context)
+
+
+def _create_table(tree: nodes.CreateTable, context: Context) -> Statement:
+    return (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
+
+
+def _set(tree: nodes.SetSetting, context: Context) -> Statement:
+    setting = bind_set(tree, context)
+    if isinstance(setting, SetSetting) and setting.name in OF_TRANSACTION:
+        return set_of_transaction(setting)
+    return setting
+
+
+_BINDERS: Final[dict[type, Callable[[Any, Context], Statement]]] = {
+    exp.Insert: bind_insert,
+    nodes.Upsert: bind_upsert,
+    exp.Update: bind_update,
+    exp.Delete: bind_delete,
+    nodes.TruncateTable: bind_truncate,
+    nodes.CreateTable: _create_table,
+    nodes.AlterTable: bind_alter_table,
+    nodes.DropTable: bind_drop_table,
+    nodes.CopyFrom: bind_copy,
+    nodes.CopyTo: bind_copy_to,
+    nodes.SetSetting: _set,
+    nodes.ResetSetting: bind_reset,
+    nodes.ShowSettings: bind_show,
+    nodes.CompactTable: lambda tree, context: CompactTable(find_table(tree.this, context)),
+}
