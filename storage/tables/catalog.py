@@ -6,15 +6,25 @@ A table exists from the moment the catalog that names it is durable, until one i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from ...errors import DuplicateTable, UnknownTable, did_you_mean, quoted_name
+from ...model.alterations import AlterStep
+from ...model.altered_table import apply_steps
 from ...model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partition, Partitioner
-from ...model.schema import Schema, Table, TableDefinition, View, assign_column_ids
+from ...model.schema import (
+    Schema,
+    Table,
+    TableDefinition,
+    View,
+    assign_column_ids,
+    check_encoding,
+    check_partitions,
+)
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 
@@ -105,8 +115,15 @@ class Catalog:
             if name in taken:
                 raise DuplicateTable(f"{kind} {name} exists already")
 
-    def with_table(self, definition: TableDefinition, partitions: int) -> Catalog:
-        """This catalog with one more table."""
+    def check_new(self, definition: TableDefinition) -> None:
+        """Raise `InvalidTableDefinition` where a table cannot be, `DuplicateTable` where its name is taken."""
+        for column in definition.schema.columns:
+            check_encoding(column)
+        check_partitions(definition.schema, definition.partitions)
+        self.check_free(definition.name)
+
+    def with_table(self, definition: TableDefinition) -> Catalog:
+        """This catalog with one more table, which must have passed `check_new`."""
         columns = assign_column_ids(definition.schema.columns)
         table = Table(
             id=f"t{self.next_table:06d}",
@@ -116,9 +133,13 @@ class Catalog:
             comment=definition.comment,
             next_column_id=len(columns),
         )
-        tablets = tuple(_tablet_id(table, number) for number in range(partitions))
-        entries = {**self.entries, table.name: CatalogEntry(table, tablets, partitions)}
+        entries = {**self.entries, table.name: CatalogEntry.of(table)}
         return replace(self, entries=entries, version=self.version + 1, next_table=self.next_table + 1)
+
+    def altered_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
+        """The table of that name after the steps of an ALTER TABLE; errors as of `Store.alter_table`."""
+        taken = (*self.entries, *self.views)
+        return apply_steps(self.table(name), steps, [other for other in taken if other != name])
 
     def with_altered(self, name: str, table: Table) -> Catalog:
         """This catalog with the table of that name altered."""
@@ -132,8 +153,11 @@ class Catalog:
         kept = {name: view for name, view in self.views.items() if name not in views}
         return replace(self, entries=entries, views=kept, version=self.version + 1)
 
-    def with_view(self, view: View) -> Catalog:
-        """This catalog with a view, in the place of one of its name."""
+    def with_view(self, view: View, replaces: bool) -> Catalog:
+        """This catalog with a view; with `replaces` in the place of one of its name. `DuplicateTable` where the name is
+        taken otherwise."""
+        if not (replaces and view.name in self.views):
+            self.check_free(view.name)
         return replace(self, views={**self.views, view.name: view}, version=self.version + 1)
 
     def write(self, fs: FileSystem, path: str) -> None:

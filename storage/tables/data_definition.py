@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from ...model.alterations import AlterStep
-from ...model.altered_table import apply_steps
 from ...model.clock import HybridClock
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Timestamp, TransactionChanges
@@ -107,9 +106,7 @@ class DataDefinition:
         with self.lock:
             self._check_open()
             catalog = self._catalog
-            before = catalog.table(name)
-            taken = (*catalog.current.entries, *catalog.current.views)
-            table = apply_steps(before, steps, [other for other in taken if other != name])
+            table = catalog.current.altered_table(name, steps)
             changed = catalog.current.with_altered(name, table)
             catalog.settle()
             store, entry = self._stores[table.id], changed.entries[table.name]

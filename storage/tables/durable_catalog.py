@@ -95,9 +95,7 @@ class DurableCatalog:
 
     def put_view(self, view: View, replace: bool) -> None:
         """Keep a view, with `replace` in the place of one of its name."""
-        if not (replace and view.name in self.current.views):
-            self.current.check_free(view.name)
-        self.replace(self.current.with_view(view))
+        self.replace(self.current.with_view(view, replace))
 
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views; `UnknownTable` where one is not there."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...errors import DiskError
-from ...model.partitions.partition import Partitioner
-from ...model.schema import TableDefinition, check_encoding, check_partitions
+from ...model.schema import TableDefinition
 from .catalog import Catalog
 from .durable_catalog import DurableCatalog
 from .table_folders import TableFolders
@@ -20,10 +19,8 @@ def create_table(
 
     Raises `DuplicateTable`, `InvalidTableDefinition`, or `DiskError` with nothing done.
     """
-    check_definition(definition)
-    partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
-    catalog.current.check_free(definition.name)
-    changed = catalog.current.with_table(definition, partitions)
+    catalog.current.check_new(definition)
+    changed = catalog.current.with_table(definition)
     # Whatever happens from here on, the number is taken.
     catalog.current = replace(catalog.current, next_table=changed.next_table)
     store = folders.make(changed.entries[definition.name])
@@ -34,10 +31,3 @@ def create_table(
         folders.drop(store, lambda: catalog.is_durable)
         raise
     return changed, store
-
-
-def check_definition(definition: TableDefinition) -> None:
-    """Raise `InvalidTableDefinition` where a table cannot be."""
-    for column in definition.schema.columns:
-        check_encoding(column)
-    check_partitions(definition.schema, definition.partitions)

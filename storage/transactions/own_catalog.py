@@ -14,15 +14,12 @@ from dataclasses import field, replace
 
 from ...errors import SchemaChanged, SerializationFailure, UnknownTable
 from ...model.alterations import AlterStep, DropColumn, DropRangePartition
-from ...model.altered_table import apply_steps
 from ...model.catalog_changes import CatalogChanges, Named, TableChange, ViewChange
 from ...model.lazy_dataclass import dataclass
-from ...model.partitions.partition import Partitioner
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Replica
 from ...model.transactions import TableRead
 from ..tables.catalog import Catalog, CatalogEntry
-from ..tables.table_creation import check_definition
 from .altered_rows import reads_before
 from .altered_source import AlteredTable
 from .table_source import NewTable, TableSource
@@ -82,14 +79,11 @@ class OwnCatalog:
         That of BEGIN.
     take_number : callable
         Returns a number for a new table, which no other table gets.
-    directory : str, optional
-        The store's, for descriptions of tablets; None: in memory.
     """
 
-    def __init__(self, found: Catalog, take_number: Callable[[], int], directory: str | None = None):
+    def __init__(self, found: Catalog, take_number: Callable[[], int]):
         self._found = found
         self._take_number = take_number
-        self._directory = directory
         self.state = CatalogState(found, version=found.version)
         self._names: dict[str, None] = {}
         """Names that were looked up."""
@@ -172,13 +166,11 @@ class OwnCatalog:
 
     def create_table(self, definition: TableDefinition) -> Table:
         """`Store.create_table`."""
-        check_definition(definition)
         catalog = self.state.catalog
-        catalog.check_free(definition.name)
-        partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
-        changed = replace(catalog, next_table=self._take_number()).with_table(definition, partitions)
+        catalog.check_new(definition)
+        changed = replace(catalog, next_table=self._take_number()).with_table(definition)
         entry = changed.entries[definition.name]
-        source = NewTable(entry, Replica(socket.gethostname(), self._directory))
+        source = NewTable(entry, _place())
         own = OwnTable(None, (entry.table,), False, source)
         self._change(changed, {**self.state.own, entry.table.id: own})
         return entry.table
@@ -196,36 +188,30 @@ class OwnCatalog:
     def alter_table(self, name: str, steps: Sequence[AlterStep], store: TableSource) -> Table:
         """`Store.alter_table`; `store` has the rows."""
         state = self.state
-        before = state.catalog.table(name)
-        taken = (*state.catalog.entries, *state.catalog.views)
-        table = apply_steps(before, steps, [other for other in taken if other != name])
-        table = replace(table, version=-next(_versions))
+        table = replace(state.catalog.altered_table(name, steps), version=-next(_versions))
         changed = state.catalog.with_altered(name, table)
         entry = changed.entries[table.name]
         known = state.own.get(table.id)
         removes = any(isinstance(step, DropColumn | DropRangePartition) for step in steps)
-        replica = Replica(socket.gethostname(), self._directory)
         if known is None:
             found = state.catalog.entries[name]
-            source: NewTable | AlteredTable = AlteredTable(store, found, entry, replica)
+            source: NewTable | AlteredTable = AlteredTable(store, found, entry, _place())
             own = OwnTable(found, (table,), removes, source)
         else:
             numbers = known.source.numbers
             if known.before is None:
-                source = NewTable(entry, replica, numbers)
+                source = NewTable(entry, _place(), numbers)
             else:
-                source = AlteredTable(store, known.before, entry, replica, numbers)
+                source = AlteredTable(store, known.before, entry, _place(), numbers)
             own = OwnTable(known.before, (*known.versions, table), known.removes_values or removes, source)
         self._change(changed, {**state.own, table.id: own})
         return table
 
     def create_view(self, view: View, replaces: bool) -> None:
         """`Store.create_view`."""
-        catalog = self.state.catalog
-        if not (replaces and view.name in catalog.views):
-            catalog.check_free(view.name)
+        changed = self.state.catalog.with_view(view, replaces)
         self._is_view_bound = True
-        self._change(catalog.with_view(view))
+        self._change(changed)
 
     def drop_views(self, names: Collection[str]) -> None:
         """`Store.drop_views`."""
@@ -299,3 +285,8 @@ class OwnCatalog:
             for name in sorted({*found, *now})
             if found.get(name) != now.get(name)
         )
+
+
+def _place() -> Replica:
+    """The place of tablets that are to be made; they have no directory yet."""
+    return Replica(socket.gethostname(), None)

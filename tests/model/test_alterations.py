@@ -202,7 +202,7 @@ def test_other_auto_incrementing_columns_cannot_be(columns: list[ColumnSchema], 
 
 def test_the_catalog_keeps_all_that_a_table_has() -> None:
     schema = non_unique_key((ColumnSchema("a", STRING, False), ColumnSchema("b", INT, False)), 2)
-    before = Catalog().with_table(TableDefinition("t", schema, PARTITIONS), 4)
+    before = Catalog().with_table(TableDefinition("t", schema, PARTITIONS))
     steps: tuple[AlterStep, ...] = (
         AddColumn(ColumnSchema("x", DOUBLE, default=float("-inf"), immutable=True, block_size=5000)),
         AddColumn(ColumnSchema("y", DECIMAL(38, 0), default=-(10**37))),
@@ -220,7 +220,7 @@ def test_the_catalog_keeps_all_that_a_table_has() -> None:
 @settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=20))
 def test_tablets_keep_their_partitions_and_no_id_is_used_twice(changes: list[tuple[bool, int]]) -> None:
-    catalog = Catalog().with_table(TableDefinition("t", SCHEMA, PARTITIONS), 4)
+    catalog = Catalog().with_table(TableDefinition("t", SCHEMA, PARTITIONS))
     homes: dict[str, Any] = {}
     for adds, number in changes:
         entry = catalog.entries["t"]

@@ -17,11 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ....errors import UnknownTable, did_you_mean, quoted_name
 from ....model.alterations import AlterStep
-from ....model.altered_table import apply_steps
-from ....model.partitions.partition import Partitioner
-from ....model.schema import TableDefinition, View, check_encoding, check_partitions
+from ....model.schema import TableDefinition, View
 from ....storage.tables.catalog import Catalog, CatalogEntry
 from ...raft.messages import Configuration
 from ..directory import Observed
@@ -46,12 +43,8 @@ def created(
     state: CatalogState, definition: TableDefinition, replicas: int, place: Place
 ) -> tuple[Change, TableRecord]:
     """Adds a table. Raises `InvalidTableDefinition` for an invalid one, `DuplicateTable` if the name is taken."""
-    for column in definition.schema.columns:
-        check_encoding(column)
-    check_partitions(definition.schema, definition.partitions)
-    partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
-    state.catalog.check_free(definition.name)
-    catalog = state.catalog.with_table(definition, partitions)
+    state.catalog.check_new(definition)
+    catalog = state.catalog.with_table(definition)
     entry = catalog.entries[definition.name]
     entry = replace(entry, table=replace(entry.table, replicas=definition.replicas))
     record = TableRecord(entry, TableState.CREATING, replicas)
@@ -62,8 +55,7 @@ def created(
 def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: Place) -> tuple[Change, TableRecord]:
     """Changes a table to its next version; errors as for `Store.alter_table`."""
     before = state.table(name)
-    taken = (*state.catalog.entries, *state.catalog.views)
-    table = apply_steps(before.table, steps, [other for other in taken if other != name])
+    table = state.catalog.altered_table(name, steps)
     catalog = state.catalog.with_altered(name, table)
     waiting = TableState.CREATING if before.state is TableState.CREATING else TableState.ALTERING
     record = TableRecord(catalog.entries[table.name], waiting, before.replicas)
@@ -81,18 +73,12 @@ def dropped(state: CatalogState, name: str, views: Collection[str]) -> Change:
 
 def view_created(state: CatalogState, view: View, is_replacing: bool) -> Change:
     """Adds a view; with `is_replacing` in place of one of its name, otherwise raises `DuplicateTable`."""
-    if not (is_replacing and view.name in state.catalog.views):
-        state.catalog.check_free(view.name)
-    return Change((_cluster(state, state.catalog.with_view(view)), ViewRecord(view)))
+    return Change((_cluster(state, state.catalog.with_view(view, is_replacing)), ViewRecord(view)))
 
 
 def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
     """Removes some views; raises `UnknownTable` if one does not exist."""
-    for name in names:
-        if name not in state.catalog.views:
-            raise UnknownTable(
-                f"view {name} does not exist{did_you_mean(name, state.catalog.views, written=quoted_name)}"
-            )
+    state.catalog.check_views(names)
     removes = tuple((ViewRecord.kind, name) for name in sorted(set(names)))
     return Change((_cluster(state, state.catalog.without((), names)),), removes)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from ....errors import UnknownTable, did_you_mean, quoted_name
 from ....model.lazy_dataclass import dataclass
 from ....storage.tables.catalog import Catalog
 from .records import (
@@ -79,11 +78,7 @@ class CatalogState:
 
     def table(self, name: str) -> TableRecord:
         """Returns a table by name; `UnknownTable` suggests similar names."""
-        entry = self.catalog.entries.get(name)
-        if entry is None:
-            known = (*self.catalog.entries, *self.catalog.views)
-            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
-        return self.tables[entry.table.id]
+        return self.tables[self.catalog.table(name).id]
 
     def fate(self, table_id: str, tablet_id: str) -> Fate:
         """Returns the fate of a replica of a tablet that claims to belong to this table."""
