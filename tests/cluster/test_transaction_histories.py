@@ -14,6 +14,7 @@ import itertools
 import os
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -26,6 +27,7 @@ from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import ClientOptions
 from nyala.driver.stores.cluster_url import servers
 from nyala.errors import ClusterError, SerializationFailure
+from nyala.model.clock import make_timestamp, wall_microseconds
 from nyala.model.predicates import Range
 from nyala.model.schema import Table
 from nyala.model.store import Op, ScanSpec, TableWrite, Timestamp, TransactionChanges, WriteBatch
@@ -180,6 +182,13 @@ def all_lists(client: Client, table: Table, since: Timestamp) -> dict[int, tuple
     return found
 
 
+def wait_until_past(connection: nyala.Connection) -> None:
+    """Blocks until the wall clock is past this connection's latest write: a new leader may assign timestamps that are
+    seconds ahead of it, and the snapshots of other clients begin at the wall clock."""
+    while connection.last_timestamp > make_timestamp(wall_microseconds()):
+        time.sleep(0.05)
+
+
 class Bank:
     """Transfers between accounts, some of which are closed and opened meanwhile; and the total at any time."""
 
@@ -196,6 +205,7 @@ class Bank:
             )
             rows = {"id": list(range(ACCOUNTS)), "balance": [MONEY] * ACCOUNTS}
             connection.load("accounts", pa.table(rows, pa.schema({"id": pa.int32(), "balance": pa.int32()})))
+            wait_until_past(connection)
             self.times.append(connection.last_timestamp)
 
     def work(self, number: int) -> None:
@@ -228,15 +238,15 @@ class Bank:
 
     def _total(self, connection: nyala.Connection, chosen: random.Random) -> None:
         """Now, or at the timestamp of a COMMIT, or just before it."""
-        time = Timestamp(chosen.choice(self.times[-20:]) - chosen.randint(0, 1))
+        moment = Timestamp(chosen.choice(self.times[-20:]) - chosen.randint(0, 1))
         if chosen.random() < 0.4:
             (total,) = connection.execute("SELECT sum(balance) FROM accounts").fetchone()
-        elif time < self.times[0]:
+        elif moment < self.times[0]:
             return
         else:
-            with connection.at(time) as then:
+            with connection.at(moment) as then:
                 (total,) = then.execute("SELECT sum(balance) FROM accounts").fetchone()
-        assert total == ACCOUNTS * MONEY, f"the total is {total} at {time}"
+        assert total == ACCOUNTS * MONEY, f"the total is {total} at {moment}"
         self.totals += 1
 
 
@@ -247,6 +257,7 @@ def test_histories_of_a_cluster_have_no_anomaly(cluster: MiniCluster, is_seriali
     with nyala.connect(cluster.url) as connection:
         connection.execute(f"CREATE TABLE {name} (k INT PRIMARY KEY, v TEXT) DISTRIBUTE BY HASH(k) INTO 4 BUCKETS")
         connection.load(name, as_table(dict.fromkeys(range(LISTS), ())))
+        wait_until_past(connection)
     recorder = Recorder(cluster.url, name, is_serializable)
     threads = [threading.Thread(target=recorder.work, args=(number,)) for number in range(4)]
     bank = Bank(cluster.url, recorder.stop)
