@@ -32,8 +32,8 @@ class RaftOptions:
         entries back for a moment (`raft.replication`): `Ready.is_held` then requests a `Send` soon, which includes the
         entries that have arrived by then.
     clock_lead : int
-        How far ahead of its wall clock a leader requests the right to assign timestamps, as a difference of hybrid
-        times.
+        Lead over its wall clock up to which a leader requests the right to assign timestamps, as a difference of
+        hybrid times. Less than `election_timeout`: the limit of a leader that died has passed when another is elected.
     clock_step : int
         The same ahead of its hybrid clock, if that is already further ahead. Each new leader moves that clock to the
         previous leader's limit. Leads added to that clock would accumulate, from leader to leader and over all tablets
@@ -47,7 +47,7 @@ class RaftOptions:
     max_batch_bytes: int = 1 << 20
     window: int = 8
     gathers: bool = False
-    clock_lead: int = 3_000_000 << LOGICAL_BITS
+    clock_lead: int = 1_000_000 << LOGICAL_BITS
     clock_step: int = 1_000 << LOGICAL_BITS
 
     def __post_init__(self) -> None:
