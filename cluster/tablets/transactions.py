@@ -247,7 +247,8 @@ class ReplicaTransactions:
             raise refused.error
         layout.check_rows(rows.rows)
         flush_overfull(self._tablet)
-        context = NoteContext(EntryKind.PREPARE, encode_note(note), deadline)
+        encoded = encode_note(note)
+        context = NoteContext(EntryKind.PREPARE, encoded, deadline)
         part = TabletWrite(self._tablet, layout.table, rows, np.arange(len(rows)), context, batch.unchanged_since)
         part.probe()
 
@@ -258,7 +259,7 @@ class ReplicaTransactions:
             part.encode()
 
         def prepare(proposed: int) -> PreparedWrite:
-            return part.prepare(note.transaction, self._tablet.mvcc.hold_new(proposed), encode_note(note))
+            return part.prepare(note.transaction, self._tablet.mvcc.hold_new(proposed), encoded)
 
         return _Part(part.blocker, check, prepare)
 

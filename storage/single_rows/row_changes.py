@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from ...errors import Error
 from ...model.arrow_arrays import arrow_array
-from ...model.keys.key_codec import KeyCodec
 from ...model.schema import Table
 from ...model.store import Op, TableWrite, WriteBatch
 from .row_codec import MISSING, RowCodec
@@ -107,11 +106,6 @@ def cells(
     return arrow_array([None if value is MISSING else value for value in values], type_), is_set
 
 
-def change_of(codec: KeyCodec, op: Op, stored: list[Any], key: tuple[Any, ...], replaces: bool = False) -> RowChange:
-    """The change with its index key."""
-    return RowChange(op, stored, key, codec.index_key(key), replaces)
-
-
 def rows_of(codec: RowCodec, batch: WriteBatch) -> list[RowChange]:
     """The rows of a small batch; `BatchPathNeeded` if a row is invalid, or a key is repeated, or numbered by the
     store."""
@@ -139,7 +133,8 @@ def rows_of(codec: RowCodec, batch: WriteBatch) -> list[RowChange]:
         except Error:
             raise BatchPathNeeded from None
         prepare_row(codec, RULES[op], physical, stored)
-        changes.append(change_of(codec.key, op, stored, tuple(physical[:width])))
+        key = tuple(physical[:width])
+        changes.append(RowChange(op, stored, key, codec.key.index_key(key)))
     if len({change.index_key for change in changes}) < len(changes):
         raise BatchPathNeeded
     return changes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import SerializationFailure
 from ...model.altered_table import check_same_columns
 from ...model.store import TransactionChanges
 from ..log.decision import Decision
@@ -55,15 +54,7 @@ class CommitParts:
         writes = [write for write in changes.writes if write.table.id == before.table.id]
         for write in writes:
             check_same_columns(write.table, after.table, write.batch.rows.schema.names)
-        reads: list[TabletRead] = []
-        for read in changes.reads:
-            if read.table.id == before.table.id:
-                reads += tablet_reads(before, read, changes.snapshot)
-        if changes.snapshot < store.ranges_dropped_at:
-            raise SerializationFailure(
-                f"a range partition of table {before.table.name} was dropped after this transaction began; retry the "
-                "transaction"
-            )
+        reads = tablet_reads(store, before, changes)
         if writes:
             batch = store.routed(after, joined_batch([write.batch for write in writes]), changes.snapshot)
             self._batches.append(batch)

@@ -23,7 +23,7 @@ from ..log.decision import Decision
 from ..single_rows.row_changes import RowChanges, rows_of
 from ..single_rows.row_rules import BatchPathNeeded
 from ..tablet.tablet import Tablet
-from ..writing.joined_batches import joined_writes
+from ..writing.joined_batches import joined_batch
 from ..writing.read_validation import KeyRead, PredicateRead, TabletRead
 from ..writing.tablet_part import are_few
 from .atomic_write import AppliedWrite, AtomicWriter, TableBatch
@@ -95,15 +95,7 @@ class _Attempt:
     def _add(self, store: TableStore, changes: TransactionChanges) -> None:
         layout = store.layout
         writes = [write for write in changes.writes if write.table.id == layout.table.id]
-        reads: list[TabletRead] = []
-        for read in changes.reads:
-            if read.table.id == layout.table.id:
-                reads += tablet_reads(layout, read, changes.snapshot)
-        if changes.snapshot < store.ranges_dropped_at:
-            raise SerializationFailure(
-                f"a range partition of table {layout.table.name} was dropped after this transaction began; retry the "
-                "transaction"
-            )
+        reads = tablet_reads(store, layout, changes)
         if writes:
             batch = self._routed(store, layout, writes, changes.snapshot)
         else:
@@ -124,7 +116,7 @@ class _Attempt:
             return store.routed_rows(layout, first.rows, snapshot)
         for write in writes:
             check_same_columns(write.table, layout.table, write.batch.rows.schema.names)
-        batch = joined_writes(writes)[0].batch
+        batch = joined_batch([write.batch for write in writes])
         if self._by_rows:
             return store.routed_rows(layout, rows_of(store.rows.writer.codec, batch), snapshot)
         return store.routed(layout, batch, snapshot)
@@ -141,8 +133,24 @@ class _Attempt:
             read.check_latest()
 
 
-def tablet_reads(layout: TableLayout, read: TableRead, snapshot: int) -> list[TabletRead]:
-    """A read by tablet, of a table in this layout."""
+def tablet_reads(store: TableStore, layout: TableLayout, changes: TransactionChanges) -> list[TabletRead]:
+    """The reads of one table in this layout, by tablet. Raises `SerializationFailure` where rows were dropped with
+    their range partition since the snapshot."""
+    reads = [
+        part
+        for read in changes.reads
+        if read.table.id == layout.table.id
+        for part in _tablet_reads(layout, read, changes.snapshot)
+    ]
+    if changes.snapshot < store.ranges_dropped_at:
+        raise SerializationFailure(
+            f"a range partition of table {layout.table.name} was dropped after this transaction began; retry the "
+            "transaction"
+        )
+    return reads
+
+
+def _tablet_reads(layout: TableLayout, read: TableRead, snapshot: int) -> list[TabletRead]:
     table = layout.table
     if read.keys is not None:
         return _key_reads(layout, read, snapshot)

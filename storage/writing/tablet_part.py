@@ -123,16 +123,10 @@ class TabletPart(ABC):
 
         Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
         """
-        tablet = self.tablet
-        try:
-            ticket = tablet.log.append(timestamp, *self._entries(), self._awaited, self._context)
-        except OperationalError:
-            tablet.mvcc.abort(timestamp)
-            raise
-        logged = LoggedWrite(ticket, timestamp)
+        logged = self._append_or_abort(timestamp)
         if decision is not None:
             logged.decision, logged.keys = decision, lambda: self.index
-            tablet.deciding.append(logged)
+            self.tablet.deciding.append(logged)
         self._enter(logged)
 
     def log(self, timestamp: int) -> None:
@@ -141,8 +135,19 @@ class TabletPart(ABC):
 
         Raises `DiskError` (or `StoreClosed`) with nothing done; the timestamp stays in flight.
         """
+        self._logged = self._append(timestamp)
+
+    def _append(self, timestamp: int) -> LoggedWrite:
         ticket = self.tablet.log.append(timestamp, *self._entries(), self._awaited, self._context)
-        self._logged = LoggedWrite(ticket, timestamp)
+        return LoggedWrite(ticket, timestamp)
+
+    def _append_or_abort(self, timestamp: int) -> LoggedWrite:
+        """`_append`; the timestamp is aborted where that fails."""
+        try:
+            return self._append(timestamp)
+        except OperationalError:
+            self.tablet.mvcc.abort(timestamp)
+            raise
 
     def change_memory(self) -> None:
         """Make the changes that `log` has logged; their log entries are durable."""
@@ -150,10 +155,14 @@ class TabletPart(ABC):
         self._enter(self._logged)
 
     def _enter(self, logged: LoggedWrite) -> None:
+        self._note(logged)
+        self._change_memory(logged)
+
+    def _note(self, logged: LoggedWrite) -> None:
+        """Count a logged write among the tablet's undecided ones."""
         self._logged = logged
         self.tablet.undecided.append(logged)
         self.tablet.newest = logged.timestamp
-        self._change_memory(logged)
 
     @property
     def last_entry(self) -> int:
@@ -164,24 +173,24 @@ class TabletPart(ABC):
     def await_log(self) -> OperationalError | None:
         """Block until the log entries of the applied changes, or of the earlier ones they depend on, are durable;
         returns the log's error if they failed. Acquires no lock of the tablet."""
-        awaited = self._awaited if self._logged is None else self._logged.ticket
         try:
-            if awaited is not None:
-                self.tablet.log.sync(awaited, self._context)
+            self._sync()
         except OperationalError as error:
             return error
         return None
 
+    def _sync(self) -> None:
+        awaited = self._awaited if self._logged is None else self._logged.ticket
+        if awaited is not None:
+            self.tablet.log.sync(awaited, self._context)
+
     def finish(self) -> None:
         """Wait until the changes are durable and commit them. Raises the log's error if they failed, or if the log does
         not decide in time (`DeadlineExceeded`): then they stay in flight until the decision."""
-        tablet, logged = self.tablet, self._logged
-        awaited = self._awaited if logged is None else logged.ticket
         try:
-            if awaited is not None:
-                tablet.log.sync(awaited, self._context)
+            self._sync()
         except OperationalError:
-            tablet.abandon(logged)
+            self.tablet.abandon(self._logged)
             raise
-        if logged is not None:
-            tablet.mvcc.commit(logged.timestamp)
+        if self._logged is not None:
+            self.tablet.mvcc.commit(self._logged.timestamp)

@@ -164,20 +164,14 @@ class TabletWrite(TabletPart):
             rows = self._batch.rows.select(list(places)).take(arrow_array(absent))
             parts.append(WritePart(Op.DELETE, rows, places))
         self._bodies = _bodies(parts, len(self._table.schema.columns))
+        self._kind = EntryKind.PART
 
     def stage(self, timestamp: int) -> LogTicket:
         """Log what was encoded, and change nothing: `context` makes another kind of entry of it. `timestamp` is in
         flight, and `finish` waits for the entry. Needs the tablet's `write_lock`; raises as `apply`."""
-        tablet = self.tablet
-        try:
-            ticket = tablet.log.append(timestamp, EntryKind.PART, self._bodies, self._awaited, self._context)
-        except OperationalError:
-            tablet.mvcc.abort(timestamp)
-            raise
-        self._logged = LoggedWrite(ticket, timestamp)
-        tablet.undecided.append(self._logged)
-        tablet.newest = timestamp
-        return ticket
+        logged = self._append_or_abort(timestamp)
+        self._note(logged)
+        return logged.ticket
 
     def prepare(self, transaction: str, timestamp: int, note: bytes) -> PreparedWrite:
         """`apply` as the part of a transaction over several tablets of a cluster: `timestamp` is held, and `await_log`

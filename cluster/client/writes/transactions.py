@@ -24,6 +24,7 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
+from typing import TypeVar
 
 from ....errors import (
     Error,
@@ -56,6 +57,7 @@ from .read_validation import Scanning, validate_reads
 from .routing import Piece, route
 from .row_errors import row_errors
 
+T = TypeVar("T")
 LEAD = 2_000
 """Microseconds by which a proposed timestamp is ahead of this machine's clock: about the time to reach the leaders."""
 LEADS = (LEAD, 16_000, 128_000, 512_000, 512_000, 512_000)
@@ -237,15 +239,7 @@ class TransactionWriter:
                 own = self._shared.attempts(what, min(self._shared.options.deadline, attempts.remaining))
                 self._calls.leader(request, Done, part.known, part.tablet_id, own)
 
-        large = [part for part in parts if part.staged]
-        futures = [self._shared.pool.submit(carried(stage), part) for part in large[1:]]
-        try:
-            for part in large[:1]:
-                stage(part)
-        finally:
-            wait(futures)
-        for future in futures:
-            future.result()
+        self._at_once(stage, [part for part in parts if part.staged])
 
     def _prepare(
         self,
@@ -270,12 +264,17 @@ class TransactionWriter:
         def prepare(part: _Part) -> int:
             return self._prepare_part(transaction, snapshot, part, decider, proposed, attempts, seconds, forgotten)
 
-        futures = [self._shared.pool.submit(carried(prepare), part) for part in parts[1:]]
+        return [Timestamp(timestamp) for timestamp in self._at_once(prepare, parts)]
+
+    def _at_once(self, do: Callable[[_Part], T], parts: Sequence[_Part]) -> list[T]:
+        """Does the same for all parts at the same time, the first in this thread; returns the results in the order of
+        the parts, or raises the error of the first part with one, when all have ended."""
+        futures = [self._shared.pool.submit(carried(do), part) for part in parts[1:]]
         try:
-            prepared = [Timestamp(prepare(decider))]
+            done = [do(part) for part in parts[:1]]
         finally:
             wait(futures)
-        return prepared + [Timestamp(future.result()) for future in futures]
+        return done + [future.result() for future in futures]
 
     def _prepare_part(
         self,
