@@ -20,7 +20,6 @@ from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_move
 from ..cluster.admin.rebalancing import Failure, MoveRun
 from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView, look
-from ..cluster.wire.addresses import address_of
 from ..cluster.wire.calls.rpc import Channels
 from ..cluster.wire.client_clock import ClientClock
 from ..cluster.wire.messages.methods import ListServers
@@ -31,6 +30,7 @@ from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
 from ..model.clock import HybridClock
 from ..model.lazy_dataclass import dataclass
+from ..net.addresses import address_of
 from ..storage.inspect.text import table_lines
 from .arguments import given_tls, tls_of
 

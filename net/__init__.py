@@ -9,6 +9,7 @@
     client_connection  the client's end, which the waiting threads read themselves
     tls                TLS without I/O: encrypted bytes in, plain bytes out
     turn_batching      per-thread batching of what a unit of work sends
+    addresses          "host:port"
 
 The life of a call: `client_connection.ClientConnection.begin` writes a CALL frame. The server's `reactor.Reactor` finds
 the socket readable, `connection.Connection` reads it and decrypts, `frame_server.FramedClient` parses the frame

@@ -1,6 +1,6 @@
 """Opens a connection to a framed server, blocking: TCP, TLS, preamble, HELLO, WELCOME.
 
-Failures are errors that say which side must do what: nobody listens (`ConnectionRefused`), the two sides do not trust
+Failures are errors that name the side at fault: no server listens (`ConnectionRefused`), the two sides do not trust
 each other (`AuthenticationFailed`), another program or version (`ProtocolError`).
 """
 
@@ -21,6 +21,7 @@ from ..errors import (
     ProtocolError,
     ServerUnavailable,
 )
+from .addresses import host_of, port_of
 from .frames import HELLO, PREAMBLE, REFUSED, REPLY, WELCOME, Frame, FrameReader, frame
 from .tls import TlsFilter
 
@@ -68,10 +69,9 @@ def dial(address: str, hello: bytes, most_bytes: int, timeout: float, tls: Clien
         None: no encryption.
     """
     ends = time.monotonic() + timeout
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host = host_of(address)
     try:
-        sock = socket.create_connection((host, int(port)), timeout=max(0.001, timeout))
+        sock = socket.create_connection((host, port_of(address)), timeout=max(0.001, timeout))
     except (ConnectionRefusedError, socket.gaierror) as error:
         raise ConnectionRefused(f"{address} cannot be reached: {error.strerror or error}") from None
     except TimeoutError:

@@ -17,6 +17,7 @@ from typing import Final
 
 from ..errors import ServerUnavailable
 from ..model.forks import stay_with_process
+from .addresses import address_of
 from .connection import STALL_SECONDS, Connection, Protocol
 from .reactor import READ, Reactor
 from .tls import TlsFilter
@@ -142,9 +143,10 @@ class Listener:
             accepted.close()
             return
         host, port = address[:2]
-        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         tls = None if self._tls is None else TlsFilter(self._tls)
-        connection = Connection(self._reactor, accepted, shown, self._make_protocol(), tls, self._stall_seconds)
+        connection = Connection(
+            self._reactor, accepted, address_of(host, port), self._make_protocol(), tls, self._stall_seconds
+        )
         self._connections[connection] = None
         connection.on_closed = lambda closed: self._connections.pop(closed, None)
         connection.attach()

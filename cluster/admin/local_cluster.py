@@ -19,7 +19,7 @@ from pathlib import Path
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
 from ...model.clock import HybridClock
 from ...model.lazy_dataclass import dataclass
-from ..wire.addresses import port_of
+from ...net.addresses import port_of
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
 from ..wire.messages.methods import GetStatus, ListServers, ServerStatus

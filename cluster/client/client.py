@@ -33,11 +33,11 @@ from ...model.store import (
 from ...model.transactions import DEFAULT_OPTIONS, TransactionOptions
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import one_statement
+from ...net.addresses import address_of
 from ...net.client_connection import sending_together
 from ...storage.loads.loading import Loading
 from ...storage.malloc import configure_heap
 from ...storage.transactions.transaction_store import TransactionStore
-from ..wire.addresses import address_of
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
 from ..wire.messages.methods import (

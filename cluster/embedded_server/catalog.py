@@ -14,10 +14,10 @@ from ...model.clock import wall_microseconds
 from ...model.schema import Table
 from ...storage.database import Database
 from ..raft.messages import Configuration, Peer
+from ..wire.call_context import CallContext
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Reply, Request
 from ..wire.messages.plain import definition_from_plain, entry_to_plain, step_from_plain, view_from_plain, view_to_plain
-from ..wire.server import CallContext
 from .call_results import Calls
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]

@@ -25,6 +25,7 @@ from ...storage.database import Database
 from ...storage.writing.joined_batches import joined_batch
 from ..tablets.layout import check_version
 from ..tserver.replies import write_reply
+from ..wire.call_context import CallContext
 from ..wire.messages.joint_methods import (
     CommittedBatch,
     CommitTransaction,
@@ -36,7 +37,6 @@ from ..wire.messages.joint_methods import (
 from ..wire.messages.methods import Done, Reply, Request, WriteReply
 from ..wire.messages.plain import predicates_from_plain
 from ..wire.rows.write_rows import rows_from_bytes, write_from_request
-from ..wire.server import CallContext
 from .call_results import Calls
 from .tablets import EmbeddedTablets
 

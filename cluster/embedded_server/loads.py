@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 from ...errors import Error, OperationalError, ProtocolError, UnknownTable
 from ...storage.database import Database
 from ...storage.loads.bulk_load import TableBulkLoader
+from ..wire.call_context import CallContext
 from ..wire.messages.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
 from ..wire.messages.methods import Done, Reply, Request, WriteReply
 from ..wire.rows.write_rows import rows_from_bytes
-from ..wire.server import CallContext
 from .call_results import Calls
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]

@@ -29,6 +29,7 @@ from ..tserver.options import TabletServerOptions
 from ..tserver.scans.fragments import Fragments
 from ..tserver.scans.scan_service import ScanService
 from ..tserver.tablet_service import TabletService
+from ..wire.call_context import CallContext
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
     GetStatus,
@@ -38,7 +39,7 @@ from ..wire.messages.methods import (
     ServerStatus,
 )
 from ..wire.process.forking import note_process
-from ..wire.server import CallContext, RpcServer
+from ..wire.server import RpcServer
 from .call_results import Calls
 from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import NotTheLeader, UnknownTable
 from ..raft.messages import Configuration, Peer
+from ..wire.call_context import CallContext
 from ..wire.messages.methods import (
     CatalogReply,
     GetCatalog,
@@ -17,7 +18,6 @@ from ..wire.messages.methods import (
     TabletLocation,
 )
 from ..wire.messages.plain import view_to_plain
-from ..wire.server import CallContext
 from .catalog.catalog_manager import CatalogManager
 from .catalog.catalog_state import CatalogState
 from .directory import TabletDirectory

@@ -32,6 +32,7 @@ from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..tablets.health import ReplicaListener
 from ..tablets.replica import Replica
+from ..wire.call_context import CallContext
 from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.messages.envelope import Caller
@@ -57,7 +58,7 @@ from ..wire.messages.methods import (
 from ..wire.peer_transport import PeerTransport
 from ..wire.process.server_process import run_server
 from ..wire.security.tls import expiry, server_credentials
-from ..wire.server import CallContext, RpcServer
+from ..wire.server import RpcServer
 from .balance.coordinator import Coordinator
 from .catalog.catalog_manager import CatalogManager
 from .catalog.ddl import Ddl

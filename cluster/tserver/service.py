@@ -16,6 +16,8 @@ from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..consensus.log.transaction_entries import PreparedNote, StagedNote
 from ..tablets.large_parts import MEMORY_SHARE, part_bytes
 from ..tablets.replica import Replica
+from ..wire.call_context import CallContext
+from ..wire.calls.deferred_replies import Answer
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Request
 from ..wire.messages.repair_methods import UnsafeChangeConfig
@@ -28,7 +30,7 @@ from ..wire.messages.transaction_methods import (
     StageWrite,
 )
 from ..wire.rows.write_rows import write_from_request
-from ..wire.server import Answer, CallContext, Later
+from ..wire.server import Later
 from .completions import Completions
 from .maintenance import Maintenance
 from .replies import op_of, write_reply

@@ -9,7 +9,6 @@
     gate          a count of running work, with a limit
     security/     TLS, roles, audit log, limits on received bytes
     process/      start, signals and end of a server process
-    addresses     "host:port"
     client_clock  the clock of a client             faults       injected faults for tests
 
 The life of a call: `calls.rpc.Channel.call` packs the request into an envelope and sends it in a frame.

@@ -41,14 +41,12 @@ from ...model.forks import stay_with_process
 from ...model.lazy_dataclass import dataclass
 from ...model.state_table import StateTable
 from ...model.vectors.vector import Batch
+from ...net.addresses import address_of, host_of, port_of
 from ...net.frame_server import FramedClient, FrameService, gathering
 from ...net.listener import MOST_CONNECTIONS, Listener
 from ...net.reactor import Reactor
-from .addresses import address_of, host_of, port_of
-from .call_context import CallContext as CallContext
-from .call_context import CallOrigin, Origin
-from .calls.deferred_replies import Answer as Answer
-from .calls.deferred_replies import DeferredReplies
+from .call_context import CallContext, CallOrigin, Origin
+from .calls.deferred_replies import Answer, DeferredReplies
 from .faults import FAULTS
 from .flight_port import FlightPort
 from .gate import Gate

@@ -15,8 +15,8 @@ from dataclasses import replace
 from ....errors import ServerUnavailable
 from ....model.clock import LOGICAL_BITS, wall_microseconds
 from ....model.lazy_dataclass import dataclass
+from ....net.addresses import host_of
 from ...raft.messages import Peer, PeerRole
-from ...wire.addresses import host_of
 from ...wire.messages.methods import LocateTablets, LocationsReply, TabletLocation
 from ..retry import Attempts
 from .masters import Masters

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from ....errors import ClusterError, NotTheLeader, UnknownTable
 from ...raft.messages import Configuration
+from ...wire.call_context import CallContext
 from ...wire.messages.methods import (
     AlterTable,
     Call,
@@ -29,7 +30,6 @@ from ...wire.messages.methods import (
     TableReply,
 )
 from ...wire.messages.plain import definition_from_plain, step_from_plain, view_from_plain
-from ...wire.server import CallContext
 from ..balance.cluster_view import loads_of
 from ..balance.placement import Takers, place_tablets, replication_factor
 from ..directory import Server, TabletDirectory

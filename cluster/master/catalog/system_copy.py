@@ -17,6 +17,7 @@ from ....errors import ClusterError, ConfigurationRefused, Error, ReplicaUnavail
 from ...raft.messages import Peer
 from ...tablets.bootstrap import BootstrapSources, copy_replica
 from ...tablets.replica import Replica
+from ...wire.call_context import CallContext
 from ...wire.calls.rpc import Channels
 from ...wire.messages.methods import (
     BeginBootstrap,
@@ -30,7 +31,6 @@ from ...wire.messages.methods import (
     Request,
     StartBootstrap,
 )
-from ...wire.server import CallContext
 from ..threads import Callers
 from .system_tablet import TABLET_ID, SystemTablet
 

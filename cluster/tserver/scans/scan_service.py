@@ -22,11 +22,11 @@ from ....storage.columns.column_file import ROW_GROUP_ROWS
 from ....storage.tablet.tablet import TabletView
 from ...tablets.damage import Watched
 from ...tablets.served_tablet import ServedTablet
+from ...wire.call_context import CallContext
 from ...wire.messages import plain
 from ...wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ...wire.messages.value_count import check_value_count
 from ...wire.rows.small_batches import small_batch
-from ...wire.server import CallContext
 from .fragments import Evaluator, Fragments
 from .scan_production import Budget, NotYet, Production
 from .scan_sources import ALONE_ROWS, scan_sources

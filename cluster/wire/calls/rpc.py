@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
@@ -17,8 +17,8 @@ from pyarrow import flight
 from .... import errors
 from ....model.clock import HybridClock
 from ....model.forks import stay_with_process
+from ....net.addresses import address_of, host_of
 from ....net.client_connection import PendingCall
-from ..addresses import address_of, host_of
 from ..faults import FAULTS
 from ..messages.envelope import (
     MAX_BODY_BYTES,
@@ -39,7 +39,6 @@ from .server_connection import ServerConnection
 
 SMALL_BYTES = 32 << 10
 """Size above which a request is not small, whatever its method."""
-BegunCall: TypeAlias = PendingCall
 
 
 class Channel:
@@ -83,14 +82,14 @@ class Channel:
         begun = self._begun(request, self._body(request, timeout), timeout)
         return self._reply(request, begun.answer(ends - time.monotonic(), look))
 
-    def begin(self, request: Request, timeout: float) -> BegunCall:
+    def begin(self, request: Request, timeout: float) -> PendingCall:
         """Sends a request whose reply is needed later: `finish`."""
         return self._begun(request, self._body(request, timeout), timeout)
 
     def finish(
         self,
         request: Request,
-        begun: BegunCall,
+        begun: PendingCall,
         timeout: float,
         look: Callable[[], None] | None = None,
     ) -> Any:
@@ -109,7 +108,7 @@ class Channel:
             )
         return body
 
-    def _begun(self, request: Request, body: bytes, timeout: float) -> BegunCall:
+    def _begun(self, request: Request, body: bytes, timeout: float) -> PendingCall:
         is_small = request.is_small and len(body) <= SMALL_BYTES
         return (self._small if is_small else self._large).get(timeout).begin(body)
 

@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from ..addresses import address_of
+from ....net.addresses import address_of
 from ..process.server_threads import Failed, server_thread
 
 LOOK_SECONDS: Final = 0.05

@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 
 from ....errors import AuthenticationFailed, InterfaceError
 from ....model.lazy_dataclass import dataclass
+from ....net.addresses import host_of
 from ....net.dialing import ClientTls
-from ..addresses import host_of
 from .access import Role, role_name, role_of
 from .tls_files import OPTIONS, TlsFiles
 

@@ -25,12 +25,13 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
+from nyala.cluster.wire.call_context import CallContext
 from nyala.cluster.wire.calls.rpc import Channel
 from nyala.cluster.wire.calls.server_connection import ServerConnection
 from nyala.cluster.wire.messages.envelope import Caller, ReplyEnvelope, RequestEnvelope, methods, pack
 from nyala.cluster.wire.messages.errors import error_from_body, raised_by_flight
 from nyala.cluster.wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
-from nyala.cluster.wire.server import CallContext, Limits, RpcServer
+from nyala.cluster.wire.server import Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat

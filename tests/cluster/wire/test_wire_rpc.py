@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from nyala import errors
 from nyala.cluster.wire import server
+from nyala.cluster.wire.call_context import CallContext
 from nyala.cluster.wire.calls.rpc import Channel, Channels
 from nyala.cluster.wire.calls.server_connection import ServerConnection
 from nyala.cluster.wire.client_clock import ClientClock
@@ -31,7 +32,7 @@ from nyala.cluster.wire.messages.methods import (
     WriteRow,
 )
 from nyala.cluster.wire.messages.transaction_methods import Resolve
-from nyala.cluster.wire.server import CallContext, Limits, RpcServer
+from nyala.cluster.wire.server import Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.store import Timestamp
 from nyala.model.types import BIGINT
