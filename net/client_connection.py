@@ -260,7 +260,7 @@ class ClientConnection:
         raise errors.DeadlineExceeded(f"{self.address} has not answered in time")
 
     def _cancel(self, number: int) -> None:
-        """Reports to the server that nobody waits for a reply any more."""
+        """Reports to the server that no thread waits for a reply any more."""
         with self._lock:
             if self._waiting.pop(number, None) is None or self._error is not None:
                 return

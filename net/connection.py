@@ -3,7 +3,7 @@
     read   socket ─► TLS ─► protocol.bytes_received                                            in the loop's thread
     send   any thread ─► TLS ─► socket, as far as that does not block ─► the rest by the loop when it is writable
 
-The thread that sends writes itself, so that a reply wakes nobody but its receiver. Bytes that the kernel does not
+The thread that sends writes itself, so that a reply wakes only its receiver. Bytes that the kernel does not
 accept wait in memory; while more than `PAUSE_BYTES` wait, nothing is read from the connection. The sender decides how
 much may wait (`unsent`).
 
@@ -76,7 +76,7 @@ STATES = StateTable(
 
 
 class Protocol(Interface):
-    """What a connection carries: a state machine that receives bytes and sends bytes, and does no I/O itself. The
+    """The protocol of a connection: a state machine that receives bytes and sends bytes, and does no I/O itself. The
     loop's thread calls all of its methods, so they must not block. An exception closes the connection."""
 
     def connection_made(self, connection: Connection) -> None:
@@ -139,8 +139,8 @@ class Connection:
         self._unsent_bytes = 0
         self._progress = self.active
         """When the last of the unsent bytes were accepted by the kernel."""
-        self._is_asked = False
-        """True if the loop was asked to watch for room."""
+        self._awaits_room = False
+        """True if the loop watches, or will watch, for room."""
         self._events = READ
         self._ends = 0.0
         self.on_closed: Callable[[Connection], object] = lambda connection: None
@@ -198,8 +198,8 @@ class Connection:
             self._progress = time.monotonic()
         self._unsent.append(memoryview(data)[sent:])
         self._unsent_bytes += len(data) - sent
-        if not self._is_asked:
-            self._is_asked = True
+        if not self._awaits_room:
+            self._awaits_room = True
             self._reactor.call_soon(self._update_events)
 
     def end(self, data: bytes = b"") -> None:
@@ -315,7 +315,7 @@ class Connection:
             return
         with self._lock:
             unsent = self._unsent_bytes
-            self._is_asked = unsent > 0
+            self._awaits_room = unsent > 0
         events = (WRITE if unsent else 0) | (READ if unsent <= PAUSE_BYTES or self._state is State.ENDING else 0)
         if events != self._events:
             self._events = events

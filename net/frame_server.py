@@ -168,7 +168,7 @@ class FramedClient:
         return len(self._running)
 
     def is_cancelled(self, number: int) -> bool:
-        """True if nobody waits for the reply any more."""
+        """True if the client does not wait for the reply any more."""
         return self._is_lost or number in self._cancelled
 
     # ---- the protocol (`connection.Protocol`) ----------------------------------------------------------------------

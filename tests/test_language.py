@@ -34,6 +34,7 @@ ROOMS = (
     "errors.py",
     "executor",
     "model",
+    "net",
     "planner",
     "pyspark_nyala",
     "shell",
