@@ -26,7 +26,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as TextTable
 
@@ -35,6 +34,7 @@ from ..driver.connect_options import Durability
 from ..driver.connection import Connection, connect
 from ..errors import OperationalError
 from ..model.lazy_dataclass import dataclass
+from .narrow_rows import CREATE_NARROW, narrow_rows
 from .servers import started_cluster
 
 CLIENTS: Final = 16
@@ -44,8 +44,6 @@ SINGLE: Final = 6_000
 TARGETS: Final = {"ingest": 60_000, "insert": 1_500, "update": 1_500, "look up": 3_000}
 """Minimum rates per second, on a machine of two processors."""
 RESUME_SECONDS: Final = 5.0
-_CREATE = """CREATE TABLE t (k BIGINT PRIMARY KEY, a INT NOT NULL, b DOUBLE NOT NULL, c STRING NOT NULL, d BIGINT)
-             DISTRIBUTE BY HASH (k) INTO 3 BUCKETS"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def measure(*, runs: int, durability: Durability, work: Path | None) -> ClusterR
             result.rates.update({name: {step: [] for step in TARGETS} for name in stores})
             for open_ in stores.values():
                 with open_() as connection:
-                    connection.execute(_CREATE)
+                    connection.execute(CREATE_NARROW)
             for number in range(runs):
                 for name, open_ in stores.items():
                     for step, rate in _round(open_, number):
@@ -118,18 +116,7 @@ def _batches(first: int) -> Work:
 
 
 def _write(session: Any, table: Any, start: int) -> None:
-    keys = pa.array(range(start, start + BATCH_ROWS), pa.int64())
-    count = len(keys)
-    rows = pa.table(
-        {
-            "k": keys,
-            "a": pa.array([5] * count, pa.int32()),
-            "b": pa.array([0.5] * count),
-            "c": keys.cast(pa.string()),
-            "d": keys,
-        }
-    )
-    session.insert(table, rows)
+    session.insert(table, narrow_rows(start, BATCH_ROWS))
     session.flush()
 
 

@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from ...errors import OperationalError
 from ..ycsb.measured import described
+from ..ycsb.model import Workload
 from .model import QUERIES, SINGLE, Compared, Plan, Query, Side
 
 MakeSide: TypeAlias = Callable[[Path, Plan], Side]
@@ -50,7 +52,7 @@ def measure(
                 try:
                     side.start()
                     compared.versions[name] = side.version()
-                    _round(side, name, plan, compared, lambda line, n=number: say(f"round {n + 1}: {line}"))  # type: ignore[misc]
+                    _round(side, name, plan, compared, partial(_say_in_round, say, number + 1))
                 except OperationalError as error:
                     compared.notes.append(f"{name}: {described(error)}")
                     say(compared.notes[-1])
@@ -60,6 +62,10 @@ def measure(
             keep(compared)
     compared.notes += [f"different answers to {query}" for query in compared.wrong_answers()]
     return compared
+
+
+def _say_in_round(say: Say, number: int, line: str) -> None:
+    say(f"round {number}: {line}")
 
 
 def _round(side: Side, name: str, plan: Plan, compared: Compared, say: Say) -> None:
@@ -84,38 +90,47 @@ _Run: TypeAlias = Callable[[], Iterator[tuple[str, float]]]
 
 def _steps(side: Side, name: str, plan: Plan, compared: Compared) -> Iterator[tuple[str, _Run]]:
     """(name, function that yields measurements) of all steps, in order."""
-    yield "ingest", lambda: iter([("ingest", side.ingest())])
+    yield _step("ingest", side.ingest)
     for step in SINGLE:
-        yield step, lambda step=step: iter([(step, side.single(step))])  # type: ignore[misc]
-
-    def beside() -> Iterator[tuple[str, float]]:
-        looked_up, written = side.beside()
-        yield "look up beside a load", looked_up
-        yield "load beside look-ups", written
-
-    yield "look up beside a load", beside
+        yield _step(step, partial(side.single, step))
+    yield "look up beside a load", partial(_beside, side)
     if plan.workloads:
-        yield "YCSB load", lambda: iter([("YCSB load", side.load())])
+        yield _step("YCSB load", side.load)
     for workload in plan.workloads:
-
-        def operate(workload=workload) -> Iterator[tuple[str, float]]:  # type: ignore[no-untyped-def]
-            done = side.operate(workload)
-            yield workload.name, done.per_second
-            yield f"{workload.name}, p99", done.p99
-            if done.failed:
-                raise OperationalError(f"{done.failed} operations failed, the first with {done.error}")
-
-        yield workload.name, operate
+        yield workload.name, partial(_operate, side, workload)
     if plan.lineitem is not None:
-        parquet = plan.lineitem
-        yield "load lineitem", lambda: iter([("load lineitem", side.load_lineitem(parquet))])
+        yield _step("load lineitem", partial(side.load_lineitem, plan.lineitem))
         for query in QUERIES:
-            yield query, lambda query=query: _scans(side, name, query, compared)  # type: ignore[misc]
-    yield "disk", lambda: iter([("disk", float(side.disk_bytes())), ("memory", float(side.memory_bytes()))])
-    yield "fail-over", lambda: iter([("fail-over", side.fail_over())])
-    yield "restart", lambda: iter([("restart", side.restart())])
+            yield query, partial(_scans, side, name, query, compared)
+    yield _step("disk", side.disk_bytes)
+    yield _step("memory", side.memory_bytes)
+    yield _step("fail-over", side.fail_over)
+    yield _step("restart", side.restart)
     if plan.idle_tablets:
-        yield "idle", lambda: iter([("idle", side.idle(plan.idle_tablets, plan.seconds))])
+        yield _step("idle", partial(side.idle, plan.idle_tablets, plan.seconds))
+
+
+def _step(name: str, measure: Callable[[], float]) -> tuple[str, _Run]:
+    """A step with one measurement, of the same name."""
+
+    def run() -> Iterator[tuple[str, float]]:
+        yield name, measure()
+
+    return name, run
+
+
+def _beside(side: Side) -> Iterator[tuple[str, float]]:
+    looked_up, written = side.beside()
+    yield "look up beside a load", looked_up
+    yield "load beside look-ups", written
+
+
+def _operate(side: Side, workload: Workload) -> Iterator[tuple[str, float]]:
+    done = side.operate(workload)
+    yield workload.name, done.per_second
+    yield f"{workload.name}, p99", done.p99
+    if done.failed:
+        raise OperationalError(f"{done.failed} operations failed, the first with {done.error}")
 
 
 def _scans(side: Side, name: str, query: Query, compared: Compared) -> Iterator[tuple[str, float]]:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from ...model.lazy_dataclass import dataclass
-from ..ycsb.model import Setting, Workload
+from ..ycsb.model import Durability, Setting, Workload
 
-Durability: TypeAlias = Literal["fsync", "os"]
 Step: TypeAlias = Literal["insert", "update", "look up"]
 Query: TypeAlias = Literal["count", "all", "Q1", "Q6"]
 

@@ -18,11 +18,10 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias
 
-import pyarrow as pa
-
 from ...driver.connection import Connection, connect
 from ...errors import OperationalError
 from ...model.lazy_dataclass import dataclass
+from ..narrow_rows import narrow_rows
 from ..ycsb.measured import described
 
 Kind: TypeAlias = Literal["ingest", "insert", "update", "look up", "beside"]
@@ -180,21 +179,9 @@ def _ingest(
         start = job.first + number * job.batch
         if (time.perf_counter() >= deadline) if job.seconds else (start >= job.first + job.count):
             return
-        session.insert(table, _batch(start, job.batch))
+        session.insert(table, narrow_rows(start, job.batch))
         session.flush()
         next(batches)
-
-
-def _batch(start: int, count: int) -> pa.Table:
-    keys = pa.array(range(start, start + count), pa.int64())
-    columns = {
-        "k": keys,
-        "a": pa.array([5] * count, pa.int32()),
-        "b": pa.array([0.5] * count),
-        "c": keys.cast(pa.string()),
-        "d": keys,
-    }
-    return pa.table(columns)
 
 
 def _statements(
@@ -208,13 +195,13 @@ def _statements(
         next(done)
 
 
-def _statement(job: Job, connection: Connection) -> Callable[[int], None]:
+def _statement(job: Job, connection: Connection) -> Callable[[int], object]:
     cursor = connection.cursor()
     if job.kind == "insert":
-        return lambda number: _ignored(cursor.execute("INSERT INTO t VALUES (?, 1, 0.5, ?, ?)", _row(job, number)))
+        return lambda number: cursor.execute("INSERT INTO t VALUES (?, 1, 0.5, ?, ?)", _row(job, number))
     if job.kind == "update":
         text = "UPDATE t SET a = ? WHERE k = ?"
-        return lambda number: _ignored(cursor.execute(text, (7, job.first + number * _STRIDE % job.rows)))
+        return lambda number: cursor.execute(text, (7, job.first + number * _STRIDE % job.rows))
 
     def look_up(number: int) -> None:
         key = job.first + number * _STRIDE % job.rows
@@ -228,7 +215,3 @@ def _statement(job: Job, connection: Connection) -> Callable[[int], None]:
 def _row(job: Job, number: int) -> tuple[int, str, int]:
     key = job.first + number
     return key, str(key), key
-
-
-def _ignored(_: object) -> None:
-    return

@@ -18,6 +18,7 @@ from ...errors import OperationalError
 from ...model.version import __version__
 from ...tpch.schema import LINEITEM
 from ..files import disk_bytes
+from ..narrow_rows import CREATE_NARROW
 from ..ycsb.bindings.cluster import ClusterBinding
 from ..ycsb.client_process import ClientJob, ClientProcesses
 from ..ycsb.client_threads import ClientThreads, loading
@@ -57,8 +58,7 @@ class NyalaSide:
         shape = f"DISTRIBUTE BY HASH ({{}}) INTO {BUCKETS} BUCKETS REPLICAS {plan.replicas}"
         fields = ", ".join(f"field{number} STRING NOT NULL" for number in range(10))
         for create in (
-            "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT NOT NULL, b DOUBLE NOT NULL, c STRING NOT NULL, d BIGINT) "
-            + shape.format("k"),
+            f"{CREATE_NARROW} REPLICAS {plan.replicas}",
             f"CREATE TABLE usertable (ycsb_key STRING PRIMARY KEY, {fields}) " + shape.format("ycsb_key"),
             f"{LINEITEM.create_table(BUCKETS)} REPLICAS {plan.replicas}",
             f"CREATE TABLE beat (k BIGINT PRIMARY KEY) REPLICAS {plan.replicas}",

@@ -9,8 +9,8 @@ from typing import Final
 
 from ...cluster.admin.ports import free_ports
 from ...errors import OperationalError
+from ..ycsb.model import Durability
 from .distribution import KuduDistribution
-from .model import Durability
 
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.02
