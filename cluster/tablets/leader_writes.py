@@ -8,7 +8,8 @@ The life of a write:
 4. Without the lock, the write waits until a majority has the entry; then readers see it.
 
 A write that changes nothing is not logged. Its result depends on earlier writes, so it waits until these are decided;
-the lease then guarantees that no other leader has written meanwhile.
+the lease then guarantees that no other leader has written meanwhile. They must also be visible: its reply shows that
+they are there, and a look-up that follows must not miss them (`MvccManager.newest_clean`).
 
 A deadline that passes in step 4 leaves the write in flight. A retry of the call returns its outcome.
 """
@@ -120,11 +121,17 @@ class LeaderWrites:
             return write()
         known = self._results.begin(call, lambda ticket: self._consensus.wait(ticket, deadline), deadline)
         if known is not None:
-            return decode_result(known)
+            result = decode_result(known)
+            self._wait_visible(result.timestamp, deadline)
+            return result
         try:
             return write()
         finally:
             self._results.end(call)
+
+    def _wait_visible(self, timestamp: int, deadline: float) -> None:
+        """Returns when the decided writes up to a timestamp are visible."""
+        self._tablet.mvcc.wait_until_clean(timestamp, deadline, passes_held=True)
 
     def _context(
         self,
@@ -207,6 +214,7 @@ class LeaderWrites:
                 part.apply(timestamp)
         part.finish()
         if not applies:
+            self._wait_visible(timestamp, deadline)
             self._consensus.check_can_serve(timestamp)
         found = result(timestamp)
         return replace(found, applied=0) if is_refused else found
@@ -225,6 +233,7 @@ class LeaderWrites:
         except _TakesBatch as taken:
             return self._write(taken.batch, call, deadline, version)
         if not result.applied:
+            self._wait_visible(result.timestamp, deadline)
             self._consensus.check_can_serve(result.timestamp)
         return result
 

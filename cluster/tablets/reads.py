@@ -5,6 +5,8 @@
                                      follower a safe time from the leader
     the latest, at the leader        take a timestamp, wait until all writes below are decided, then make sure that the
                                      lease is held: no other leader has acknowledged anything before that timestamp
+    the latest row, at the leader    the same at the greatest acknowledged timestamp (`MvccManager.newest_clean`), so
+                                     undecided writes do not delay it: no client knows of them
 
 A timestamp from before the leader began to serve in its term is not valid: another may have led in between, with a
 clock that was ahead. A new timestamp is taken then.
@@ -69,9 +71,9 @@ class ReplicaReads:
         while True:
             self._wait_for_key(key, snapshot, deadline)
             if snapshot is None:
-                # The clock has followed every transaction whose outcome is here, and may be below that of one whose
-                # outcome comes now: it may be acknowledged already.
-                timestamp = self._latest(deadline, passes_held=True)
+                # At or above every transaction whose outcome is here, and perhaps below that of one whose outcome comes
+                # now: it may be acknowledged already.
+                timestamp = self._newest(deadline)
                 if self._holder(key, timestamp) is not None:
                     continue
             else:
@@ -131,6 +133,15 @@ class ReplicaReads:
         view = self._tablet.view(snapshot)
         check_version(view.table, version)
         return view
+
+    def _newest(self, deadline: float) -> Timestamp:
+        """Returns a readable timestamp at or above all that was acknowledged, but for prepared writes."""
+        self._consensus.check_serving()
+        timestamp = self._tablet.mvcc.newest_clean(deadline)
+        if timestamp > self._serving.serving_since:
+            self._consensus.check_can_serve(timestamp, deadline)
+            return timestamp
+        return self._latest(deadline, passes_held=True)
 
     def _latest(self, deadline: float, passes_held: bool = False) -> Timestamp:
         self._consensus.check_serving()

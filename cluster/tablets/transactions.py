@@ -415,14 +415,16 @@ class ReplicaTransactions:
         if prepared is None:
             return  # the files have its outcome
         logged, timestamp = prepared.logged, resolution.timestamp
-        tablet.prepared.remove(resolution.transaction)
         if not resolution.is_committed:
             logged.undo()
         elif timestamp != logged.timestamp:
             tablet.prepared.leave_timestamp(timestamp)
             logged.restamp(timestamp)
             tablet.newest = max(tablet.newest, timestamp)
-        self._clock.update(Timestamp(timestamp))  # before readers of the latest state go on
+        # All this before readers of its rows go on.
+        self._clock.update(Timestamp(timestamp))
+        tablet.mvcc.note_committed(timestamp)
+        tablet.prepared.remove(resolution.transaction)
         tablet.mvcc.release(prepared.timestamp)
         if resolution.is_committed:
             prepared.decision.commit()

@@ -129,14 +129,15 @@ class TabletService(Generic[Tablet]):
         return row_reply(row, timestamp)
 
     def try_read_row(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
-        """Replies with the latest row if that needs no wait."""
-        if request.snapshot is not None:
-            return False
+        """Replies with the row if that needs no wait: for a snapshot that is complete here, or for its own key."""
         tablet = self._served(request.tablet_id)
+        snapshot = None if request.snapshot is None else Timestamp(request.snapshot)
         key = key_from_plain(request.key)
         try:
-            row = tablet.read_row(key, request.columns, None, deadline=NO_WAIT, schema_version=request.schema_version)
-        except DeadlineExceeded:
+            row = tablet.read_row(
+                key, request.columns, snapshot, deadline=NO_WAIT, schema_version=request.schema_version
+            )
+        except (DeadlineExceeded, ReplicaUnavailable):
             return False  # a thread of the pool waits
         answer(row_reply(*row))
         return True

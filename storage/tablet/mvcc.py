@@ -14,8 +14,9 @@ A write that is prepared, a part of a transaction over several tablets of a clus
 the outcome is known: readers at or above it wait as for a write in flight.
 
 A reader of the newest state need not draw one: what was acknowledged is committed, so the greatest timestamp that was
-committed will do (`newest_clean`), and writes that are on their way to the disk are above it, as a rule. So look-ups do
-not wait for other people's writes.
+committed will do (`newest_clean`), and writes that are on their way to the disk, or to a majority, are above it, as a
+rule. So look-ups do not wait for other clients' writes. A reply that shows the effect of another write, such as that
+of a refused insertion, must wait until that is committed (`wait_until_clean`): a look-up that follows must see it.
 """
 
 from __future__ import annotations
@@ -133,13 +134,21 @@ class MvccManager:
         with self._changed:
             return self._is_clean(timestamp)
 
-    def wait_until_clean(self, timestamp: int, deadline: float | None = None) -> None:
+    def note_committed(self, timestamp: int) -> None:
+        """A prepared write is committed at a timestamp, which the clock has passed: `newest_clean` is at or above it.
+        To be called before readers of its keys go on."""
+        with self._lock:
+            if timestamp > self._acknowledged:
+                self._acknowledged = timestamp
+                self._ready = Timestamp(timestamp) if self._is_clean(timestamp) else None
+
+    def wait_until_clean(self, timestamp: int, deadline: float | None = None, *, passes_held: bool = False) -> None:
         """Return when every write at or below `timestamp` is decided: at most about the time of one fsync, or in a
         cluster of one round among the replicas. `DeadlineExceeded` where it is not by the deadline (of
-        `time.monotonic`)."""
+        `time.monotonic`). With `passes_held` it does not wait for prepared writes."""
         # Never without the lock: a writer that drew its timestamp may not have entered it yet.
         with self._lock:
-            self._wait(timestamp, deadline)
+            self._wait(timestamp, deadline, passes_held)
 
     def clean_now(self, deadline: float | None = None, *, passes_held: bool = False) -> Timestamp:
         """A new timestamp at which every write is decided; all acknowledged writes are below it. Waits as
@@ -156,9 +165,8 @@ class MvccManager:
 
     def newest_clean(self, deadline: float | None = None) -> Timestamp:
         """A timestamp at which every write is decided, and at or above all that was acknowledged so far; perhaps not a
-        new one. Waits as `wait_until_clean`, for writes only that are older than one that was acknowledged.
-
-        Embedded stores only: they have no prepared writes."""
+        new one. Waits as `wait_until_clean`, for writes only that are older than one that was acknowledged, and never
+        for prepared ones: the caller finds out whether they concern it."""
         # As a rule without the lock: concurrent look-ups would pass it to each other, each with a switch of threads. A
         # writer that draws a timestamp holds the lock until it is in flight.
         latest = self._clock.latest
@@ -171,7 +179,7 @@ class MvccManager:
             if not self._in_flight:
                 return self._clock.now()
             timestamp = Timestamp(self._acknowledged)
-            self._wait(timestamp, deadline)
+            self._wait(timestamp, deadline, passes_held=True)
             return timestamp
 
     def passed_now(self) -> Timestamp:

@@ -318,17 +318,43 @@ def test_a_deadline_leaves_the_write_in_flight_and_its_call_tells() -> None:
         agree(group, [1, 2])
 
 
-def test_a_read_that_must_not_wait_raises_while_a_write_is_in_flight() -> None:
+def test_a_read_that_must_not_wait_passes_writes_in_flight_that_are_newer_than_acknowledged_ones() -> None:
     with Group(1) as group:
         group.write(batch([1]))
         replica = group.leader().replica
-        read = partial(replica.read_row, (1,), ("v",), None, deadline=NO_WAIT)
-        assert read()[0] == ("v1",)
-        timestamp = replica.tablet.mvcc.start()
-        with pytest.raises(DeadlineExceeded):
-            read()
-        replica.tablet.mvcc.commit(timestamp)
-        assert read()[0] == ("v1",)
+        mvcc = replica.tablet.mvcc
+        read = partial(replica.read_row, (1,), ("v",), deadline=NO_WAIT)
+        first = mvcc.start()
+        row, timestamp = read(None)
+        assert row == ("v1",) and timestamp < first
+        assert read(timestamp)[0] == ("v1",)
+        with pytest.raises(DeadlineExceeded):  # as of a time that has no end yet
+            read(replica.tablet.mvcc.clock.now())
+        second = mvcc.start()
+        mvcc.commit(second)
+        with pytest.raises(DeadlineExceeded):  # the second is acknowledged, and the first precedes it
+            read(None)
+        mvcc.commit(first)
+        assert read(None)[0] == ("v1",)
+
+
+def test_undecided_writes_are_not_read_and_whoever_hears_of_them_reads_them() -> None:
+    with Group() as group:
+        group.write(batch([1, 2]))
+        leader = group.leader()
+        replica = leader.replica
+        read = partial(replica.read_row, columns=("v",), snapshot=None, deadline=NO_WAIT)
+        group.network.cut = {server.peer.id for server in group.servers if server is not leader}
+        for key in (2, 3):
+            with pytest.raises(DeadlineExceeded):
+                replica.write_row(Op.UPSERT, {"k": key, "v": "new"}, None, deadline=soon(0.05))
+        assert [read((key,))[0] for key in (1, 2, 3)] == [("v1",), ("v2",), None]
+        with pytest.raises(DeadlineExceeded):  # whether there is a row is not decided
+            replica.write_row(Op.INSERT_IGNORE, {"k": 3, "v": "other"}, None, deadline=soon(0.05))
+        group.network.cut = set()
+        # Another leader may have been elected since, without the rows.
+        group.call(lambda r: r.write_row(Op.INSERT_IGNORE, {"k": 3, "v": "other"}, None, deadline=soon(2)))
+        assert group.call(lambda r: r.read_row((3,), ("v",), None, deadline=soon(2)))[0] is not None
 
 
 # ---- copies ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from nyala.cluster.consensus.log.entry_texts import open_entry
 from nyala.cluster.consensus.log.tracked import CallHeader
 from nyala.cluster.consensus.log.transaction_entries import PreparedNote
 from nyala.cluster.tablets.exactly_once import ExactlyOnceTable
+from nyala.cluster.tablets.reads import NO_WAIT
 from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import ClockTooFarAhead, DeadlineExceeded, ProtocolError, SerializationFailure
 from nyala.model.clock import LOGICAL_BITS
@@ -369,6 +371,23 @@ def test_a_read_of_the_newest_rows_has_a_transaction_that_was_acknowledged_befor
         part.resolve(True)
         reading.join(20)
         assert found == ["w1"]
+
+
+def test_a_committed_transaction_is_read_although_an_older_write_is_in_flight() -> None:
+    with Group() as group:
+        group.write(batch(range(6)))
+        leader = group.leader().replica
+        mvcc = leader.tablet.mvcc
+        read = partial(leader.read_row, [1], ["v"], None)
+        older = mvcc.start()
+        part = Part(group)
+        part.prepare(batch([1], "w"))
+        assert leader.read_row([2], ["v"], None, deadline=NO_WAIT)[0] == ("v2",)
+        part.resolve(True)
+        with pytest.raises(DeadlineExceeded):
+            read(deadline=NO_WAIT)
+        mvcc.commit(older)
+        assert read(deadline=NO_WAIT)[0] == ("w1",)
 
 
 def test_an_alteration_is_not_kept_off_by_ever_new_transactions() -> None:
