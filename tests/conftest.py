@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import module_seconds
@@ -68,6 +69,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     module_seconds.add_options(parser)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Returns the number of workers of `-n auto`: three for two processors. Tests that wait for an election, a lease or
+    a process would otherwise leave a third of the processors' time unused."""
+    return max((os.cpu_count() or 1) * 3 // 2, 1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need Spark's session as slow: `make check` runs the other tests of tests/spark.
 
@@ -84,6 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places[item.path])
 
 
+@cache
 def _place(path: Path) -> int:
     return next((place for place, start in enumerate(FIRST) if path.is_relative_to(TESTS / start)), len(FIRST))
 
