@@ -437,25 +437,26 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "DELETE FROM t", "UPDATE t SET v = -1"])
-def test_an_open_result_has_the_rows_of_its_beginning(connection, query, end):
+def test_open_results_have_the_rows_of_their_beginning(connection, end):
     connection.execute("INSERT INTO t SELECT n, n * 7 % 100003 FROM generate_series(100, 60000) AS g(n)")
     connection.execute("BEGIN")
     connection.execute("INSERT INTO t SELECT n, n * 7 % 100003 FROM generate_series(60001, 100000) AS g(n)")
     connection.execute("DELETE FROM t WHERE k % 10 = 3; UPDATE t SET v = v + 1 WHERE k % 10 = 4")
-    expected = connection.execute(QUERIES[query]).arrow()
-    cursor = connection.execute(QUERIES[query])
-    first = cursor.fetchmany(3)
-    stream = pa.RecordBatchReader.from_stream(connection.execute(QUERIES[query]))
+    expected = {name: connection.execute(text).arrow() for name, text in QUERIES.items()}
+    cursors = {name: connection.execute(text) for name, text in QUERIES.items()}
+    first = {name: cursor.fetchmany(3) for name, cursor in cursors.items()}
+    streams = {name: pa.RecordBatchReader.from_stream(connection.execute(text)) for name, text in QUERIES.items()}
     scan = connection.table("t").scan(["k", "v"], ordered=True)
     before = iter(scan.reader())
     rows_scanned = next(before).num_rows
     connection.execute(end)
-    key = [(name, "ascending") for name in expected.schema.names]
-    got = pa.table(list(zip(*(first + cursor.fetchall()))), names=expected.schema.names).cast(expected.schema)
-    assert got.sort_by(key) == expected.sort_by(key)
-    assert stream.read_all().sort_by(key) == expected.sort_by(key)
+    for name, found in expected.items():
+        key = [(column, "ascending") for column in found.schema.names]
+        columns = zip(*(first[name] + cursors[name].fetchall()))
+        got = pa.table(list(columns), names=found.schema.names).cast(found.schema)
+        assert got.sort_by(key) == found.sort_by(key), name
+        assert streams[name].read_all().sort_by(key) == found.sort_by(key), name
     whole = rows_scanned + sum(batch.num_rows for batch in before)
     assert whole == len(rows(connection)) if end == "COMMIT" else whole > 80000
 
