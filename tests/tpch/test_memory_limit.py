@@ -25,7 +25,7 @@ LIMIT = 256 << 20
 SPILL_AND_WAIT = """
 import sys, time, nyala
 connection = nyala.connect(sys.argv[1], threads=2, memory_limit="4MB")
-rows = connection.execute("SELECT * FROM lineitem ORDER BY l_comment, l_extendedprice").record_batches()
+rows = connection.execute("SELECT * FROM lineitem WHERE l_orderkey < 400000 ORDER BY l_comment").record_batches()
 next(iter(rows))
 print("spilled", flush=True)
 time.sleep(600)
