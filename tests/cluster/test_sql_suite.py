@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 from store_option import CLUSTER, ROOMS, SERVED, TESTS
 
-PARTS = [(SERVED, 1, 2), (SERVED, 2, 2), *((CLUSTER, part, 4) for part in range(1, 5))]
+PARTS = [(SERVED, 1, 1), *((CLUSTER, part, 4) for part in range(1, 5))]
+ON_CLUSTERS = {"sql", "planner", "executor"}
+"""Rooms whose tests are run on a cluster alone. Clients and the scans and fragments at servers are the same code for
+both kinds of stores; what differs, the tests of the other rooms run."""
 
 
-def modules(part: int, parts: int) -> list[Path]:
+def modules(store: str, part: int, parts: int) -> list[Path]:
     """The modules of one of several parts, which are about equally large."""
     size = [0] * parts
     chosen = []
-    every = (path for room in ROOMS for path in (TESTS / room).rglob("test_*.py"))
+    rooms = [room for room in ROOMS if store == CLUSTER or room not in ON_CLUSTERS]
+    every = (path for room in rooms for path in (TESTS / room).rglob("test_*.py"))
     for path in sorted(every, key=lambda path: (-path.stat().st_size, path)):
         smallest = size.index(min(size))
         size[smallest] += path.stat().st_size
@@ -34,7 +38,7 @@ def test_sql_is_the_same_on_another_store(store: str, part: int, parts: int) -> 
     command = [sys.executable, "-m", "pytest", f"--store={store}", "-n", "0", "-p", "no:randomly", "-q"]
     run = subprocess.run(
         # What is slow starts processes and servers of its own.
-        [*command, "-m", "not slow", *map(str, modules(part, parts))],
+        [*command, "-m", "not slow", *map(str, modules(store, part, parts))],
         env={**os.environ, "NYALA_EXAMPLES": "0.05"},
         capture_output=True,
         text=True,

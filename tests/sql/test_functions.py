@@ -21,6 +21,8 @@ from nyala.sql.functions.function import Operation
 from nyala.sql.functions.reference import page
 from sqlglot import exp
 
+pytestmark = pytest.mark.embedded_only("reads no table: the same on every store")
+
 SCALAR = [f for f in FUNCTIONS if f.kind == "scalar" and not f.volatile and f.most != 0]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
+from examples import few
 from nyala.executor.aggregation import percentiles
 
 ROWS = 3000
@@ -37,12 +38,13 @@ def connection():
         yield connection
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)
+@pytest.mark.parametrize("kind", few(list(EXPRESSIONS)))
 @pytest.mark.parametrize("direction", ["", "DESC"])
 @pytest.mark.parametrize("by", ["GROUP BY g", "GROUP BY k", "WHERE k < 0"])
 def test_all_ways_agree(
-    connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch, expression: str, direction: str, by: str
+    connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch, kind: str, direction: str, by: str
 ) -> None:
+    expression = EXPRESSIONS[kind]
     is_number = expression.startswith(("w", "x", "CAST(x", "CAST(w", "CAST(k % 977"))
     key = "min(k)"
 

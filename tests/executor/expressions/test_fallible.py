@@ -30,6 +30,8 @@ from nyala.sql.functions import FUNCTIONS, OPERATIONS, Function
 from nyala.sql.functions.dates import PARTS
 from sqlglot import exp
 
+pytestmark = pytest.mark.embedded_only("computes rows of this process: the same on every store")
+
 CALLS = int(os.environ.get("NYALA_CALLS", "25"))
 ROWS = 60
 NUMBERS, TEXTS, MOMENTS = "numbers", "texts", "moments"
