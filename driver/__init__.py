@@ -18,7 +18,8 @@ The life of a statement:
 6. `Cursor.executemany` has a batch path for INSERT and UPSERT of `VALUES`: parameter rows become the columns of an
    Arrow batch (`session.insert_batches.insert_rows`), so that a thousand rows cost one bind and one write.
 7. `Connection.load` streams Arrow data or files into the store's bulk loader (`stores.bulk_loads.load`).
-8. `aio` is the same with `await`: each step runs in a thread of the connection.
+8. `aio` is the same with `await`: each step runs in a thread of the connection, except for rows by key of a store
+   that has servers (`async_calls.RowCalls`).
 
 The same store without SQL (Kudu paper, sections 2.2 to 2.4; docs/client.md):
 

@@ -8,6 +8,9 @@ write; the loop never does. One statement occupies one of them (its parallel wor
 `workers` statements run at once, and others wait for a free thread. A cursor runs one call at a time, in the order of
 the calls.
 
+Statements on one row by its key, of a cluster or a served directory, need no thread once their text is known: the loop
+awaits the reply of the server (`async_calls.RowCalls`), with any number of them in progress.
+
 >>> import asyncio
 >>> async def main():
 ...     async with connect(":memory:") as connection:
@@ -24,19 +27,23 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from ..errors import InterfaceError
 from ..executor.run.progress import Handler
-from ..model.forks import stay_with_process
+from ..executor.statements.single_rows import RowRead
+from ..model.awaited_rows import awaited_rows_of
+from .async_calls import RowCalls, Threads
+from .async_table import AsyncTable
 from .connect_options import ConnectOptions
 from .connection import Connection
 from .connection import connect as connect_now
 from .cursor import Cursor, Description, Row
-from .session.bind_values import Parameters
+from .session.bind_values import Parameters, normalize
+from .session.executions import RowExecution
+from .session.session import ALTERED
 from .stores.bulk_loads import Source
 from .tables.timestamps import Moment
 from .transaction_blocks import RETRIES, RETRYABLE, TransactionBlock, check_retries, note_attempts, sleep_before
@@ -47,7 +54,6 @@ if TYPE_CHECKING:
     from ..model.store import Timestamp
 
 T = TypeVar("T")
-_AGAIN_SECONDS = 0.05
 
 WORKERS = 8
 """Default number of threads per connection, and so of concurrent statements."""
@@ -82,7 +88,7 @@ class Connecting:
         return self._open().__await__()
 
     async def _open(self) -> AsyncConnection:
-        threads = _Threads(self._workers)
+        threads = Threads(self._workers)
         try:
             connection = await threads.run(self._make, late=Connection.close)
         except BaseException:
@@ -99,54 +105,6 @@ class Connecting:
             await self._connection.close()
 
 
-class _Threads:
-    """Threads that run a connection's statements."""
-
-    def __init__(self, workers: int):
-        self.workers = workers
-        self._pool = ThreadPoolExecutor(workers, "nyala-aio")
-        self.is_closed = False
-        stay_with_process(self)
-
-    async def run(
-        self, work: Callable[[], T], cancel: Callable[[], None] | None = None, late: Callable[[T], None] | None = None
-    ) -> T:
-        """Run the work in a thread. If the task is cancelled, `cancel` is called, and the task ends when the thread is
-        done, so no work continues after it. `late` receives a result that arrives after the cancellation."""
-        if self.is_closed:
-            raise InterfaceError("the connection is closed")
-        job = self._pool.submit(work)
-        future = asyncio.wrap_future(job)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if job.cancel():
-                raise  # it had not begun
-            await _ended(future, cancel)
-            if late is not None and future.exception() is None:
-                late(future.result())
-            raise
-        finally:
-            # An error refers to this frame, and the futures to the error: a cycle that keeps the statement's rows.
-            del job, future
-
-    def close(self) -> None:
-        """Take no more work."""
-        self.is_closed = True
-        self._pool.shutdown(wait=False)
-
-
-async def _ended(future: asyncio.Future[Any], cancel: Callable[[], None] | None) -> None:
-    """Cancel, and wait for the end in any case, even if the task is cancelled again."""
-    while not future.done():
-        if cancel is not None:
-            cancel()  # again and again: the thread may not have come as far as to what is cancelled
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([future], timeout=None if cancel is None else _AGAIN_SECONDS)
-    if not future.cancelled():
-        future.exception()  # retrieved, so that asyncio does not log it as unretrieved
-
-
 class AsyncConnection:
     """A `Connection` for asyncio. Tasks share it; each uses cursors of its own.
 
@@ -154,14 +112,21 @@ class AsyncConnection:
     context manager commits an open transaction, or rolls it back after an exception.
     """
 
-    def __init__(self, connection: Connection, threads: _Threads):
+    def __init__(self, connection: Connection, threads: Threads):
         self._connection = connection
         self._threads = threads
+        rows = awaited_rows_of(connection.session.store)
+        self._calls = None if rows is None else RowCalls(rows, threads)
 
     @property
     def connection(self) -> Connection:
         """The connection below, which waits."""
         return self._connection
+
+    async def table(self, name: str) -> AsyncTable:
+        """As `Connection.table`."""
+        handle = await self._threads.run(partial(self._connection.table, name))
+        return AsyncTable(self._connection, handle, self._threads, self._calls)
 
     @property
     def last_timestamp(self) -> Timestamp | None:
@@ -197,7 +162,7 @@ class AsyncConnection:
 
     def cursor(self) -> AsyncCursor:
         """A new cursor."""
-        return AsyncCursor(self, self._connection.cursor(), self._threads)
+        return AsyncCursor(self, self._connection.cursor(), self._threads, self._calls)
 
     async def execute(self, operation: str, parameters: Parameters | None = None) -> AsyncCursor:
         """`cursor().execute(...)`."""
@@ -214,7 +179,7 @@ class AsyncConnection:
 
     async def at(self, moment: Moment) -> AsyncConnection:
         """As `Connection.at`; the new connection is closed separately."""
-        threads = _Threads(self._threads.workers)
+        threads = Threads(self._threads.workers)
         try:
             return AsyncConnection(
                 await self._threads.run(partial(self._connection.at, moment), late=Connection.close), threads
@@ -230,6 +195,8 @@ class AsyncConnection:
     def cancel(self) -> None:
         """Cancel every statement and load of this connection; their awaits raise `Cancelled`."""
         self._connection.cancel()
+        if self._calls is not None:
+            self._calls.cancel()
 
     async def commit(self) -> None:
         """As `Connection.commit`. A task that is cancelled waits for the outcome."""
@@ -270,8 +237,8 @@ class AsyncConnection:
 
     async def close(self) -> None:
         """Cancel running statements and release the store. May be repeated."""
-        self._connection.cancel()
-        closing = _Threads(1)  # those of the connection may all be busy
+        self.cancel()
+        closing = Threads(1)  # those of the connection may all be busy
         try:
             await closing.run(self._connection.close)
         finally:
@@ -293,7 +260,7 @@ class AsyncConnection:
 class AsyncTransactionBlock:
     """A `TransactionBlock` for asyncio."""
 
-    def __init__(self, connection: AsyncConnection, block: TransactionBlock[Connection], threads: _Threads):
+    def __init__(self, connection: AsyncConnection, block: TransactionBlock[Connection], threads: Threads):
         self._connection = connection
         self._block = block
         self._threads = threads
@@ -309,10 +276,11 @@ class AsyncTransactionBlock:
 class AsyncCursor:
     """A `Cursor` for asyncio: what waits there is awaited here."""
 
-    def __init__(self, connection: AsyncConnection, cursor: Cursor, threads: _Threads):
+    def __init__(self, connection: AsyncConnection, cursor: Cursor, threads: Threads, calls: RowCalls | None):
         self._owner = connection
         self._cursor = cursor
         self._threads = threads
+        self._calls = calls
         self._turn = asyncio.Lock()
 
     @property
@@ -351,8 +319,37 @@ class AsyncCursor:
 
     async def execute(self, operation: str, parameters: Parameters | None = None) -> AsyncCursor:
         """As `Cursor.execute`. A task that is cancelled takes the statement with it: `Cursor.cancel`."""
-        await self._run(partial(self._cursor.execute, operation, parameters))
+        async with self._turn:
+            calls = self._calls
+            if calls is None or not await self._has_executed_row(calls, operation, parameters):
+                await self._threads.run(partial(self._cursor.execute, operation, parameters), self._cursor.cancel)
         return self
+
+    async def _has_executed_row(self, calls: RowCalls, operation: str, parameters: Parameters | None) -> bool:
+        """Executes a known statement on one row by a call that the loop awaits; False, with nothing done, for any
+        other."""
+        if not self._cursor.is_ended:
+            return False
+        session = self._cursor.begin_statement(operation)
+        known = session.known_row(operation, normalize(parameters))
+        if known is None:
+            return False
+        single, values = known
+        # After an alteration the statement is bound again, in a thread.
+        with contextlib.suppress(*ALTERED):
+            if isinstance(single, RowRead):
+                row = await calls.read(self, single.table, *single.request(values), session.moment)
+                self._cursor.adopt(RowExecution(single, single.result(row, values)))
+                return True
+            if single.is_blind:
+                written = await calls.write(self, single.table, single.op, single.row(values))
+                if written.errors:
+                    raise written.errors[0].error
+                if written.applied:
+                    session.note_write(written.timestamp)
+                self._cursor.adopt(RowExecution(single, rowcount=written.applied))
+                return True
+        return False
 
     async def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> AsyncCursor:
         """As `Cursor.executemany`; the parameters are taken from the iterable in a thread."""
@@ -361,16 +358,20 @@ class AsyncCursor:
 
     async def fetchone(self) -> Row | None:
         """The next row, None after the last one."""
-        if self._cursor.rows_at_hand and not self._turn.locked():
+        if (self._cursor.rows_at_hand or self._cursor.is_ended) and not self._turn.locked():
             return self._cursor.fetchone()
         return await self._run(self._cursor.fetchone)
 
     async def fetchmany(self, size: int | None = None) -> list[Row]:
         """The next `size` rows (`arraysize` by default), fewer at the end."""
+        if self._cursor.is_ended and not self._turn.locked():
+            return self._cursor.fetchmany(size)
         return await self._run(partial(self._cursor.fetchmany, size))
 
     async def fetchall(self) -> list[Row]:
         """All rows that are left."""
+        if self._cursor.is_ended and not self._turn.locked():
+            return self._cursor.fetchall()
         return await self._run(self._cursor.fetchall)
 
     def __aiter__(self) -> AsyncIterator[Row]:
@@ -400,6 +401,8 @@ class AsyncCursor:
     def cancel(self) -> None:
         """Cancel what this cursor runs; its await raises `Cancelled`."""
         self._cursor.cancel()
+        if self._calls is not None:
+            self._calls.cancel(self)
 
     def setinputsizes(self, sizes: Any) -> None:
         """No effect (the method is part of PEP 249)."""
@@ -409,10 +412,10 @@ class AsyncCursor:
 
     async def close(self) -> None:
         """End the statement that runs, if any; the cursor is of no use afterwards. May be repeated."""
-        self._cursor.cancel()
+        self.cancel()
         async with self._turn:
-            if self._threads.is_closed:
-                self._cursor.close()  # its statement has ended with the connection
+            if self._threads.is_closed or self._cursor.is_ended:
+                self._cursor.close()  # a closed connection has ended its statement
             else:
                 await self._threads.run(self._cursor.close)
 

@@ -21,11 +21,12 @@ from ..model.forks import check_process, is_inherited
 from .notebook import SHOWN_ROWS, html_table
 from .open_connection import OpenConnection
 from .session.bind_values import Parameters, normalize, normalize_rows
-from .session.executions import Execution, Halt, arrow_rows, raise_if
+from .session.executions import EndedExecution, Execution, Halt, arrow_rows, raise_if
 from .session.insert_batches import insert_rows
 
 if TYPE_CHECKING:
     from ..model.types import DataType
+    from .session.session import Session
 
 Row: TypeAlias = tuple[Any, ...]
 Description: TypeAlias = "tuple[tuple[str, DataType, None, None, int | None, int | None, bool], ...]"
@@ -124,7 +125,7 @@ class Cursor:
         ProgrammingError, DataError, IntegrityError, OperationalError, NotSupportedError
             As in `nyala.errors`. A statement that fails changes nothing; those before it in the text stay done.
         """
-        session = self._start(operation)
+        session = self.begin_statement(operation)
         self._execution = session.run(operation, normalize(parameters), self._halt)
         return self
 
@@ -135,7 +136,7 @@ class Cursor:
         whole or not at all: where a row fails, those of earlier batches stay written. A note of the error names the
         row. Result sets are discarded.
         """
-        session = self._start(operation)
+        session = self.begin_statement(operation)
         if not isinstance(seq_of_parameters, Iterable):
             given = type(seq_of_parameters).__name__
             raise InterfaceError(f"executemany takes a sequence of parameters, not of type {given}")
@@ -155,7 +156,8 @@ class Cursor:
             total += max(0, execution.rowcount)
         return total
 
-    def _start(self, operation: str) -> Any:
+    def begin_statement(self, operation: str) -> Session:
+        """Discard the previous statement, and return the session that runs the next one."""
         self._check_open()
         if not isinstance(operation, str):
             raise InterfaceError(f"a statement is a text, not of type {type(operation).__name__}")
@@ -163,6 +165,15 @@ class Cursor:
         self._rowcount = -1
         self._halt = Halt()
         return self.connection.session
+
+    def adopt(self, execution: Execution) -> None:
+        """Take a statement that was executed after `begin_statement` without this cursor."""
+        self._execution = execution
+
+    @property
+    def is_ended(self) -> bool:
+        """True if no statement is left to run: neither the next one, nor fetching rows, nor `close` waits."""
+        return self._execution is None or isinstance(self._execution, EndedExecution)
 
     def cancel(self) -> None:
         """Cancel the running statement of this cursor, if any; its caller gets `Cancelled`. From any thread. Other

@@ -6,7 +6,9 @@
     frames             nyala's own framing: bytes in, frames out
     frame_server       the server's end of framed connections: calls, replies, messages
     dialing            opens a connection, blocking: TCP, TLS, preamble, greeting
+    call_table         the calls in progress of a client's connection, without I/O
     client_connection  the client's end, which the waiting threads read themselves
+    loop_connection    the client's end on an asyncio event loop
     tls                TLS without I/O: encrypted bytes in, plain bytes out
     turn_batching      per-thread batching of what a unit of work sends
     addresses          "host:port"

@@ -14,7 +14,6 @@ threads on one connection that took 54 us of processor time per call, instead of
 from __future__ import annotations
 
 import contextlib
-import itertools
 import socket
 import ssl
 import struct
@@ -25,8 +24,9 @@ from typing import Final
 
 from .. import errors
 from ..model.forks import finalize, stay_with_process
+from .call_table import CallTable, copied, error_text
 from .dialing import Dialed
-from .frames import CALL, CANCEL, REPLY, Frame, frame_head
+from .frames import Frame
 from .turn_batching import Turn, TurnBatch, for_each
 
 LOOK_SECONDS: Final = 0.05
@@ -34,7 +34,6 @@ LOOK_SECONDS: Final = 0.05
 SEND_SECONDS: Final = 15.0
 """Seconds after which a server that does not read loses the connection."""
 _RECEIVE_BYTES: Final = 128 << 10
-_MOST_NUMBER: Final = 0xFFFF_FFFF
 
 
 class _Waiting:
@@ -92,11 +91,9 @@ class ClientConnection:
         self._tls_lock = threading.Lock()
         # Guards all below.
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, _Waiting] = {}
+        self._calls: CallTable[_Waiting] = CallTable()
         self._sleepers: dict[_Waiting, None] = {}
         """Those whose threads wait for the one that reads."""
-        self._outbox: list[bytes] = []
         self._is_writing = False
         self._is_reading = False
         self._error: errors.Error | None = None
@@ -122,12 +119,8 @@ class ClientConnection:
         waiting = _Waiting()
         with self._lock:
             if self._error is not None:
-                raise _copy(self._error)
-            number = next(self._numbers)
-            if number >= _MOST_NUMBER:
-                self._numbers = itertools.count(1)  # the calls with these numbers have ended long ago
-            self._waiting[number] = waiting
-            self._outbox += frame_head(CALL, number, len(body)), body
+                raise copied(self._error)
+            number = self._calls.begin(waiting, body)
             is_writer = not self._is_writing
             self._is_writing = True
         pending = PendingCall(self, number, waiting)
@@ -140,7 +133,7 @@ class ClientConnection:
         """Writes waiting calls. For the one writing thread."""
         while True:
             with self._lock:
-                parts, self._outbox = self._outbox, []
+                parts = self._calls.outgoing()
                 if not parts or self._error is not None:
                     self._is_writing = False
                     return
@@ -151,7 +144,7 @@ class ClientConnection:
                         data = self._tls.encrypted(data)
                 self._write(data)
             except (OSError, ssl.SSLError) as error:
-                self._fail(errors.ServerUnavailable(f"the connection to {self.address} broke: {_text(error)}"))
+                self._fail(errors.ServerUnavailable(f"the connection to {self.address} broke: {error_text(error)}"))
             except BaseException:
                 # Interrupted in the middle of a frame.
                 self._fail(errors.ServerUnavailable(f"a call to {self.address} was interrupted"))
@@ -195,7 +188,7 @@ class ClientConnection:
                     self._cancel(number)
                     raise
         if waiting.error is not None:
-            raise _copy(waiting.error)
+            raise copied(waiting.error)
         return waiting.body
 
     def _has_to_read(self, waiting: _Waiting) -> bool:
@@ -262,9 +255,8 @@ class ClientConnection:
     def _cancel(self, number: int) -> None:
         """Reports to the server that no thread waits for a reply any more."""
         with self._lock:
-            if self._waiting.pop(number, None) is None or self._error is not None:
+            if self._error is not None or not self._calls.cancel(number):
                 return
-            self._outbox.append(frame_head(CANCEL, number, 0))
             is_writer = not self._is_writing
             self._is_writing = True
         if is_writer:
@@ -289,7 +281,7 @@ class ClientConnection:
             self._fail(errors.ServerUnavailable(f"{self.address} has closed the connection"))
             return True
         except (OSError, ssl.SSLError, ValueError) as error:
-            self._fail(errors.ServerUnavailable(f"the connection to {self.address} broke: {_text(error)}"))
+            self._fail(errors.ServerUnavailable(f"the connection to {self.address} broke: {error_text(error)}"))
             return True
         except errors.ProtocolError as error:
             self._fail(errors.ProtocolError(f"{self.address}: {error}"))
@@ -299,16 +291,9 @@ class ClientConnection:
 
     def _deliver(self, frames: list[Frame]) -> None:
         arrived: list[threading.Lock] = []
-        refusal = ""
         with self._lock:
             self._heard = time.monotonic()
-            for kind, number, body in frames:
-                if kind != REPLY:
-                    refusal = body.decode("utf-8", "replace") or "an unexpected frame"
-                    continue
-                waiting = self._waiting.pop(number, None)
-                if waiting is None:
-                    continue
+            for waiting, body in self._calls.replies(frames):
                 waiting.body = body
                 waiting.is_done = True
                 if waiting in self._sleepers:
@@ -317,8 +302,8 @@ class ClientConnection:
                     arrived.append(waiting.arrived)
         for lock in arrived:
             lock.release()
-        if refusal:
-            self._fail(errors.ServerUnavailable(f"{self.address} has ended the connection: {refusal}"))
+        if self._calls.refusal:
+            self._fail(errors.ServerUnavailable(f"{self.address} has ended the connection: {self._calls.refusal}"))
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
@@ -327,7 +312,7 @@ class ClientConnection:
         with self._lock:
             if self._error is not None:
                 return True
-            if self._is_reading or self._waiting:
+            if self._is_reading or self._calls:
                 return False
             self._is_reading = True
         try:
@@ -336,7 +321,7 @@ class ClientConnection:
         except BlockingIOError:
             return False
         except OSError as error:
-            self._fail(errors.ServerUnavailable(f"the connection to {self.address} broke: {_text(error)}"))
+            self._fail(errors.ServerUnavailable(f"the connection to {self.address} broke: {error_text(error)}"))
         finally:
             self._pass_on()
         return self.is_over
@@ -351,10 +336,8 @@ class ClientConnection:
             if self._error is not None:
                 return
             self._error = error
-            waiting, self._waiting = list(self._waiting.values()), {}
-            self._outbox.clear()
             arrived = []
-            for call in waiting:
+            for call in self._calls.abandon():
                 call.error = error
                 call.is_done = True
                 if call in self._sleepers:
@@ -377,15 +360,6 @@ class ClientConnection:
     def _abandon(self) -> None:
         """In a forked child: closes its copy of the descriptor."""
         self._socket.close()
-
-
-def _copy(error: errors.Error) -> errors.Error:
-    """Returns a copy to raise: the original may have been raised in another thread."""
-    return type(error)(*error.args)
-
-
-def _text(error: BaseException) -> str:
-    return str(getattr(error, "strerror", "") or error)
 
 
 _held: TurnBatch[ClientConnection] = TurnBatch(for_each(ClientConnection.send))

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import Error
 from ...model.abandoned import close_when_dropped
@@ -69,12 +69,16 @@ from .options import ClientOptions
 from .scans.scan_tokens import Scans
 from .scans.stream_watch import StreamWatch
 from .scans.token_scan import TokenBatches, TokenScan
+from .steps import perform
 from .tablet_calls import TabletCalls
 from .writes.batch_writes import Writer
 from .writes.joint_commits import JointCommits
 from .writes.joint_writes import EmbeddedCalls, JointWriter
 from .writes.single_rows import SingleRows
 from .writes.transactions import TransactionWriter
+
+if TYPE_CHECKING:
+    from .awaited_rows import AwaitedRows
 
 _DDL_SECONDS = 10.0
 """Seconds for a reply that waits until all tablets have done their part; then another master is called."""
@@ -88,6 +92,12 @@ def _release(shared: ClientContext, catalog: CatalogCache, watch: StreamWatch) -
     shared.close()
     catalog.stop()
     watch.close()
+
+
+def _check_use(shared: ClientContext, catalog: CatalogCache) -> None:
+    """Checks that the client is open, and marks it as in use."""
+    shared.check_open()
+    catalog.use()
 
 
 class Client:
@@ -151,6 +161,7 @@ class Client:
         self._write = write  # refers to no `Client`, so that its last reference frees it
         self._transactions = TransactionWriter(shared, catalog, self._calls, self._statistics.wrote)
         self._rows = SingleRows(shared, catalog, self._calls, write, self._statistics.wrote)
+        self._awaited: AwaitedRows | None = None
         try:
             seconds = options.connect_deadline
             self._catalog.refresh(seconds, f"connecting to {self.name}", patience=seconds / 2)
@@ -176,8 +187,7 @@ class Client:
         return f"Client({self.name!r}, {len(self._catalog.current.tables)} tables)"
 
     def _check(self) -> None:
-        self._shared.check_open()
-        self._catalog.use()
+        _check_use(self._shared, self._catalog)
 
     @property
     def transactional_ddl(self) -> bool:
@@ -386,13 +396,23 @@ class Client:
     def _token_scan(self, token: ScanToken, counters: ScanCounters, at_leader: bool = False) -> TokenScan:
         return TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters, at_leader=at_leader)
 
+    @property
+    def awaited_rows(self) -> AwaitedRows:
+        """Single rows for asyncio (`model.awaited_rows.HasAwaitedRows`)."""
+        if self._awaited is None:
+            from .awaited_rows import AwaitedRows  # asyncio is imported only by its users
+
+            self._awaited = AwaitedRows(self._shared, self._rows, partial(_check_use, self._shared, self._catalog))
+            self._shared.closing.append(self._awaited.close)
+        return self._awaited
+
     @one_statement
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
     ) -> tuple[Any, ...] | None:
         """Returns the row with a primary key, the latest, or as of a timestamp."""
         self._check()
-        return self._rows.read(table, key, columns, snapshot)
+        return perform(self._rows.reading(table, key, columns, snapshot), self._shared.channels)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -418,7 +438,7 @@ class Client:
     ) -> WriteResult:
         """Implements `Store.write_row`: exactly once."""
         self._check()
-        return self._rows.write(table, op, row, unchanged_since)
+        return perform(self._rows.writing(table, op, row, unchanged_since), self._shared.channels)
 
     @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:

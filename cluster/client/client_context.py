@@ -11,7 +11,7 @@ from ...errors import StoreClosed
 from ...model.clock import LOGICAL_BITS, HybridClock, wall_microseconds
 from ...model.forks import stay_with_process
 from ...model.store import Timestamp
-from ...model.waiting_time import current_waiting
+from ...model.waiting_time import WaitingTime, current_waiting
 from ..wire.messages.methods import Request, ScanTablet
 from ..wire.rows.scan_streams import ScanStream
 from .options import ClientOptions
@@ -68,6 +68,8 @@ class ClientContext:
         """Its tasks never wait for other tasks of it."""
         self.farewells = ThreadPoolExecutor(FAREWELL_THREADS, "nyala-client-farewell")
         """Notifies servers of data that they need not keep. An unresponsive server blocks no task of `pool`."""
+        self.closing: list[Callable[[], None]] = []
+        """Called by `close`."""
         self._closed = False
         stay_with_process(self)
 
@@ -82,26 +84,36 @@ class ClientContext:
         seconds: float | None = None,
         first_attempt: float | None = FIRST_ATTEMPT,
         patience: float | None = None,
+        waiting: WaitingTime | None = None,
     ) -> Attempts:
-        """Returns the attempts at a request of this thread's statement; they end when the client is closed, too.
-        Requests that may take longer than a statement may wait (`seconds`) are bounded by that alone."""
+        """Returns the attempts at a request of a statement, by default this thread's; they end when the client is
+        closed, too. Requests that may take longer than a statement may wait (`seconds`) are bounded by that alone."""
         deadline = self.options.deadline
         seconds = deadline if seconds is None else seconds
-        waiting, limit = current_waiting(), max(seconds, deadline)
+        if waiting is None:
+            waiting = current_waiting()
+        limit = max(seconds, deadline)
         return Attempts(what, seconds, first_attempt, self.check_open, patience, waiting, limit)
 
     def written(self, timestamp: int) -> None:
-        """Records the timestamp of an acknowledged write: every later read is above it."""
+        """Records the timestamp of an acknowledged write: every later read is above it. Waits with `commit_wait`."""
+        while (seconds := self.note_written(timestamp)) > 0:
+            time.sleep(seconds)
+
+    def note_written(self, timestamp: int) -> float:
+        """As `written`, but returns the seconds to wait before it must be called again; 0: no wait."""
         self.clock.update(Timestamp(timestamp))
-        if self.options.commit_wait:
-            while (ahead := (timestamp >> LOGICAL_BITS) + 1 - wall_microseconds()) > 0:
-                time.sleep(ahead / 1e6)
+        if not self.options.commit_wait:
+            return 0.0
+        return max(0.0, ((timestamp >> LOGICAL_BITS) + 1 - wall_microseconds()) / 1e6)
 
     def close(self) -> None:
         """Accepts no more requests; running ones end at their next attempt."""
         if self._closed:
             return
         self._closed = True
+        for close in self.closing:
+            close()
         self.channels.close()
         for pool in (self.pool, self.farewells):
             pool.shutdown(wait=True, cancel_futures=True)

@@ -231,8 +231,13 @@ class Attempts:
             self.give_up()
 
     def pause(self) -> None:
-        """Waits before the next round. Raises `DeadlineExceeded` if that would be too late, or no server has been
-        reachable for too long, `AuthenticationFailed` if all servers of this round reported it."""
+        """Waits before the next round; raises as `begin_pause`."""
+        time.sleep(self.begin_pause())
+        self.end_pause()
+
+    def begin_pause(self) -> float:
+        """Returns the seconds to wait before the next round. Raises `DeadlineExceeded` if that would be too late, or no
+        server has been reachable for too long, `AuthenticationFailed` if all servers of this round reported it."""
         if isinstance(self.last, AuthenticationFailed) and not self._is_mixed:
             raise self.last
         self._is_mixed = False
@@ -249,7 +254,10 @@ class Attempts:
         if pause >= self.remaining:
             self.give_up()
         self._began = time.monotonic()
-        time.sleep(pause)
+        return pause
+
+    def end_pause(self) -> None:
+        """Counts a pause that has ended."""
         self._count()
 
     def give_up(self) -> NoReturn:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ...errors import Error, NotTheLeader, ReplicaUnavailable, ServerUnavailable, TabletGone
@@ -16,6 +17,7 @@ from .catalog.catalog_cache import CatalogCache, KnownTable
 from .catalog.locations import Location, Locations
 from .client_context import ClientContext
 from .retry import Attempts, Verdict, verdict
+from .steps import Pause, Send, Steps, Work, perform
 
 R = TypeVar("R", bound=Reply)
 
@@ -44,7 +46,14 @@ class Route:
     def next(self, seconds: float) -> str:
         """Returns the server to call now; "" if this round has called all. A master may be called first, for
         `seconds`."""
-        location = self._locations.get(self._tablet_id, self._known.table.id, seconds)
+        return self._choose(self._locations.get(self._tablet_id, self._known.table.id, seconds))
+
+    def next_known(self) -> str | None:
+        """As `next`, without calling a master; None if one must be called."""
+        location = self._locations.cached(self._tablet_id)
+        return None if location is None else self._choose(location)
+
+    def _choose(self, location: Location) -> str:
         self.address = next((a for a in self._order(location) if a not in self._tried), "")
         return self.address
 
@@ -80,24 +89,33 @@ class TabletCalls:
         Raises the leader's permanent errors, including `StaleSchema`; `TabletGone` or `UnknownTable` if the tablet no
         longer exists; `DeadlineExceeded`.
         """
-        route = self.leading(known, tablet_id)
-        route.address = self._locations.leader(tablet_id)  # usually it is known, and still leads
-        return self._call(request, reply, known, tablet_id, attempts, route)
+        return perform(self.calling(request, reply, known, tablet_id, attempts), self._shared.channels)
 
-    def replica(
+    def calling(
         self,
         request: Request,
         reply: type[R],
         known: KnownTable,
         tablet_id: str,
         attempts: Attempts,
-        snapshot: int | None,
-    ) -> R:
-        """Returns the reply of any replica that can give it, as of a timestamp (None: the latest); raises as
-        `leader`."""
+        snapshot: int | None = None,
+    ) -> Steps[R]:
+        """`leader` in steps; with a snapshot, of any replica that can reply as of that timestamp."""
+        route = self.reading(known, tablet_id, snapshot)
         if snapshot is None:
-            return self.leader(request, reply, known, tablet_id, attempts)
-        return self._call(request, reply, known, tablet_id, attempts, self.reading(known, tablet_id, snapshot))
+            route.address = self._locations.leader(tablet_id)  # usually it is known, and still leads
+        address = route.address
+        while True:
+            if not address:
+                address = yield from self._choosing(route, known, tablet_id, attempts)
+            try:
+                found = yield Send(address, request, attempts.timeout())
+            except Error as error:
+                yield from self._failing(route, error, attempts)
+                address = ""
+                continue
+            assert isinstance(found, reply)
+            return found
 
     def leading(self, known: KnownTable, tablet_id: str) -> Route:
         """Returns the replicas to try for a leader's operation."""
@@ -115,43 +133,33 @@ class TabletCalls:
             lambda location: self._locations.for_reading(location, selection, snapshot, own),
         )
 
-    def _call(
-        self,
-        request: Request,
-        reply: type[R],
-        known: KnownTable,
-        tablet_id: str,
-        attempts: Attempts,
-        route: Route,
-    ) -> R:
-        address = route.address
-        while True:
-            address = address or self.next(route, known, tablet_id, attempts)
-            try:
-                found = self._shared.channels.get(address).call(request, timeout=attempts.timeout())
-            except Error as error:
-                self.failed(route, error, attempts)
-                address = ""
-                continue
-            assert isinstance(found, reply)
-            return found
-
     def next(self, route: Route, known: KnownTable, tablet_id: str, attempts: Attempts) -> str:
         """Returns the server to call now; waits after a round without a reply."""
+        return perform(self._choosing(route, known, tablet_id, attempts), self._shared.channels)
+
+    def _choosing(self, route: Route, known: KnownTable, tablet_id: str, attempts: Attempts) -> Steps[str]:
+        """`next` in steps."""
         while True:
             try:
-                address = route.next(attempts.remaining)
+                address = route.next_known()
+                if address is None:
+                    address = yield Work(partial(route.next, attempts.remaining))
             except ServerUnavailable as error:
-                self._check_tablet(known, tablet_id)
+                yield Work(partial(self._check_tablet, known, tablet_id))
                 attempts.failed(error)
                 address = ""
             if address:
                 return address
-            attempts.pause()
+            yield Pause(attempts.begin_pause())
+            attempts.end_pause()
             route.begin_again()
 
     def failed(self, route: Route, error: Error, attempts: Attempts) -> None:
         """Records a failed attempt: raises if another cannot succeed, or waits if the same server must be retried."""
+        perform(self._failing(route, error, attempts), self._shared.channels)
+
+    def _failing(self, route: Route, error: Error, attempts: Attempts) -> Steps[None]:
+        """`failed` in steps."""
         said = verdict(error)
         if said in (Verdict.OUT, Verdict.SCHEMA):
             raise error
@@ -159,7 +167,8 @@ class TabletCalls:
         if said is Verdict.ELSEWHERE:
             route.failed(error)
         else:
-            attempts.pause()
+            yield Pause(attempts.begin_pause())
+            attempts.end_pause()
 
     def answered(self, tablet_id: str, address: str, leader: str) -> None:
         """Records a reply of a replica, which names the leader ("": none known). Otherwise reads of the newest rows

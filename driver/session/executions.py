@@ -231,28 +231,37 @@ class EndedExecution(Execution):
 
 
 class RowExecution(EndedExecution):
-    """A statement on one row; Arrow data is made only on request.
+    """A statement on one row that has been executed; Arrow data is made only on request.
 
-    A read returns the row of `snapshot`; None: its latest state. `transaction` is the open one, if any.
+    Parameters
+    ----------
+    single : SingleRow
+    row : tuple, optional
+        Of a read; None: there is no such row.
+    rowcount : int
+        Of a write: changed rows.
     """
 
-    def __init__(
-        self,
+    def __init__(self, single: SingleRow, row: tuple[Any, ...] | None = None, rowcount: int = -1):
+        self.columns = None if isinstance(single, RowWrite) else single.columns
+        self.rowcount = rowcount
+        self._row = row
+        self._seen = 0
+
+    @classmethod
+    def run(
+        cls,
         store: Store,
         single: SingleRow,
         cells: Sequence[Any],
         snapshot: Timestamp | None,
         transaction: Transaction | None,
-    ):
-        self.columns = None
-        self.rowcount = -1
-        self._row: tuple[Any, ...] | None = None
-        self._seen = 0
+    ) -> RowExecution:
+        """Executes the statement. A read returns the row of `snapshot`; None: its latest state. `transaction` is the
+        open one, if any."""
         if isinstance(single, RowWrite):
-            self.rowcount = single.run(store, cells)
-        else:
-            self._row = single.run(store, cells, snapshot, transaction)
-            self.columns = single.columns
+            return cls(single, rowcount=single.run(store, cells))
+        return cls(single, single.run(store, cells, snapshot, transaction))
 
     def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
         row, self._row = self._row, None

@@ -14,7 +14,7 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -35,7 +35,7 @@ from ...errors import (
 )
 from ...executor import ExecutionContext, LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
-from ...executor.statements.single_rows import RowWrite
+from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.clock import format_timestamp
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within
@@ -252,6 +252,23 @@ class Session:
                     raise
         return attempt()
 
+    def known_row(self, text: str, parameters: Normalized | None) -> tuple[SingleRow, Sequence[Any]] | None:
+        """Returns the row path of a text that is known, and its values, for a caller that makes the call of the store
+        itself; None where the text must be `run`. Never waits."""
+        if self.is_transactional or not self._is_local or self.progress is not None:
+            return None
+        variants = self.plans.find(text)
+        if variants is None and not parameters and self.plans.enabled:
+            shape = shape_of(text)
+            if shape is not None:
+                variants, parameters = self.plans.find(shape.text), shape.values
+        for prepared in variants or ():
+            if prepared.single is not None:
+                cells = prepared.cells(parameters, self.store)
+                if cells is not None:
+                    return prepared.single, cells
+        return None
+
     def _run_prepared(
         self, text: str, prepared: Prepared, parameters: Normalized | None, cancel: Halt
     ) -> Execution | None:
@@ -262,7 +279,7 @@ class Session:
                 return None
             if self.is_transactional and isinstance(prepared.single, RowWrite):
                 self._refuse_read_only()
-            found = RowExecution(self.store, prepared.single, cells, self.moment, self.transactions.transaction)
+            found = RowExecution.run(self.store, prepared.single, cells, self.moment, self.transactions.transaction)
             if found.rowcount > 0:
                 self.note_write()
             if self.progress is not None:

@@ -15,7 +15,7 @@ from ...errors import Cancelled, RefusedRow, RowsRefused
 from ...executor.run.interrupts import DeferInterrupts
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
-from ...model.store import Op, RowError, Store, Timestamp, WriteBatch
+from ...model.store import Op, RowError, Store, Timestamp, WriteBatch, WriteResult
 from ...model.vectors.vector import Array
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, given_rows
 
@@ -38,6 +38,11 @@ def write_one_row(store: Store, table: Table, op: Op, row: Any, all_or_none: boo
     cells = cells_of(table, op, row)
     with DeferInterrupts():
         result = store.write_row(table, op, cells)
+    return written_row(table, cells, result, all_or_none)
+
+
+def written_row(table: Table, cells: Cells, result: WriteResult, all_or_none: bool = False) -> Written:
+    """The result of a write of one row; raises `RowsRefused` where it was refused."""
     if result.errors:
         refused = [RefusedRow(error.row, key_of_cells(table, cells), error.error) for error in result.errors]
         raise rows_refused(table.name, refused, 1, 0, all_or_none)

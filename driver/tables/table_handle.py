@@ -202,11 +202,17 @@ class TableHandle:
         {'k': 1, 'v': 'one'}
         >>> connection.close()
         """
-        names = self._projection(columns)
-        connection = self._connection
-        snapshot = connection.session.moment if as_of is None else self._time(as_of)
-        row = connection.store.read_row(self._table, key_of(self._table, key), names, snapshot)
+        values, names, snapshot = self.look_up(key, columns, as_of)
+        row = self._connection.store.read_row(self._table, values, names, snapshot)
         return None if row is None else dict(zip(names, row))
+
+    def look_up(
+        self, key: Any, columns: Sequence[str] | None, as_of: Moment | None
+    ) -> tuple[tuple[Any, ...], list[str], Timestamp | None]:
+        """Returns key, columns and timestamp (None: the latest) of `get` for `Store.read_row`."""
+        names = self._projection(columns)
+        snapshot = self._connection.session.moment if as_of is None else self._time(as_of)
+        return key_of(self._table, key), names, snapshot
 
     def scan(
         self,

@@ -199,9 +199,20 @@ class RowRead:
     def _row(self, store: Store, values: Sequence[Any], snapshot: Timestamp | None) -> tuple[Any, ...] | None:
         if self.conditions is None:
             return store.read_row(self.table, values, self.names, snapshot)
-        width, shown = self.table.schema.key_columns, len(self.names)
-        row = store.read_row(self.table, values[:width], self.names + self.conditions.names, snapshot)
-        return row[:shown] if row is not None and self.conditions.hold(row[shown:], values[width:]) else None
+        return self.result(store.read_row(self.table, *self.request(values), snapshot), values)
+
+    def request(self, values: Sequence[Any]) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return key and columns of the call of the store."""
+        if self.conditions is None:
+            return values, self.names
+        return values[: self.table.schema.key_columns], self.names + self.conditions.names
+
+    def result(self, row: tuple[Any, ...] | None, values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Return the statement's row for the store's; None if the conditions are not true."""
+        if row is None or self.conditions is None:
+            return row
+        shown = len(self.names)
+        return row[:shown] if self.conditions.hold(row[shown:], values[self.table.schema.key_columns :]) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +234,22 @@ class RowWrite:
         Raises the row's error, or `WriteConflict` if other statements change the row each time between the read and the
         write.
         """
-        if self.conditions is not None or self.computed is not None:
+        if not self.is_blind:
             return self._run_on_row(store, values)
         with DeferInterrupts():
-            written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
+            written = store.write_row(self.table, self.op, self.row(values))
         if written.errors:
             raise written.errors[0].error
         return written.applied
+
+    @property
+    def is_blind(self) -> bool:
+        """True if the row is written without having been read."""
+        return self.conditions is None and self.computed is None
+
+    def row(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Return the row of a blind write."""
+        return dict(zip(self.names, values))
 
     def _run_on_row(self, store: Store, values: Sequence[Any]) -> int:
         found = self._attempt(store, values)

@@ -60,6 +60,10 @@ class Locations:
         found = self._known.get(tablet_id)
         return self._ask(tablet_id, table_id, seconds) if found is None else found
 
+    def cached(self, tablet_id: str) -> Location | None:
+        """Returns the location of a tablet, if it is cached."""
+        return self._known.get(tablet_id)
+
     def of_table(
         self, table_id: str, tablet_ids: Sequence[str], seconds: float | None = None
     ) -> Mapping[str, Location]:

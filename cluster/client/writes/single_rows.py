@@ -4,11 +4,14 @@ The rules are those of `storage.single_rows.row_write`: a row with an error of i
 of one row, whose path has the messages. The tablet's leader decides everything else.
 
 row ─ RowCodec.take ─► physical values ─ Partitioner.route_one ─► tablet ─ WriteRow ─► leader
+
+Both operations are generators of steps (`steps`), for threads and for event loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from ....model.clock import format_timestamp
 from ....model.codec.values import key_to_plain, map_to_plain, value_from_plain
 from ....model.schema import Table
 from ....model.store import Op, Timestamp, WriteBatch, WriteResult
+from ....model.waiting_time import WaitingTime
 from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
 from ....storage.single_rows.row_rules import LONG_CELL
 from ....storage.single_rows.row_write import as_batch
@@ -26,6 +30,7 @@ from ...wire.messages.methods import Call, ReadRow, RowReply, WriteReply, WriteR
 from ..catalog.catalog_cache import CatalogCache, KnownTable
 from ..client_context import ClientContext
 from ..retry import Attempts
+from ..steps import Pause, Steps, Work
 from ..tablet_calls import TabletCalls
 from .row_errors import row_errors
 
@@ -60,37 +65,54 @@ class SingleRows:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def write(
-        self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
-    ) -> WriteResult:
-        """Implements `Store.write_row`; with `unchanged_since` as a batch, since `WriteRow` has no such field."""
-        known = self._known(table, row)
+    def writing(
+        self,
+        table: Table,
+        op: Op,
+        row: Mapping[str, Any],
+        unchanged_since: Timestamp | None = None,
+        waiting: WaitingTime | None = None,
+    ) -> Steps[WriteResult]:
+        """Implements `Store.write_row` in steps; with `unchanged_since` as a batch, since `WriteRow` has no such field.
+        Their result is returned when the row is acknowledged."""
+        known = yield from self._fitting(table, row)
         try:
             physical, stored = known.codec.take(row)
         except UnknownColumn:
-            known = self._catalog.fitting(table, lambda found: self._checked(table, found, list(row)))
+            known = yield Work(partial(self._catalog.fitting, table, self._checking(table, row)))
             physical, stored = known.codec.take(row)
         place = _place(known, op, physical)
         if place < 0 or unchanged_since is not None:
-            return self._write_batch(table, as_batch(known.codec, op, row, stored, unchanged_since))
+            batch = as_batch(known.codec, op, row, stored, unchanged_since)
+            written: WriteResult = yield Work(partial(self._write_batch, table, batch))
+            return written
         numbers = self._shared.numbers
         call = numbers.start()
         try:
-            reply = self._write(known, op, row, physical, known.tablet_ids[place], call)
+            reply = yield from self._writing(known, op, row, physical, known.tablet_ids[place], call, waiting)
         except TabletGone:
-            return self._write_batch(table, as_batch(known.codec, op, row, stored))
+            written = yield Work(partial(self._write_batch, table, as_batch(known.codec, op, row, stored)))
+            return written
         finally:
             numbers.finish(call)
         if reply.applied:
             self._wrote(table, reply.applied)
-        self._shared.written(reply.timestamp)
+        while (seconds := self._shared.note_written(reply.timestamp)) > 0:
+            yield Pause(seconds)
         errors = tuple(row_errors(reply.errors, _FIRST)) if reply.errors else ()
         return WriteResult(reply.applied, errors, Timestamp(reply.timestamp))
 
-    def _write(
-        self, known: KnownTable, op: Op, row: Mapping[str, Any], physical: list[Any], tablet_id: str, call: Call
-    ) -> WriteReply:
-        attempts = self._shared.attempts(f"a write of a row to table {known.table.name}")
+    def _writing(
+        self,
+        known: KnownTable,
+        op: Op,
+        row: Mapping[str, Any],
+        physical: list[Any],
+        tablet_id: str,
+        call: Call,
+        waiting: WaitingTime | None,
+    ) -> Steps[WriteReply]:
+        attempts = self._shared.attempts(f"a write of a row to table {known.table.name}", waiting=waiting)
         place = known.codec.place
         values = {name: physical[place(name)] for name in row}
         for column in known.table.schema.key:
@@ -108,16 +130,21 @@ class SingleRows:
                 call=call,
             )
             try:
-                return self._calls.leader(request, WriteReply, known, tablet_id, attempts)
+                return (yield from self._calls.calling(request, WriteReply, known, tablet_id, attempts))
             except StaleSchema as error:
                 attempts.failed(error)
-            known = self._altered(known, list(values), attempts)
+            known = yield Work(partial(self._altered, known, list(values), attempts))
 
-    def _known(self, table: Table, names: Mapping[str, Any] | Sequence[str]) -> KnownTable:
-        known = self._catalog.current.by_id.get(table.id) or self._catalog.known(table)
-        if known.table is table:
-            return known
-        return self._catalog.fitting(table, lambda found: self._checked(table, found, list(names)))
+    def _fitting(self, table: Table, names: Iterable[str]) -> Steps[KnownTable]:
+        """Returns the known version of the table, if the names have the caller's meaning in it."""
+        known = self._catalog.current.by_id.get(table.id)
+        if known is None or known.table is not table:
+            known = yield Work(partial(self._catalog.fitting, table, self._checking(table, names)))
+            assert known is not None
+        return known
+
+    def _checking(self, table: Table, names: Iterable[str]) -> Callable[[KnownTable], KnownTable]:
+        return lambda found: self._checked(table, found, list(names))
 
     def _checked(self, table: Table, known: KnownTable, names: Sequence[str]) -> KnownTable:
         """Returns the table, if it has the columns with the caller's meaning."""
@@ -134,12 +161,17 @@ class SingleRows:
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
-    def read(
-        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None
-    ) -> tuple[Any, ...] | None:
-        """Implements `Store.read_row`."""
+    def reading(
+        self,
+        table: Table,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        snapshot: Timestamp | None,
+        waiting: WaitingTime | None = None,
+    ) -> Steps[tuple[Any, ...] | None]:
+        """Implements `Store.read_row` in steps; their result is the row."""
         names = tuple(columns)
-        known = self._known(table, names)
+        known = yield from self._fitting(table, names)
         if snapshot is not None and snapshot > (now := self._shared.clock.now()):
             raise DataError(
                 f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
@@ -147,16 +179,16 @@ class SingleRows:
         try:
             schemas = known.codec.projection(names)
         except UnknownColumn:
-            known = self._catalog.fitting(table, lambda found: self._checked(table, found, names))
+            known = yield Work(partial(self._catalog.fitting, table, self._checking(table, names)))
             schemas = known.codec.projection(names)
         values = known.codec.take_key(key)
-        attempts = self._shared.attempts(f"a read of a row of table {table.name}")
+        attempts = self._shared.attempts(f"a read of a row of table {table.name}", waiting=waiting)
         while True:
             place = known.partitioner.route_one(values)
             if place < 0:
                 # No range has it; but one may have been added since.
-                self._catalog.refresh()
-                newer = self._catalog.known(table)
+                yield Work(self._catalog.refresh)
+                newer = yield Work(partial(self._catalog.known, table))
                 if newer is known or newer.partitioner.route_one(values) < 0:
                     return None
                 known = self._checked(known.table, newer, names)
@@ -170,14 +202,14 @@ class SingleRows:
                 snapshot=snapshot,
             )
             try:
-                reply = self._calls.replica(request, RowReply, known, tablet_id, attempts, snapshot)
+                reply = yield from self._calls.calling(request, RowReply, known, tablet_id, attempts, snapshot)
             except (StaleSchema, TabletGone) as error:
                 attempts.failed(error)
             else:
                 if reply.row is None:
                     return None
                 return tuple([c.type.to_python(value_from_plain(value)) for c, value in zip(schemas, reply.row)])
-            known = self._altered(known, names, attempts)
+            known = yield Work(partial(self._altered, known, names, attempts))
 
 
 def _place(known: KnownTable, op: Op, physical: list[Any]) -> int:

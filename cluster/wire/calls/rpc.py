@@ -60,7 +60,7 @@ class Channel:
         self.address = address
         self._clock = clock
         self._caller = Caller() if caller is None else caller
-        self._tls = tls
+        self.tls = tls
         self._small = ServerConnection(address, tls)
         self._large = ServerConnection(address, tls)
         self._server_id = ""
@@ -79,12 +79,13 @@ class Channel:
         """Returns the method's reply (of `request.reply`), or raises the server's error; `timeout` in seconds. While
         the call waits, `look` is called now and then; its error ends the wait."""
         ends = time.monotonic() + timeout
-        begun = self._begun(request, self._body(request, timeout), timeout)
-        return self._reply(request, begun.answer(ends - time.monotonic(), look))
+        begun = self.begin(request, timeout)
+        return self.unpacked(request, begun.answer(ends - time.monotonic(), look))
 
     def begin(self, request: Request, timeout: float) -> PendingCall:
         """Sends a request whose reply is needed later: `finish`."""
-        return self._begun(request, self._body(request, timeout), timeout)
+        body = self.packed(request, timeout)
+        return (self._small if self.is_small(request, body) else self._large).get(timeout).begin(body)
 
     def finish(
         self,
@@ -94,9 +95,10 @@ class Channel:
         look: Callable[[], None] | None = None,
     ) -> Any:
         """As `call`, for a request that was begun: waits `timeout` seconds from now."""
-        return self._reply(request, begun.answer(timeout, look))
+        return self.unpacked(request, begun.answer(timeout, look))
 
-    def _body(self, request: Request, timeout: float) -> bytes:
+    def packed(self, request: Request, timeout: float) -> bytes:
+        """Returns the body of a call."""
         if not isinstance(request, SetFaults):
             FAULTS.check(self.address, self._server_id)
         if timeout <= 0:
@@ -108,11 +110,12 @@ class Channel:
             )
         return body
 
-    def _begun(self, request: Request, body: bytes, timeout: float) -> PendingCall:
-        is_small = request.is_small and len(body) <= SMALL_BYTES
-        return (self._small if is_small else self._large).get(timeout).begin(body)
+    def is_small(self, request: Request, body: bytes) -> bool:
+        """True if a call goes by the connection of small calls."""
+        return request.is_small and len(body) <= SMALL_BYTES
 
-    def _reply(self, request: Request, answered: bytes) -> Any:
+    def unpacked(self, request: Request, answered: bytes) -> Any:
+        """Returns the reply in the body of an answer, or raises its error."""
         answer: ReplyEnvelope[Reply] = unpack(answered, reply_decoder(request.reply), "reply")
         self._server_id = answer.server
         if not isinstance(request, SetFaults):
@@ -151,7 +154,7 @@ class Channel:
             if self._scans is None or self._scans.address != address:
                 if self._scans is not None:
                     self._scans.close()
-                self._scans = FlightConnection(address, self._tls)
+                self._scans = FlightConnection(address, self.tls)
             return self._scans
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from .... import errors
 from ....model.forks import stay_with_process
 from ....net.client_connection import ClientConnection
-from ....net.dialing import NotTls, dial
+from ....net.dialing import Dialed, NotTls, dial
 from ..messages.envelope import MAX_REPLY_BYTES, Welcome, unpack, welcome_decoder
 from ..security.tls import Credentials, accepts_only_tls
 
@@ -23,12 +23,21 @@ DIAL_SECONDS: Final = 10.0
 """Most seconds for one attempt to connect."""
 
 
+def dialed(address: str, tls: Credentials | None, timeout: float) -> Dialed:
+    """Connects to a server, blocking. Raises the error of the attempt, `DeadlineExceeded` after `timeout` seconds."""
+    secure = None if tls is None else tls.for_calls(address)
+    try:
+        return dial(address, b"", MAX_REPLY_BYTES, max(0.001, min(timeout, DIAL_SECONDS)), secure)
+    except NotTls:
+        raise accepts_only_tls(address) from None
+
+
 class ServerConnection:
     """At most one connection at a time. Thread-safe."""
 
     def __init__(self, address: str, tls: Credentials | None = None):
         self.address = address
-        self._tls = None if tls is None else tls.for_calls(address)
+        self._tls = tls
         # Guards all below, and held by the thread that connects.
         self._lock = threading.Lock()
         self._connection: ClientConnection | None = None
@@ -76,15 +85,13 @@ class ServerConnection:
         """Needs the lock."""
         self._connection = None
         try:
-            dialed = dial(self.address, b"", MAX_REPLY_BYTES, max(0.001, min(timeout, DIAL_SECONDS)), self._tls)
-        except NotTls:
-            raise accepts_only_tls(self.address) from None
+            made = dialed(self.address, self._tls, timeout)
         except errors.Error as error:
             self._failure = time.monotonic(), error.with_traceback(None)
             raise
-        connection = ClientConnection(dialed, self.address)
+        connection = ClientConnection(made, self.address)
         try:
-            self._welcome = unpack(dialed.welcome, welcome_decoder, "greeting")
+            self._welcome = unpack(made.welcome, welcome_decoder, "greeting")
         except errors.Error:
             connection.close()
             raise

@@ -16,7 +16,7 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import retry
+from nyala.cluster.client import retry, steps
 from nyala.cluster.client.catalog import statistics_cache as facts
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.scans import encoded_spec, stream_watch
@@ -202,6 +202,7 @@ def test_without_a_master_neither_plans_nor_scans_wait_longer_than_they_say(
     cluster.faults.append(once(methods.LocateTablets, errors.ServerUnavailable("it is away"), times=1 << 30))
     clock = VirtualTime()
     monkeypatch.setattr(retry, "time", clock)
+    monkeypatch.setattr(steps, "time", clock)
     client.statistics(table)
     assert 4 < clock.now <= facts.PATIENCE_SECONDS
     began = clock.now
@@ -317,6 +318,7 @@ def test_answers_that_say_not_yet_are_no_progress(
     cluster.faults.append(fault)
     token = token_of(client, table, ScanSpec(("k",)))
     monkeypatch.setattr(retry, "time", clock)
+    monkeypatch.setattr(steps, "time", clock)
     with pytest.raises(errors.DeadlineExceeded, match=r"a scan of table t .* nobody leads it") as raised:
         list(client.scan(token))
     assert str(raised.value).count("was not done within") == 1, "a deadline that is over is told once"
