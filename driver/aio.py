@@ -137,6 +137,10 @@ class AsyncConnection:
         """As `Connection.now`."""
         return self._connection.now()
 
+    def observe(self, token: int) -> None:
+        """As `Connection.observe`."""
+        self._connection.observe(token)
+
     @property
     def autocommit(self) -> bool:
         """As `Connection.autocommit`; `set_autocommit` changes it."""

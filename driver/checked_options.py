@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from .. import errors
 from ..errors import InterfaceError
+from ..model.observed_time import checked_token
 from ..sql.settings import parse_bytes, read_option
 from .session import engines
 from .stores.cluster_url import TLS_OPTIONS, tls_options, with_parameters
@@ -61,7 +62,7 @@ def store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, Any
 
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, checked and in plain units."""
-    known = STORE_OPTIONS + SESSION_OPTIONS + _TRANSACTION_OPTIONS + _CLUSTER_OPTIONS
+    known = (*STORE_OPTIONS, *SESSION_OPTIONS, *_TRANSACTION_OPTIONS, *_CLUSTER_OPTIONS, "observed")
     for name in options:
         if name not in known:
             raise InterfaceError(f"connect has no option {name}{errors.did_you_mean(name, known, 'there are')}")
@@ -80,6 +81,8 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("memory_limit", "temp_directory", "engine"):
         if name in checked:
             checked[name] = read_option(name, checked[name])
+    if "observed" in checked:
+        checked["observed"] = checked_token(checked["observed"])
     if "isolation_level" in checked:
         checked["isolation_level"] = read_option("transaction_isolation", checked["isolation_level"])
     if not isinstance(checked.get("autocommit", True), bool):

@@ -20,6 +20,7 @@ class ConnectOptions(TypedDict, total=False):
     isolation_level: (
         Literal["SNAPSHOT", "SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ"] | str | None
     )
+    observed: int | None
     # Of a directory.
     durability: Durability | None
     history_seconds: int | None

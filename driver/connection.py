@@ -25,6 +25,7 @@ from ..executor.run.progress import Handler
 from ..model.abandoned import close_when_dropped
 from ..model.clock import format_timestamp
 from ..model.forks import is_inherited, stay_with_process
+from ..model.observed_time import checked_token, observe
 from ..model.store import Store, Timestamp
 from ..model.transactions import Isolation
 from ..sql.bound import SetSetting
@@ -78,6 +79,8 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         statement begins a transaction, which `commit` or `rollback` ends (PEP 249).
     isolation_level : {"SNAPSHOT", "SERIALIZABLE"} or another name of the SQL standard, optional
         Isolation level of transactions that name none; SNAPSHOT by default.
+    observed : int, optional
+        A token of a connection in another process, as for `Connection.observe`.
     deadline : float, optional
         Of a cluster: seconds that a statement may wait for servers that fail or do not respond, over all of its
         requests (30).
@@ -123,6 +126,8 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         session = Session(shared.store, **given, store_options=known, target=whole_target(target, of_store))
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
         session.transactions.autocommit = settings.get("autocommit", True)
+        if "observed" in settings:
+            observe(shared.store, settings["observed"])
     except BaseException:
         shared.release()
         raise
@@ -386,10 +391,33 @@ class Connection:
         self._session.cancel()
 
     def now(self) -> Timestamp:
-        """The store's current hybrid timestamp: a read as of it shows all writes that were acknowledged before the
-        call, by any connection of the store, and no later ones."""
+        """The store's current hybrid timestamp: a read as of it shows all writes that were acknowledged before the call
+        to connections of this process, and all that these have read.
+
+        Of a directory or a store in memory, these are all of its writes. Of a cluster or a served directory, other
+        processes may write at later timestamps: as a token for their `observe`, and theirs for ours, it carries over
+        what has been written and read.
+        """
         self.check_open()
         return self._session.transactions.store.now()
+
+    def observe(self, token: int) -> None:
+        """Have every later statement, of all connections of this process to the store, read at or above a hybrid
+        timestamp: `now()` or `last_timestamp` of a connection in another process. It then shows what that one had
+        written and read by then. An open transaction keeps its snapshot.
+
+        Raises
+        ------
+        InterfaceError
+            It is no hybrid timestamp.
+        ClockTooFarAhead, DataError
+            It is in the future, or of another store.
+
+        >>> with connect(":memory:") as connection:
+        ...     connection.observe(connection.now())
+        """
+        self.check_open()
+        observe(self._session.transactions.store, checked_token(token))
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 

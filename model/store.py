@@ -530,7 +530,8 @@ class Store(Protocol):
         """
 
     def now(self) -> Timestamp:
-        """A timestamp that every write acknowledged so far is at or below. Of a transaction: its snapshot."""
+        """A timestamp that every write acknowledged so far by this store is at or below: of a cluster, by this client,
+        or before a timestamp that it has observed. Of a transaction: its snapshot."""
 
     def close(self) -> None:
         """Release everything; acknowledged writes are durable already."""

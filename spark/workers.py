@@ -53,6 +53,13 @@ def connection(url: str | Path, **options: Any) -> Connection:
         return known
 
 
+def observing(found: Connection, token: int | None) -> Connection:
+    """Returns the connection, after it has observed a token, if there is one."""
+    if token is not None:
+        found.observe(token)
+    return found
+
+
 def planning(url: str | Path, **options: Any) -> Connection:
     """A `connection` with a refreshed catalog: it includes tables that another process has just created or altered.
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ...errors import Error
+from ...errors import ClockTooFarAhead, Error
 from ...model.abandoned import close_when_dropped
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
@@ -40,6 +40,7 @@ from ...storage.malloc import configure_heap
 from ...storage.transactions.transaction_store import TransactionStore
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
+from ..wire.messages.envelope import describe_lead, too_far_ahead
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
     AlterTable,
@@ -206,15 +207,18 @@ class Client:
 
     @property
     def last_observed(self) -> Timestamp:
-        """The greatest timestamp that this client has seen: a token for another client's `update`, which then reads
+        """The greatest timestamp that this client has seen: a token for another client's `observe`, which then reads
         everything that this one has written and read."""
         return self._shared.clock.latest
 
-    def update(self, timestamp: Timestamp) -> None:
+    def observe(self, timestamp: Timestamp) -> None:
         """Advances the clock to a timestamp that another client has written at, or read: later reads of this client
-        include everything up to it."""
+        include everything up to it. Raises `ClockTooFarAhead` for one that servers would refuse."""
         self._check()
-        self._shared.clock.update(timestamp)
+        clock = self._shared.clock
+        if too_far_ahead(clock, timestamp, is_peer=False):
+            raise ClockTooFarAhead(describe_lead(clock, timestamp, "the client that the timestamp is from"))
+        clock.update(timestamp)
 
     # ---- the catalog ---------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ from .numbering import next_number
 from .reflection import SCHEMA, NyalaReflection
 from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 
-_INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds"})
+_INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds", "observed"})
 _SWITCHES: Final = frozenset({"commit_wait", "autocommit"})
 _SECONDS_OPTIONS: Final = frozenset({"deadline", "connect_deadline"})
 _OF_TARGET: Final = frozenset({"host", "tls"})

@@ -74,7 +74,9 @@ class BatchReader(DataSourceReader):
         return scanning.read(self._connection(), partition.value, self._schema, self._given["fetchsize"])
 
     def _connection(self) -> Connection:
-        return workers.connection(self._given["url"], **self._given.client())
+        return workers.observing(
+            workers.connection(self._given["url"], **self._given.client()), self._given["observed"]
+        )
 
 
 class FilteringReader(BatchReader):

@@ -143,6 +143,13 @@ def moment(text: str) -> int | str:
     return int(plain) if plain.isdigit() else plain
 
 
+def token(text: str) -> int:
+    """A hybrid timestamp."""
+    if not text.strip().isdigit():
+        raise ValueError("a hybrid timestamp is needed, as `Connection.now` returns it")
+    return int(text)
+
+
 OPERATIONS: Final = (
     "insert",
     "insert_ignore",
@@ -184,6 +191,14 @@ OPTIONS: Final = (
         None,
         moment,
         "when Spark plans the relation",
+    ),
+    Option(
+        "observed",
+        "a token of another process, as for `Connection.observe`: the snapshot is at or above this hybrid timestamp",
+        READS,
+        None,
+        token,
+        "none",
     ),
     Option(
         "numPartitions",

@@ -122,4 +122,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return scanning.read(self._connection(), partition.value, self._schema, self._given["fetchsize"])
 
     def _connection(self) -> Connection:
-        return workers.connection(self._given["url"], **self._given.client())
+        return workers.observing(
+            workers.connection(self._given["url"], **self._given.client()), self._given["observed"]
+        )

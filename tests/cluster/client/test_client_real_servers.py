@@ -119,7 +119,7 @@ def test_another_process_time_is_read_at(cluster: MiniCluster) -> None:
         table = one.table("t")
         before = one.now()
         one.write_row(table, Op.UPDATE, {"k": 1, "d": Decimal(5)})
-        other.update(one.last_observed)
+        other.observe(one.last_observed)
         assert other.read_row(table, (1,), ("d",), other.now()) == (Decimal(5),)
         assert other.read_row(table, (1,), ("d",), before) == (None,)
 
