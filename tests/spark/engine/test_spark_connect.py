@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import nyala
 import pytest
+from spark_session import LEAN
 
 for package in ("grpc", "grpc_status", "google.rpc", "zstandard"):
     pytest.importorskip(package, reason="pyspark[connect]")
@@ -65,7 +67,8 @@ def test_the_data_source_works_and_what_needs_the_jvm_says_so(tmp_path: Path) ->
         connection.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v STRING)")
         connection.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
         command = [sys.executable, "-W", "ignore", "-c", SCRIPT, connection.serve(), str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": LEAN["spark.driver.extraJavaOptions"]}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout.splitlines()[-1])
         assert (said.pop("rows"), said.pop("table"), said.pop("query")) == ([1, 2, 3], [3], 3)
