@@ -8,6 +8,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+from crash_support import CrashImages, distinct_crashes
 from nyala.errors import (
     CorruptionError,
     DiskError,
@@ -78,13 +79,12 @@ def state(db: Database, snapshot: Timestamp | None = None) -> dict[str, dict[int
 def reopened(fs: CrashableFileSystem) -> dict[str, dict[int, str]]:
     """State after a loss of power now; asserts that it is the same for each fate of unsynced bytes."""
     found = []
-    for keep in (0.0, 0.5, 1.0):
-        image = fs.crash(keep, random.Random(7))
+    for image in distinct_crashes(fs, random.Random(7)):
         assert not check_store(image, "db").errors
         with Database("db", fs=image, background=False) as db:
             db.check()
             found.append(state(db))
-    assert found[0] == found[1] == found[2]
+    assert all(each == found[0] for each in found)
     return found[0]
 
 
@@ -174,25 +174,21 @@ def test_a_commit_that_fails_at_one_log_has_changed_nothing(operation, pattern, 
 
 def test_a_crash_at_any_sync_leaves_all_or_nothing():
     """Of the COMMIT, and of what the background does with it afterwards."""
-    images: list[tuple[str, CrashableFileSystem]] = []
-
-    def note(what: str) -> None:
-        images.extend((what, fs.crash(keep, random.Random(len(images)))) for keep in (0.0, 0.5, 1.0))
-
     fs = CrashableFileSystem()
     with Database("db", fs=fs, background=False) as db:
         made(db)
         flush(db.open_table(db.table("accounts")).tablets[0])
-        fs.on_sync = note
+        crashes = CrashImages(fs)
+        fs.on_sync = crashes.note
         db.commit_transaction(changes(db))
-        acknowledged = len(images)
+        acknowledged = crashes.acknowledge()
         db.flush()
         for name in TABLES:
             db.compact_table(db.table(name))
         db.maintain()
         fs.on_sync = None
     outcomes = []
-    for what, image in images:
+    for what, image in crashes.images:
         assert not check_store(image, "db").errors, what
         with Database("db", fs=image, background=False) as db:
             found = state(db)
