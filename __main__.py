@@ -7,6 +7,7 @@
     nyala cluster certificates DIR ...    a CA and certificates, for clusters with TLS
     nyala tablet list|move ...            where a cluster's tablets are
     nyala master|tserver --dir DIR        run one server of a cluster
+    nyala backup STORE DEST               tables into files, then their changes; nyala restore brings them back
     nyala spark ingest|export|backup ...  pipelines on Spark: files into tables and out of them, backups
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers

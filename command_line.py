@@ -19,6 +19,15 @@ Handler: TypeAlias = Callable[[argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """The final output of a command: plain data for JSON, lines for display, True if it succeeded."""
+
+    plain: dict[str, Any]
+    lines: Sequence[str]
+    is_well: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Argument:
     """An argument or option of a command (`argument` makes it).
 

@@ -19,3 +19,20 @@ def given_tls(arguments: argparse.Namespace) -> dict[str, str]:
 def tls_of(arguments: argparse.Namespace) -> TlsFiles | None:
     """The TLS files of a command line; `InterfaceError` where some are missing."""
     return tls_files(vars(arguments), SPELLED)
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between them.
+
+    >>> names("a, b")
+    ['a', 'b']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def moment(text: str | None) -> str | int | None:
+    """A hybrid timestamp (digits), or what spells a point in time."""
+    if text is None:
+        return None
+    plain = text.strip().removesuffix(" UTC")
+    return int(plain) if plain.isdigit() else plain

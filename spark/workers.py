@@ -21,6 +21,7 @@ from ..driver.stores.open_stores import SharedStore
 from ..driver.stores.served_directory import reachable
 from ..executor.run.memory import default_limit
 from ..model.forks import renew_in_child
+from ..model.store import Store
 
 _lock = threading.Lock()
 _known: dict[tuple[Any, ...], Connection] = {}
@@ -58,6 +59,11 @@ def observing(found: Connection, token: int | None) -> Connection:
     if token is not None:
         found.observe(token)
     return found
+
+
+def store(url: str | Path) -> Store:
+    """The store of a `connection`."""
+    return connection(url).store
 
 
 def planning(url: str | Path, **options: Any) -> Connection:

@@ -21,6 +21,7 @@ STOREYS = (
     ("shell", "bench"),
     ("tpch",),
     ("spark",),
+    ("backup",),
     ("driver",),
     ("executor",),
     ("planner",),

@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..backup.running import Handler
+from ..command_line import Outcome
 from ..driver.connection import connect
 from ..driver.stores.open_stores import is_cluster
 from ..driver.stores.served_directory import reachable
@@ -22,7 +24,7 @@ from ..errors import DataError, InterfaceError, OperationalError, ProgrammingErr
 from ..model.lazy_dataclass import dataclass
 from ..model.version import __version__
 from ..spark.pipelines.ingest import IngestResult, ingest
-from ..spark.pipelines.jobs import Handler, Outcome, Pipeline
+from ..spark.pipelines.jobs import Pipeline
 from . import manifest
 from .schema import LINEITEM, TABLES, TableSpec
 

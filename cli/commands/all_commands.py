@@ -7,6 +7,7 @@ from pathlib import Path
 from ...command_line import Command, Parser, argument, build_parser, threads
 from ...model.version import __version__
 from ...tpch.arguments import TPCH
+from .backup import BACKUP, RESTORE
 from .bench import bench_command
 from .clusters import CLUSTER, TABLET
 from .common import CLIENT_TLS
@@ -80,6 +81,20 @@ def nyala_parser() -> Parser:
             "A columnar SQL store in a directory. Each command has its own --help.",
             arguments=(argument("--version", action="version", version=f"nyala {__version__}"),),
             examples=("nyala shell weather", "nyala fs check weather", "nyala tpch load --sf 0.1 demo"),
-            commands=(_SHELL, FS, SERVE, MASTER, TSERVER, CLUSTER, TABLET, SPARK, TPCH, bench_command(), _COMPLETION),
+            commands=(
+                _SHELL,
+                FS,
+                SERVE,
+                MASTER,
+                TSERVER,
+                CLUSTER,
+                TABLET,
+                BACKUP,
+                RESTORE,
+                SPARK,
+                TPCH,
+                bench_command(),
+                _COMPLETION,
+            ),
         )
     )

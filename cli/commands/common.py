@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...command_line import Argument, argument
 
+STORE = "a store's directory, or nyala://HOST:PORT"
 _TLS_HELP = (
     ("ca", "the PEM file with the certificate of the cluster's CA"),
     ("cert", "the PEM file with {whose} certificate, which that CA has signed"),

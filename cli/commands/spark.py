@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 
 from ...command_line import Command, argument
+from .backup import BACKUP_ABOUT, BACKUP_ARGUMENTS, RESTORE_ABOUT, RESTORE_ARGUMENTS
+from .common import STORE
 
 FORMATS = ("parquet", "csv", "json")
 OPERATIONS = ("insert", "insert_ignore", "upsert", "update", "update_ignore", "delete", "delete_ignore")
-_STORE = "a store's directory, or nyala://HOST:PORT"
 _FORMAT = argument("--format", choices=FORMATS, help="format of the files (default: by their suffix, else parquet)")
 _REJECTS = (
     argument("--rejects", type=Path, metavar="FILE", help="file of bad rows with their reasons: .jsonl or .parquet"),
@@ -34,7 +35,7 @@ _INGEST = Command(
     arguments=(
         argument("source", metavar="SRC", help="a file, a directory of files, or a pattern such as 'in/*.csv'"),
         argument("table", metavar="TABLE", help="the target table"),
-        argument("--to", default=".", metavar="STORE", help=f"{_STORE} (default: the working directory)"),
+        argument("--to", default=".", metavar="STORE", help=f"{STORE} (default: the working directory)"),
         _FORMAT,
         argument(
             "--option",
@@ -87,7 +88,7 @@ _EXPORT = Command(
         argument("table", metavar="TABLE", help="the table"),
         argument("destination", metavar="DEST", help="the directory"),
         argument(
-            "--from", dest="store", default=".", metavar="STORE", help=f"{_STORE} (default: the working directory)"
+            "--from", dest="store", default=".", metavar="STORE", help=f"{STORE} (default: the working directory)"
         ),
         _FORMAT,
         argument("--columns", metavar="COLUMNS", help="only these, in this order: a,b"),
@@ -105,18 +106,9 @@ _EXPORT = Command(
 _BACKUP = Command(
     "backup",
     "save tables, then their changes",
-    "Save one snapshot of all tables, or of those named. The first backup in DEST is a full "
-    "one, each later one has the changes since the previous one, so that any time between can be restored.",
+    f"{BACKUP_ABOUT} As `nyala backup`, by Spark's workers, which must all reach DEST.",
     handler="cli.spark_command:backup_command",
-    arguments=(
-        argument("store", nargs="?", metavar="STORE", help=_STORE),
-        argument("destination", nargs="?", metavar="DEST", help="the directory of the backups"),
-        argument("tables", nargs="*", metavar="TABLE", help="only these (default: those of the previous backup)"),
-        argument("--full", action="store_true", help="make a full backup"),
-        argument("--list", dest="listed", metavar="DEST", help="list the backups, and exit"),
-        argument("--verify", metavar="DEST", help="read all files, compare checksums, and exit"),
-        *_COMMON,
-    ),
+    arguments=(*BACKUP_ARGUMENTS, *_COMMON),
     examples=(
         "nyala spark backup weather saved",
         "nyala spark backup nyala://10.0.0.1:7051 /mnt/saved readings stations --full",
@@ -128,28 +120,9 @@ _BACKUP = Command(
 _RESTORE = Command(
     "restore",
     "restore saved tables",
-    "Restore tables from backups, as of the last one or of any time that the backups cover. "
-    "Checksums are compared first; a table appears when all of its rows are restored.",
+    RESTORE_ABOUT,
     handler="cli.spark_command:restore_command",
-    arguments=(
-        argument("source", metavar="DEST", help="the directory of the backups"),
-        argument("store", metavar="STORE", help=f"{_STORE}; a directory is created"),
-        argument(
-            "--at",
-            metavar="MOMENT",
-            help="restore as of this time, such as '2026-11-22 08:00' (default: the last backup)",
-        ),
-        argument("--tables", metavar="NAMES", help="only these: a,b"),
-        argument(
-            "--as",
-            dest="renamed",
-            action="append",
-            default=[],
-            metavar="[OLD=]NEW",
-            help="new name of a restored table (may be repeated; OLD= is optional for one table)",
-        ),
-        *_COMMON,
-    ),
+    arguments=(*RESTORE_ARGUMENTS, *_COMMON),
     examples=(
         "nyala spark restore saved weather2",
         "nyala spark restore saved weather --at '2026-11-22 08:00:00' --tables readings --as readings_before",
@@ -163,7 +136,7 @@ _TPCH_ETL = Command(
     handler="cli.spark_command:tpch_etl_command",
     arguments=(
         argument("raw", type=Path, metavar="RAW_DIR", help="the directory of the .tbl files"),
-        argument("store", metavar="STORE", help=f"{_STORE}; a directory is created"),
+        argument("store", metavar="STORE", help=f"{STORE}; a directory is created"),
         argument(
             "--sf", type=float, metavar="N", help="scale factor of the files (default: derived from their row counts)"
         ),

@@ -25,6 +25,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from ...backup.durable_files import digest, sync_directory, write_durably
+from ...backup.running import Handler
 from ...driver.stores.served_directory import reachable
 from ...driver.tables.timestamps import Moment, hybrid_time
 from ...errors import InterfaceError, did_you_mean
@@ -38,9 +40,7 @@ from ..session import check_classic
 from ..source import partitions, relation, scanning
 from ..source.options import SourceOptions, Use
 from ..source.partitions import Part
-from .backups.manifest import sync_directory, write_durably
-from .backups.tasks import digest
-from .jobs import Handler, run_tasks
+from .jobs import run_tasks
 from .json_lines import as_texts, json_lines
 from .sources import FORMATS
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...backup.durable_files import write_durably
+from ...backup.running import Handler
 from ...driver.connection import connect
 from ...driver.stores.served_directory import reachable
 from ...errors import DataError, Error, InterfaceError
@@ -31,9 +33,8 @@ from ...sql.binding.tables.show_create import name_text
 from ..session import check_classic
 from ..writing.jobs import JobRecord, Jobs, State, check_job
 from ..writing.operations import Operation
-from .backups.manifest import write_durably
 from .ingest_plan import DUPLICATE, NUMBER, REASON, IngestPlan, NewTable, create_text, plan_of, quoted, tablet_of
-from .jobs import Handler, own_errors, watched
+from .jobs import own_errors, watched
 from .key_order import is_in_key_order
 from .reading.listing import path_of
 from .row_checks import cast_rows

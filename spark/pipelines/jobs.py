@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 
 from ... import errors
+from ...backup.running import Handler, Progress
+from ...command_line import Outcome
 from ...errors import Error, OperationalError
-from ...model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -34,22 +35,6 @@ _RAISED: Final = re.compile(
 """The line of a Python traceback that names the exception."""
 _CAUSED: Final = re.compile(r"(?:Caused by)?: [\w.$]+(?:Exception|Error): (.+)")
 """The line of a Java traceback that names an exception, among those that PySpark passes on unchanged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a pipeline: its current step, Spark's tasks in it, and the rows of finished tasks (None if not
-    counted)."""
-
-    step: str
-    tasks_done: int = 0
-    tasks: int = 0
-    rows: int | None = None
-    seconds: float = 0.0
-    is_over: bool = False
-
-
-Handler: TypeAlias = Callable[[Progress], object]
 
 
 @contextmanager
@@ -179,6 +164,20 @@ def run_tasks(
     return [outcomes[number] for number in range(len(tasks))]
 
 
+class SparkTasks:
+    """Executes the tasks of a step as Spark tasks: `backup.running.Run`."""
+
+    def __init__(self, spark: SparkSession, handler: Handler | None = None):
+        self._spark = spark
+        self._handler = handler
+
+    def __call__(
+        self, step: str, tasks: Sequence[T], work: Callable[[T], R], rows_of: Callable[[R], int] | None = None
+    ) -> list[R]:
+        """Implements `Run`."""
+        return run_tasks(self._spark, step, tasks, work, self._handler, rows_of)
+
+
 def _outcome(work: Callable[[T], R], task: T) -> R | Error:
     """A result, or an error that would recur at every attempt."""
     try:
@@ -231,15 +230,5 @@ def reason(error: BaseException) -> str:
 
 
 # ---- for commands ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The final output of a command: plain data for JSON, lines for display, True if it succeeded."""
-
-    plain: dict[str, Any]
-    lines: Sequence[str]
-    is_well: bool = True
-
 
 Pipeline: TypeAlias = "Callable[[SparkSession, Handler], Outcome]"

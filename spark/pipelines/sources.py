@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
+from ...backup.running import Handler
 from ...errors import InterfaceError, OperationalError, did_you_mean
 from ...executor.files.csv_text import Dialect
 from ...model.lazy_dataclass import dataclass
-from .jobs import Handler, reason, run_tasks
+from .jobs import reason, run_tasks
 from .reading.csv_rows import csv_rows
 from .reading.csv_scan import ScannedCsv, dialect_of, scan_csv
 from .reading.footers import check_alike, read_footer

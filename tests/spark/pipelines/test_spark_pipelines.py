@@ -12,13 +12,14 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from nyala.__main__ import main
+from nyala.backup.running import Progress
 from nyala.cli.spark_command import Reporter
 from nyala.errors import AlreadyPresent, DataError, InterfaceError, NotNullViolation, UnknownColumn
 from nyala.model.partitions.partition import Partitioner
 from nyala.spark.pipelines.export import export
 from nyala.spark.pipelines.ingest import ingest
 from nyala.spark.pipelines.ingest_plan import TabletOf, matched, plan_of
-from nyala.spark.pipelines.jobs import Progress, reason, run_tasks
+from nyala.spark.pipelines.jobs import reason, run_tasks
 from nyala.spark.pipelines.key_order import is_in_key_order
 from nyala.spark.pipelines.sources import format_of, of_frame
 from nyala.spark.writing.operations import Operation

@@ -13,15 +13,14 @@ exists were dropped with their range partition, which no change records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from ....driver.tables.timestamps import Moment
-from ....errors import DataError, InterfaceError, OperationalError, UnknownTable, did_you_mean
-from ....model.clock import format_timestamp, make_timestamp, split_timestamp
-from ....model.lazy_dataclass import dataclass
-from ....model.schema import Table
-from ....model.store import Timestamp
-from ....model.types import TIMESTAMP
+from ..driver.tables.timestamps import Moment
+from ..errors import DataError, InterfaceError, OperationalError, UnknownTable, did_you_mean
+from ..model.clock import format_timestamp, make_timestamp, split_timestamp
+from ..model.lazy_dataclass import dataclass
+from ..model.schema import Table
+from ..model.store import Timestamp
+from ..model.types import TIMESTAMP
 from .manifest import Backup, Kind, SavedFile, SavedTable
 
 
@@ -47,9 +46,10 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class FileOfChain:
-    """A file, and the definition of its columns: that of the backup that it belongs to."""
+    """A file, its path below the directory of the backups, and the definition of its columns: that of the backup that
+    it belongs to."""
 
-    path: Path
+    path: str
     file: SavedFile
     definition: Table
 
@@ -91,7 +91,7 @@ def chain_at(backups: Sequence[Backup], moment: Moment | None) -> tuple[Chain, T
     """
     known = chains(backups)
     if not known:
-        raise OperationalError("there is no full backup here; make one with: nyala spark backup STORE DEST")
+        raise OperationalError("there is no full backup here; make one with: nyala backup STORE DEST")
     at = known[-1].last if moment is None else _hybrid(moment, backups)
     for chain in reversed(known):
         if chain.first <= at <= chain.last:
@@ -115,9 +115,7 @@ def _hybrid(moment: Moment, backups: Sequence[Backup]) -> Timestamp:
 # ---- the tables of a chain -------------------------------------------------------------------------------------------
 
 
-def table_chains(
-    chain: Chain, at: Timestamp, destination: Path, names: Sequence[str] | None = None
-) -> list[TableChain]:
+def table_chains(chain: Chain, at: Timestamp, names: Sequence[str] | None = None) -> list[TableChain]:
     """The input of each table of a chain, or of the named ones, by name.
 
     Raises `UnknownTable` for an unknown name. Raises `DataError` for a table that was dropped before the covering
@@ -139,7 +137,7 @@ def table_chains(
             f"table {', '.join(gone)} was dropped before the backup that covers this moment was made: it can be "
             f"restored as it was at {before}, and the others by naming them"
         )
-    return [_table_chain(chain, saved, destination) for saved in wanted]
+    return [_table_chain(chain, saved) for saved in wanted]
 
 
 def _lost(chain: Chain, at: Timestamp) -> list[str]:
@@ -150,7 +148,7 @@ def _lost(chain: Chain, at: Timestamp) -> list[str]:
     return [t.definition.name for t in before.tables if covering.table_by_id(t.definition.id) is None]
 
 
-def _table_chain(chain: Chain, saved: SavedTable, destination: Path) -> TableChain:
+def _table_chain(chain: Chain, saved: SavedTable) -> TableChain:
     parts: list[tuple[Backup, SavedTable]] = []
     for backup in reversed(chain.backups):
         part = backup.table_by_id(saved.definition.id)
@@ -160,7 +158,7 @@ def _table_chain(chain: Chain, saved: SavedTable, destination: Path) -> TableCha
         if part.base is not None:
             break
     ordered = [
-        FileOfChain(backup.folder(destination) / file.path, file, part.definition)
+        FileOfChain(f"{backup.folder}/{file.path}", file, part.definition)
         for backup, part in reversed(parts)
         for kind in _KINDS
         for file in part.files

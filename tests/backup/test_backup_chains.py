@@ -1,4 +1,4 @@
-"""Backups without Spark: what a manifest keeps, which backups make a moment, how changes become rows."""
+"""Manifests keep every definition, chains are the backups of a time, and changes become rows."""
 
 import datetime
 import json
@@ -9,14 +9,15 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.backup import manifest
+from nyala.backup.chains import chain_at, chains, table_chains
+from nyala.backup.folding import conformed, fold
+from nyala.backup.manifest import Backup, SavedFile, SavedTable
+from nyala.backup.places import Place
 from nyala.errors import CorruptionError, DataError, OperationalError, UnknownTable
 from nyala.model.clock import format_timestamp, make_timestamp
 from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, View
 from nyala.model.types import BINARY, INT, STRING
-from nyala.spark.pipelines.backups import manifest
-from nyala.spark.pipelines.backups.chains import chain_at, chains, table_chains
-from nyala.spark.pipelines.backups.folding import conformed, fold
-from nyala.spark.pipelines.backups.manifest import Backup, SavedFile, SavedTable
 
 
 def table(table_id="t1", name="t", columns=None, version=0):
@@ -58,19 +59,21 @@ def test_a_manifest_keeps_every_definition_and_tells_when_it_is_not_what_was_wri
         **{name: getattr(made, name) for name in made.__slots__ if name != "views"},
         views=(View("v", "SELECT 1", ("a",)),),
     )
-    manifest.write(tmp_path, made, "then")
-    assert manifest.read(tmp_path) == made
-    whole = (tmp_path / manifest.NAME).read_text()
+    place = Place.of(tmp_path)
+    manifest.write(place, made, "then")
+    assert manifest.read_all(place) == [made]
+    path = tmp_path / "000001" / manifest.NAME
+    whole = path.read_text()
     for damaged in (whole.replace('"number": 1', '"number": 2'), whole[:-20], "[]"):
-        (tmp_path / manifest.NAME).write_text(damaged)
+        path.write_text(damaged)
         with pytest.raises(CorruptionError):
-            manifest.read(tmp_path)
+            manifest.read(place, "000001")
     newer = json.loads(whole)
     newer["backup"]["format"] = 99
     newer["sha256"] = manifest._digest(newer["backup"])
-    (tmp_path / manifest.NAME).write_text(json.dumps(newer))
+    path.write_text(json.dumps(newer))
     with pytest.raises(OperationalError, match="format 99"):
-        manifest.read(tmp_path)
+        manifest.read(place, "000001")
 
 
 # ---- chains ----------------------------------------------------------------------------------------------------------
@@ -109,7 +112,7 @@ def test_a_moment_as_text_is_the_end_of_its_microsecond_or_the_snapshot_within_i
     assert chain_at([one, two], datetime.datetime(1970, 1, 1, 0, 0, 12))[1] == make_timestamp(12_000_000, 4095)
 
 
-def test_a_table_is_made_of_its_last_base_and_the_changes_of_its_present_tablets(tmp_path):
+def test_a_table_is_made_of_its_last_base_and_the_changes_of_its_present_tablets():
     t, u = table(), table("t2", "u")
     one = backup(
         1, moment(10), None, [saved(t, moment(10), ("p0", "p1"), [file("a", "rows"), file("b", "rows", "p1")])]
@@ -120,16 +123,16 @@ def test_a_table_is_made_of_its_last_base_and_the_changes_of_its_present_tablets
     three = backup(3, moment(30), two, [saved(t, None, ("p0", "p2"), [file("e"), file("f", tablet="p2")])])
     chain, at = chain_at([one, two, three], moment(25))
     with pytest.raises(DataError, match="table u was dropped"):
-        table_chains(chain, at, tmp_path)
-    (found,) = table_chains(chain, at, tmp_path, ["t"])
+        table_chains(chain, at)
+    (found,) = table_chains(chain, at, ["t"])
     # p1 is gone: its range partition was dropped, which no change records.
     assert [[f.file.path for f in files] for files in found.tablets] == [["a", "c", "e"], ["f"]]
     with pytest.raises(UnknownTable, match="it holds t"):
-        table_chains(chain, at, tmp_path, ["tt"])
+        table_chains(chain, at, ["tt"])
     chain, at = chain_at([one, two, three], None)
-    assert [c.definition.name for c in table_chains(chain, at, tmp_path)] == ["t"]
+    assert [c.definition.name for c in table_chains(chain, at)] == ["t"]
     chain, at = chain_at([one, two, three], moment(20))
-    assert {c.definition.name for c in table_chains(chain, at, tmp_path)} == {"t", "u"}
+    assert {c.definition.name for c in table_chains(chain, at)} == {"t", "u"}
 
 
 # ---- folding ---------------------------------------------------------------------------------------------------------

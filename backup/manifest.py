@@ -16,22 +16,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field
-from pathlib import Path
 from typing import Any, Final, Literal
 
-from ....errors import CorruptionError, OperationalError, UnsupportedFormat
-from ....model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
-from ....model.disk_errors import disk_error
-from ....model.lazy_dataclass import dataclass
-from ....model.schema import Table, View
-from ....model.store import Timestamp
+from ..errors import CorruptionError, OperationalError, UnsupportedFormat
+from ..model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+from ..model.lazy_dataclass import dataclass
+from ..model.schema import Table, View
+from ..model.store import Timestamp
+from .places import Place
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"
-LOCK: Final = "lock"
 
 Kind = Literal["rows", "changes"]
 
@@ -146,9 +143,10 @@ class Backup:
         """Its data for a table; None if it has none."""
         return next((table for table in self.tables if table.definition.id == table_id), None)
 
-    def folder(self, destination: Path) -> Path:
-        """The path of its folder."""
-        return destination / folder_name(self.number)
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return folder_name(self.number)
 
 
 def folder_name(number: int) -> str:
@@ -221,63 +219,42 @@ def _digest(plain: Any) -> str:
 # ---- on disk ---------------------------------------------------------------------------------------------------------
 
 
-def write(folder: Path, backup: Backup, snapshot_time: str) -> None:
-    """Writes the manifest to the backup's folder, durably: with it the backup is complete."""
+def write(place: Place, backup: Backup, snapshot_time: str) -> None:
+    """Writes the manifest into the backup's folder, durably: with it the backup is complete."""
     plain = to_plain(backup, snapshot_time)
     text = json.dumps({"sha256": _digest(plain), "backup": plain}, indent=1, default=_bytes_to_plain)
-    write_durably(folder / NAME, text.encode() + b"\n")
+    place.write(f"{backup.folder}/{NAME}", text.encode() + b"\n")
 
 
-def read(folder: Path) -> Backup:
+def read(place: Place, folder: str) -> Backup:
     """The backup of a folder.
 
     Raises `CorruptionError` if the manifest was altered, `UnsupportedFormat` if a later nyala wrote it.
     """
-    path = folder / NAME
+    path = place.path(f"{folder}/{NAME}")
+    content = place.read(f"{folder}/{NAME}")
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(content)
         plain, told = data["backup"], data["sha256"]
         if _digest(plain) != told:
-            raise CorruptionError("its checksum does not match its content", str(path), "manifest")
+            raise CorruptionError("its checksum does not match its content", path, "manifest")
         if plain["format"] != FORMAT:
             raise UnsupportedFormat(f"{path} has format {plain['format']}; this nyala reads {FORMAT}")
         return from_plain(json.loads(json.dumps(plain), object_hook=_bytes_from_plain))
-    except OSError as error:
-        raise disk_error(f"cannot read {path}", error) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptionError(f"not a manifest: {type(error).__name__}: {error}", str(path), "manifest") from error
+        raise CorruptionError(f"not a manifest: {type(error).__name__}: {error}", path, "manifest") from error
 
 
-def read_all(destination: Path) -> list[Backup]:
+def read_all(place: Place) -> list[Backup]:
     """The backups of a directory, in order; folders without a manifest, of failed backups, are skipped.
 
     Raises `OperationalError` if there is no such directory, and as `read` does.
     """
-    if not destination.is_dir():
-        raise OperationalError(f"there is no directory {destination}")
-    return [read(folder) for folder in sorted(backup_folders(destination)) if (folder / NAME).exists()]
+    if not place.exists():
+        raise OperationalError(f"there is no directory {place.name}")
+    return [read(place, folder) for folder in backup_folders(place) if place.exists(f"{folder}/{NAME}")]
 
 
-def backup_folders(destination: Path) -> list[Path]:
-    """The folders of backups, failed ones included."""
-    return [path for path in destination.iterdir() if path.is_dir() and path.name.isdigit()]
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file atomically and durably: after a failure it is complete or absent."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Makes the directory's entries durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def backup_folders(place: Place) -> list[str]:
+    """The names of the folders of backups, in order, failed ones included."""
+    return [name for name in place.names() if name.isdigit()]

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....model.keys.keys import Keys, search_encoded
-from ....model.schema import ColumnSchema, Table
-from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
+from ..model.keys.keys import Keys, search_encoded
+from ..model.schema import ColumnSchema, Table
+from ..model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 
 _HYBRID_TIME = pa.decimal128(20)
 """Holds every hybrid timestamp: in tables of changes, BIGINT and DECIMAL, see `model.change_columns`."""
