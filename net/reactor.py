@@ -44,7 +44,8 @@ Failed: TypeAlias = Callable[[str, BaseException], object]
 
 
 class Reactor:
-    """The loop. `call_soon` may be called from any thread; the other methods from the loop's thread, or before `start`.
+    """The loop. `call_soon` and `call_at` may be called from any thread; the other methods from the loop's thread, or
+    before `start`.
 
     Parameters
     ----------
@@ -92,6 +93,13 @@ class Reactor:
         # The loop looks for jobs after it has set the flag, so either it sees this one, or this thread sees the flag.
         if self._is_asleep:
             self._wake()
+
+    def call_at(self, when: float, job: Job) -> None:
+        """Runs a job in the loop's thread at a time (of `time.monotonic`), or soon after."""
+        if self.is_own_thread:
+            heapq.heappush(self._timers, (when, next(self._numbers), job))
+        else:
+            self.call_soon(lambda: self.call_at(when, job))
 
     def _wake(self) -> None:
         self._is_asleep = False

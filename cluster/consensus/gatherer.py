@@ -1,12 +1,11 @@
-"""Delayed sends of all tablets of a server, on one thread: entries that tablets hold back (`raft.replication`) so that
-more are sent together."""
+"""Delayed sends of all tablets of a server, in one round of its reactor: entries that tablets hold back
+(`raft.replication`) so that more are sent together."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 from .workers import Job, guarded
 
@@ -19,41 +18,25 @@ class Gatherer:
 
     Parameters
     ----------
-    around : callable
-        Makes the context manager within which the jobs of one batch run.
+    schedule : callable
+        Runs a job at a time of `time.monotonic`.
     """
 
-    def __init__(self, around: Callable[[], AbstractContextManager[object]]) -> None:
-        self._around = around
-        self._changed = threading.Condition()
+    def __init__(self, schedule: Callable[[float, Job], None]) -> None:
+        self._schedule = schedule
+        self._lock = threading.Lock()
         self._jobs: dict[Job, None] = {}
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="nyala-gatherer", daemon=True)
-        self._thread.start()
 
     def add(self, job: Job) -> None:
         """Schedules a job, once, however often it is added."""
-        with self._changed:
+        with self._lock:
+            is_first = not self._jobs
             self._jobs[job] = None
-            if len(self._jobs) == 1:
-                self._changed.notify()
-
-    def close(self) -> None:
-        """Returns when all added jobs are done and the thread has ended."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify()
-        self._thread.join()
+        if is_first:
+            self._schedule(time.monotonic() + GATHERING, self._run)
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._jobs or self._is_closed)
-                if not self._jobs:
-                    return
-            time.sleep(GATHERING)
-            with self._changed:
-                jobs, self._jobs = self._jobs, {}
-            with self._around():
-                for job in jobs:
-                    guarded(job)
+        with self._lock:
+            jobs, self._jobs = self._jobs, {}
+        for job in jobs:
+            guarded(job)

@@ -2,10 +2,11 @@
 
     Transport ──► receive(PeerBatch) ──► Consensus of each tablet ──► Transport.send
                                               │    │    │
-                              timer (1) ──────┘    │    └────── pool (n): apply, notifications
-                              gatherer (1) ────────┴─────────── log threads (1 for each disk): fsync
+             the reactor's timers ────────────┘    │    └────── pool (n): apply, notifications
+                                                   └─────────── log threads (1 for each disk): fsync
 
-No tablet has threads of its own: an idle tablet costs only its heartbeats.
+No tablet has threads of its own: an idle tablet costs only its heartbeats. Those of all tablets are due in `SLOTS`
+moments of the interval, so a server sends each peer one message in each of them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError, StoreClosed
 from ...model.clock import LOGICAL_BITS, HybridClock, format_timestamp
 from ...model.store import Timestamp
+from ...net.reactor import Reactor
 from ...storage.files.filesystem import FileSystem
 from ..raft.membership import decode_configuration
 from ..raft.messages import AppendRequest, AppendResponse, Configuration, Message, Peer, VoteResponse
@@ -35,10 +38,13 @@ from .gatherer import Gatherer
 from .interfaces import ReplicatedState
 from .log.raft_log import SEGMENT_BYTES, AlterSchema, RaftLog
 from .peer_driver import PeerDriver
-from .workers import Job, Timer, Workers
+from .workers import Job, Workers, guarded
 
 _logger = logging.getLogger("nyala.cluster.consensus")
 
+SLOTS = 5
+"""Moments per heartbeat interval at which heartbeats are due: in one for all tablets, hundreds of them would delay the
+calls that arrive then."""
 _REFUSED_SECONDS = 60.0
 """Least seconds between two log lines of a tablet about messages with absurd times."""
 _FIRST_CLOCK_LEAD = 4_000_000
@@ -67,6 +73,8 @@ class ConsensusHost:
     deciding : callable
         Makes the context manager within which threads of the host send messages or may decide entries; left without any
         lock held.
+    reactor : Reactor, optional
+        The server's own, in whose rounds (within `deciding`) timers run. None: the host has one.
     """
 
     def __init__(
@@ -83,12 +91,14 @@ class ConsensusHost:
         deciding: Callable[[], AbstractContextManager[object]] = nullcontext,
         disk_full: Callable[[str, Exception], bool] = lambda tablet_id, error: False,
         segment_bytes: int = SEGMENT_BYTES,
+        reactor: Reactor | None = None,
     ):
         self.server = server
         self.clock = clock
         self.on_disk: Callable[[Job], None]
         self._transport = transport
-        self._options = replace(RaftOptions() if options is None else options, gathers=True)
+        options = RaftOptions() if options is None else options
+        self._options = replace(options, gathers=True, slot=options.heartbeat / SLOTS)
         self._durability = durability
         self._is_missing = is_missing
         self._segment_bytes = segment_bytes
@@ -102,12 +112,15 @@ class ConsensusHost:
         """By tablet: when a message dropped because of its time was last logged."""
         self._log_threads = Workers("log", log_threads)
         self._pool = Workers("apply", threads)
-        self._timer = Timer("consensus-timer")
-        self._gatherer = Gatherer(deciding)
-        self.send_later = self._gatherer.add
+        self._own_reactor: Reactor | None = None
+        if reactor is None:
+            reactor = self._own_reactor = Reactor("nyala-consensus")
+            reactor.around = deciding
+            reactor.start()
+        self._reactor = reactor
+        self.send_later = Gatherer(self.schedule).add
         self.on_disk = self._log_threads.submit
         self.on_pool = self._pool.submit
-        self.schedule = self._timer.schedule
         self.deciding = deciding
         self.disk_full = disk_full
 
@@ -120,6 +133,15 @@ class ConsensusHost:
     def wall_clock(self) -> int:
         """Microseconds since 1970 UTC; may jump."""
         return self.clock.wall()
+
+    def schedule(self, when: float, job: Job) -> None:
+        """Runs a job, which must be short, in the reactor's thread at a time of `now`. An uncaught error is that of a
+        thread."""
+        self._reactor.call_at(when, partial(guarded, job))
+
+    def round_down(self, when: float) -> float:
+        """Returns the last slot of heartbeats that begins at or before a time."""
+        return math.floor(when / self._options.slot) * self._options.slot
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
         """Passes a message to the transport; messages to a peer without a known address are dropped."""
@@ -316,8 +338,8 @@ class ConsensusHost:
                 consensus.close()
             except OperationalError as error:
                 errors.append(error)
-        self._timer.close()
-        self._gatherer.close()
+        if self._own_reactor is not None:
+            self._own_reactor.close()
         self._log_threads.close()
         self._pool.close()
         if errors:

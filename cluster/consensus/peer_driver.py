@@ -84,7 +84,11 @@ class Services(Protocol):
     def on_pool(self, job: Job) -> None:
         """Runs a job, which may block, on a pool thread."""
 
-    def schedule(self, when: float, job: Job) -> None: ...
+    def schedule(self, when: float, job: Job) -> None:
+        """Runs a job, which must be short, at a time of `now`."""
+
+    def round_down(self, when: float) -> float:
+        """Returns the last moment up to a time at which timers of many tablets coincide."""
 
     def disk_full(self, tablet_id: str, error: Exception) -> bool:
         """A tablet's log or consensus file found no space. Called without locks.
@@ -215,7 +219,7 @@ class PeerDriver:
             if self.error is not None:
                 return
             if self.services.now() < self.node.deadline:
-                self._schedule()
+                self._schedule_look()
                 return
             if self._is_reluctant():
                 self._timer_at = self.node.deadline + RELUCTANCE
@@ -396,6 +400,16 @@ class PeerDriver:
             self._update_serving()
         if self.waiting:
             self.changed.notify_all()
+
+    def _schedule_look(self) -> None:
+        """Schedules a tick that is expected to come too early: the leader will have been heard meanwhile. So those of
+        all tablets may coincide."""
+        look = self.services.round_down(self.node.deadline)
+        if look <= self.services.now():
+            self._schedule()
+        else:
+            self._timer_at = look
+            self.services.schedule(look, self.tick)
 
     def _schedule(self) -> None:
         deadline = self.node.deadline

@@ -146,6 +146,7 @@ class MasterServer:
             durability=options.durability,
             threads=2,
             disk_full=self._space.note_full,
+            reactor=self._rpc.reactor,
         )
         stack.callback(self._host.close)
         self._tablet = SystemTablet(
@@ -177,6 +178,7 @@ class MasterServer:
         self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)
         self._rpc.handlers.update(self._handlers(ddl, queries))
         self._rpc.message = self._transport.receive
+        self._rpc.around = self._transport.holding
 
     def _handlers(self, ddl: Ddl, queries: Queries) -> Mapping[type[Request], Callable[[Any, CallContext], Reply]]:
         handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = {

@@ -106,7 +106,7 @@ class Leading:
     def _begin_round(self) -> None:
         """Sends a round to all peers; responses of a majority extend the lease and raise the clock limit."""
         core = self._core
-        self.heartbeat_at = core.now + core.options.heartbeat
+        self.heartbeat_at = core.options.next_heartbeat(core.now)
         self._next_round()
         self._replication.begin_round()
         self.transferring.proceed()
@@ -221,7 +221,8 @@ class Leading:
         progress.heard_at, progress.is_silent = core.now, False
         if response.round > progress.round:
             progress.round = response.round
-            self._count_round()
+            if self.lease.is_open(response.round):
+                self._count_round()
         if response.accepted:
             self._accepted(progress, response.match_index)
         elif response.round >= progress.rewound_round:

@@ -47,6 +47,10 @@ class Lease:
         self.clock_limit = max(self.clock_limit, clock_limit)
         self._open.append((self.round, now, self.clock_limit))
 
+    def is_open(self, round: int) -> bool:
+        """True if a round up to this one has not been heard by a majority yet."""
+        return bool(self._open) and self._open[0][0] <= round
+
     def heard(self, round: int, lease: float) -> None:
         """Records that a majority has heard all rounds up to `round`."""
         open = self._open

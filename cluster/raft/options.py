@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...model.clock import LOGICAL_BITS
 from ...model.lazy_dataclass import dataclass
 
@@ -27,6 +29,9 @@ class RaftOptions:
         Most bytes of bodies in one message; a longer entry is sent alone.
     window : int
         Most unanswered messages with entries to one peer.
+    slot : float
+        Rounds are due at multiples of this time, so that the heartbeats of many tablets coincide; up to a slot before
+        `heartbeat` has passed. 0: after exactly `heartbeat`.
     gathers : bool
         If several callers propose concurrently, each of them waiting for its entry before the next, a leader holds
         entries back for a moment (`raft.replication`): `Ready.is_held` then requests a `Send` soon, which includes the
@@ -46,9 +51,15 @@ class RaftOptions:
     eviction_timeout: float = 60.0
     max_batch_bytes: int = 1 << 20
     window: int = 8
+    slot: float = 0.0
     gathers: bool = False
     clock_lead: int = 1_000_000 << LOGICAL_BITS
     clock_step: int = 1_000 << LOGICAL_BITS
+
+    def next_heartbeat(self, now: float) -> float:
+        """Returns when a round is due after one that is begun now."""
+        due = now + self.heartbeat
+        return math.floor(due / self.slot) * self.slot if self.slot else due
 
     def __post_init__(self) -> None:
         if not self.lease:
@@ -58,5 +69,7 @@ class RaftOptions:
                 f"heartbeat {self.heartbeat}, lease {self.lease}, election_timeout {self.election_timeout}: each must "
                 "be less than the next"
             )
+        if not 0 <= self.slot < self.heartbeat:
+            raise ValueError(f"slot {self.slot} must be less than heartbeat {self.heartbeat}")
         if self.window < 1 or self.max_batch_bytes < 1:
             raise ValueError(f"window {self.window} and max_batch_bytes {self.max_batch_bytes} must be at least 1")

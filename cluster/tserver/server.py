@@ -149,6 +149,7 @@ class TabletServer:
                 deciding=self._deciding,
                 is_missing=lambda tablet_id: self.tablets.is_missing(tablet_id),
                 disk_full=lambda tablet_id, error: self.tablets.disk_full(tablet_id, error),
+                reactor=self._rpc.reactor,
             )
             stack.callback(self._host.close)
             self._heartbeats = Heartbeats(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nyala.cluster.raft.events import Campaign, Persisted, Propose, RaftRole, Received, Renew, Tick, Transfer
 from nyala.cluster.raft.messages import (
     AppendRequest,
@@ -73,6 +75,17 @@ def test_an_old_answer_does_not_renew() -> None:
         node.step(Tick(), now)
     answer(node, "B", 1, 11.2)
     assert not node.has_lease(11.36)
+
+
+@given(now=st.floats(0, 1e9), heartbeat=st.floats(0.01, 0.9), slots=st.integers(2, 20))
+def test_rounds_of_many_tablets_coincide(now: float, heartbeat: float, slots: int) -> None:
+    slot = heartbeat / slots
+    options = RaftOptions(heartbeat=heartbeat, slot=slot)
+    due = options.next_heartbeat(now)
+    assert now < due <= now + heartbeat
+    assert due > now + heartbeat - slot - 1e-6
+    for beside in (0.1, 0.3):  # two that begin a round in the same slot go on together
+        assert abs(options.next_heartbeat(due + beside * slot) - options.next_heartbeat(due + 0.6 * slot)) < 1e-6
 
 
 def test_no_other_leader_is_elected_while_a_lease_holds() -> None:
