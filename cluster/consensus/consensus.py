@@ -130,7 +130,10 @@ class Consensus:
 
     def check_serving(self) -> None:
         """Raises `NotTheLeader`, with the leader's address, unless this peer leads and serves."""
-        with self._driver.lock:
+        driver = self._driver
+        if driver.is_serving and driver.error is None:
+            return  # as good as an answer under the lock, which may be outdated once that is released
+        with driver.lock:
             self.log.check_serving()
 
     def check_can_serve(self, timestamp: int, deadline: float = math.inf) -> None:
@@ -141,6 +144,8 @@ class Consensus:
         """
         driver = self._driver
         with driver.lock:
+            if self._may_serve(timestamp):
+                return
             until = driver.services.now() + LEASE_WAIT
             while not self._may_serve(timestamp):
                 driver.renew()

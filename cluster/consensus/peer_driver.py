@@ -481,9 +481,9 @@ class PeerDriver:
     def voters_without_space(self) -> list[Peer]:
         """Returns the voters whose disks are full, including this one, if the others are no majority; else none.
         Acquires the lock."""
+        if not self.full_peers:
+            return []
         with self.lock:
-            if not self.full_peers:
-                return []
             own = {self.node.id} if self._is_full else set()
             voters = self.node.configuration.voters
             full = [peer for peer in voters if peer.id in self.full_peers | own]

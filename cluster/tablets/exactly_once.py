@@ -182,8 +182,8 @@ class ExactlyOnceTable:
         self._now = now
         self._lock = threading.Lock()
         self._clients: dict[str, _Client] = {}
-        self._running: dict[tuple[str, int], threading.Event] = {}
-        """Calls that a thread of this replica is executing; the event is set at their end."""
+        self._running: dict[tuple[str, int], threading.Event | None] = {}
+        """Calls that this replica is executing; the event, if a thread waits for it, is set at their end."""
         self._swept = now()
         saved = saved or SavedResults()
         self.saved_index = saved.index
@@ -209,10 +209,10 @@ class ExactlyOnceTable:
                 if isinstance(found, bytes):
                     return found
                 if found is None:
-                    running = self._running.get(key)
-                    if running is None:
-                        self._running[key] = threading.Event()
+                    if key not in self._running:
+                        self._running[key] = None
                         return None
+                    running = self._running[key] = self._running[key] or threading.Event()
             if found is not None:
                 try:
                     wait(found)
@@ -228,7 +228,7 @@ class ExactlyOnceTable:
             key = (call.client, call.sequence)
             if key in self._running or self._find(call) is not None:
                 return False
-            self._running[key] = threading.Event()
+            self._running[key] = None
             return True
 
     def _find(self, call: Call) -> bytes | LogTicket | None:
@@ -255,7 +255,9 @@ class ExactlyOnceTable:
     def end(self, call: Call) -> None:
         """Ends the execution of a call, whether it succeeded or failed."""
         with self._lock:
-            self._running.pop((call.client, call.sequence)).set()
+            running = self._running.pop((call.client, call.sequence))
+        if running is not None:
+            running.set()
 
     # ---- entries -------------------------------------------------------------------------------------------------
 

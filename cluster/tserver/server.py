@@ -286,6 +286,7 @@ class TabletServer:
                     for r in self._heartbeats.reporters
                 ],
                 **dict(self._rpc.under_way),
+                **dict(self._rpc.processed),
                 **expiry(self._tls),
             },
         )

@@ -230,6 +230,9 @@ class RpcServer:
         """Makes the context manager within which the reactor processes each round; set before `start`."""
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
         self._ending_pool = ThreadPoolExecutor(ENDING_THREADS, "nyala-ending")
+        self._without_thread = 0
+        self._in_threads = 0
+        """Numbers of calls so far, changed by the reactor's thread."""
         self._deferred_replies = DeferredReplies(failed=self._thread_failed)
         try:
             host, port = host_of(bind), port_of(bind)
@@ -346,6 +349,11 @@ class RpcServer:
             "connections": self._listener.count,
         }
 
+    @property
+    def processed(self) -> Mapping[str, int]:
+        """Returns how many calls were processed without a thread of their own, and in threads of the pools."""
+        return {"calls_without_thread": self._without_thread, "calls_in_threads": self._in_threads}
+
     # ---- framed connections, in the reactor's thread -----------------------------------------------------------------
 
     def _greet(self, hello: bytes, client: FramedClient) -> bytes:
@@ -389,8 +397,11 @@ class RpcServer:
             context = self._begun(envelope, CallOrigin(client, number))
             later = self.later.get(type(envelope.method))
             if later is not None:
-                answer = self._deferred_replies.expect(answer, context.deadline)
-                if later(envelope.method, context, answer):
+                answer = reply = self._deferred_replies.reply(answer, context.deadline)
+                is_taken = later(envelope.method, context, reply)
+                self._deferred_replies.expect(reply)
+                if is_taken:
+                    self._without_thread += 1
                     return
         except Exception as error:
             answer(error)
@@ -417,9 +428,9 @@ class RpcServer:
             return self._endings
         return self._calls
 
-    @staticmethod
-    def _submit(pool: ThreadPoolExecutor, work: Callable[..., None], *arguments: Any) -> None:
+    def _submit(self, pool: ThreadPoolExecutor, work: Callable[..., None], *arguments: Any) -> None:
         """Passes work to a pool; its last argument receives the reply."""
+        self._in_threads += 1
         try:
             pool.submit(work, *arguments)
         except RuntimeError:

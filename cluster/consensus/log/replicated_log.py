@@ -157,7 +157,7 @@ class ReplicatedLog:
         """Returns when the leader may assign a timestamp; raises `MustWait` if that is not now, and it must not wait.
         Needs the lock of the consensus."""
         driver = self._driver
-        until = driver.services.now() + LIMIT_WAIT
+        until = 0.0
         while True:
             self.check_serving()
             if timestamp <= driver.timestamp_limit:
@@ -165,6 +165,7 @@ class ReplicatedLog:
             driver.renew()
             if not waits:
                 raise MustWait
+            until = until or driver.services.now() + LIMIT_WAIT
             if timestamp > driver.timestamp_limit and not driver.wait(until):
                 raise ServerOverloaded(
                     f"no majority of tablet {driver.tablet_id} has agreed to timestamps as late as "

@@ -24,8 +24,9 @@ class DeferredReplies:
 
     def __init__(self, sweep_seconds: float = SWEEP_SECONDS, failed: Failed | None = None) -> None:
         self._sweep_seconds = sweep_seconds
-        self._awaited: dict[DeferredReply, DeferredReply] = {}
-        """The thread that removes an entry answers it: that needs no lock."""
+        self._awaited: dict[DeferredReply, None] = {}
+        self._error: errors.Error | None = None
+        """Of `close`."""
         self._stopped = threading.Event()
         self._thread = server_thread("nyala-deferred-replies", self._run, failed)
 
@@ -33,12 +34,19 @@ class DeferredReplies:
         """Starts watching deadlines."""
         self._thread.start()
 
-    def expect(self, answer: Answer, deadline: float) -> DeferredReply:
-        """Registers a call's reply that is due by `deadline` (monotonic); the result takes the reply, at its first
-        call."""
-        awaited = DeferredReply(answer, deadline, self._awaited)
-        self._awaited[awaited] = awaited
-        return awaited
+    def reply(self, answer: Answer, deadline: float) -> DeferredReply:
+        """Returns the object that takes a call's reply, at its first call. One that may come later is to be passed to
+        `expect`."""
+        return DeferredReply(answer, deadline, self._awaited)
+
+    def expect(self, reply: DeferredReply) -> None:
+        """Registers a reply that is due by its deadline; no-op if it is there."""
+        if not reply.is_given:
+            self._awaited[reply] = None
+            if reply.is_given:  # meanwhile, by another thread
+                self._awaited.pop(reply, None)
+            elif self._error is not None:
+                reply(self._error)
 
     @property
     def count(self) -> int:
@@ -56,6 +64,7 @@ class DeferredReplies:
 
     def close(self, error: errors.Error) -> None:
         """Answers all waiting calls with an error, and stops watching deadlines."""
+        self._error = error
         for awaited in list(self._awaited):
             awaited(error)
         self._stopped.set()
@@ -72,11 +81,21 @@ class DeferredReply:
 
     __slots__ = ("_answer", "_awaited", "deadline")
 
-    def __init__(self, answer: Answer, deadline: float, awaited: dict[DeferredReply, DeferredReply]):
-        self._answer = answer
+    def __init__(self, answer: Answer, deadline: float, awaited: dict[DeferredReply, None]):
+        self._answer = [answer]
+        """The thread that removes it calls it: that needs no lock."""
         self.deadline = deadline
         self._awaited = awaited
 
+    @property
+    def is_given(self) -> bool:
+        """True if the reply was received."""
+        return not self._answer
+
     def __call__(self, reply: Reply | BaseException) -> None:
-        if self._awaited.pop(self, None) is not None:
-            self._answer(reply)
+        try:
+            answer = self._answer.pop()
+        except IndexError:
+            return
+        self._awaited.pop(self, None)
+        answer(reply)

@@ -130,6 +130,8 @@ def note_caller(clock: HybridClock, envelope: RequestEnvelope, who: str = "") ->
     A hybrid clock follows every timestamp that it receives and never goes back, and all servers exchange messages: one
     message with an absurd time would do lasting damage everywhere.
     """
+    if envelope.clock <= clock.latest:
+        return
     if too_far_ahead(clock, envelope.clock, is_peer=bool(envelope.caller.address)):
         caller = who or envelope.caller.address or envelope.caller.id or "the client"
         raise errors.ClockTooFarAhead(describe_lead(clock, envelope.clock, caller))
