@@ -65,6 +65,7 @@ from .malloc import configure_heap
 from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
+from .single_rows.row_write import StartedRow, finish_row
 from .statistics.analysis import table_storage
 from .tables.atomic_write import AtomicWriter
 from .tables.catalog import Catalog
@@ -483,6 +484,26 @@ class Database:
                 flush_overfull(tablet)
             if any(needs_flush(tablet) for tablet in store.whole_tablets):
                 self._maintenance.wake()
+        return result
+
+    def start_row(self, table: Table, tablet: Tablet, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
+        """The part of `write_row` (physical values) before it waits for the log; None where `write_row` is needed."""
+        store = self._stores.get(table.id)
+        if store is None or self._closed or not self._catalog.is_durable:
+            return None
+        return store.start_row(table, tablet, op, row) if self._maintenance.memory.admit_at_once(ROW_BYTES) else None
+
+    def finish_row(self, started: StartedRow) -> WriteResult:
+        """Waits until a started row is durable. Raises as `write_row`."""
+        table = started.tablet.table
+        try:
+            result = finish_row(started)
+        except (DiskError, StoreClosed):
+            self.open_table(table)
+            raise
+        store = self._stores.get(table.id)
+        if store is not None and store.has_grown(started.size, _GROWTH_BYTES):
+            self._maintenance.wake()
         return result
 
     def commit_transaction(self, changes: TransactionChanges) -> Timestamp:

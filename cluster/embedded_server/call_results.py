@@ -60,6 +60,30 @@ class Calls:
         """Like `once`, for a call that writes into one tablet."""
         return self._once(call, deadline, encode_result, decode_result, work)
 
+    def begin_at_once(self, call: Call) -> bool:
+        """True if the caller executes a new call now that writes into one tablet, and calls `end`; False if it was
+        done before, or is in progress. Raises as `once`."""
+        self._check(call)
+        return self._results.begin_at_once(call)
+
+    def end(self, call: Call, result: WriteResult | None) -> None:
+        """Ends a call of `begin_at_once`, with its result; None: it has done nothing."""
+        if result is not None:
+            self._note(call, encode_result(result))
+        self._results.end(call)
+
+    def _check(self, call: Call) -> None:
+        if call.cluster not in ("", self._cluster):
+            raise ClusterError(
+                "another process has opened the store since: it is not known whether the previous one executed this "
+                "call; "
+                "check, and repeat it if it was not executed"
+            )
+
+    def _note(self, call: Call, result: bytes) -> None:
+        header = CallHeader(call.client, call.sequence, call.first_incomplete, result)
+        self._results.note(header, next(self._numbers), self._clock.now())
+
     def _once(
         self,
         call: Call | None,
@@ -70,19 +94,13 @@ class Calls:
     ) -> T:
         if call is None:
             return work()
-        if call.cluster not in ("", self._cluster):
-            raise ClusterError(
-                "another process has opened the store since: it is not known whether the previous one executed this "
-                "call; "
-                "check, and repeat it if it was not executed"
-            )
+        self._check(call)
         known = self._results.begin(call, _never, deadline)
         if known is not None:
             return decode(known)
         try:
             result = work()
-            header = CallHeader(call.client, call.sequence, call.first_incomplete, encode(result))
-            self._results.note(header, next(self._numbers), self._clock.now())
+            self._note(call, encode(result))
             return result
         finally:
             self._results.end(call)

@@ -2,6 +2,7 @@
 
     clients ──► RpcServer ──┬── EmbeddedCatalog ──┐
                             ├── TabletService ─┼── Calls ──► Database
+                            ├── RowWrites ─────┤
                             ├── OwnedWrites ───┤
                             ├── OwnedLoads ────┤
                             └── ScanService ───┘
@@ -37,13 +38,15 @@ from ..wire.messages.methods import (
     ScanEnd,
     ScanTablet,
     ServerStatus,
+    WriteRow,
 )
 from ..wire.process.forking import note_process
-from ..wire.server import RpcServer
+from ..wire.server import Later, RpcServer
 from .call_results import Calls
 from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
+from .row_writes import RowWrites
 from .server_record import ServerRecord, place_of
 from .tablets import EmbeddedTablets
 
@@ -112,6 +115,7 @@ class EmbeddedServer:
         tablets = EmbeddedTablets(store, calls)
         self._loads = OwnedLoads(store, calls)
         self._writes = OwnedWrites(store, tablets, calls)
+        self._rows = RowWrites(store, tablets, calls)
         self._scans = ScanService(
             tablets.get,
             fragments,
@@ -128,7 +132,8 @@ class EmbeddedServer:
             GetStatus: lambda request, context: self.status(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
-        self._rpc.later = {kind: self._noted(later) for kind, later in served.later().items()}
+        later: dict[type[Request], Later] = {**served.later(), WriteRow: self._rows.write_row_later}
+        self._rpc.later = {kind: self._noted(each) for kind, each in later.items()}
         self._rpc.scan = self._scan
 
     @property
@@ -145,6 +150,7 @@ class EmbeddedServer:
 
     def start(self) -> None:
         """Serves calls, and announces that in DIR/owner."""
+        self._rows.start()
         self._rpc.start()
         self._rounds = Rounds("nyala-embedded-server", self._keep_house)
         self._tell(self.address)
@@ -163,6 +169,7 @@ class EmbeddedServer:
         with ExitStack() as stack:
             stack.callback(self._loads.close)
             stack.callback(self._scans.close)
+            stack.callback(self._rows.close)
             stack.callback(self._rpc.stop, cut=True)
             if self._rounds is not None:
                 stack.callback(self._rounds.stop)
@@ -233,5 +240,6 @@ class EmbeddedServer:
                 "scans": self._scans.count,
                 "loads": self._loads.count,
                 **dict(self._rpc.under_way),
+                **dict(self._rpc.processed),
             },
         )

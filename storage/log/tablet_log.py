@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ...errors import OperationalError
 from .wal import LogTicket
+from .wal import MustWait as MustWait
 from .wal_format import EntryKind
 
 
@@ -22,10 +22,6 @@ class LogPlace(Protocol):
 
     @property
     def index(self) -> int: ...
-
-
-class MustWait(OperationalError):
-    """The entry can only be appended after a wait, which the caller has excluded (`WriteContext.waits`)."""
 
 
 class WriteContext:

@@ -24,6 +24,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -45,6 +46,16 @@ TERM = 1
 _JOINED_BYTES = 1 << 14
 """Limit for joining buffers before a write: joining costs a copy, and a system call costs about as much as copying this
 many bytes."""
+
+
+class MustWait(OperationalError):
+    """The entry can only be appended after a wait, which the caller has excluded (`WriteContext.waits`)."""
+
+
+class Waiting(Protocol):
+    """The part of a `tablet_log.WriteContext` that this log reads."""
+
+    waits: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -195,17 +206,20 @@ class WriteAheadLog:
         kind: EntryKind,
         bodies: Sequence[bytes],
         after: LogTicket | None = None,
-        context: object = None,
+        context: Waiting | None = None,
     ) -> LogTicket:
         """Put entries behind the others, one per body, all or none, after a crash, too; they are durable only after
         `sync`.
 
         `after` is an entry on which these rely: where it has failed, they fail too; where it fails later, all behind
         it do. Returns the ticket of the last. Raises `DiskError` where there is no room for them, or `after` has
-        failed; the log is then as it was. `context` is a replicated log's (`tablet_log.WriteContext`): not used here.
+        failed; the log is then as it was. `MustWait` if `context` excludes waits and the disk is needed now: for a new
+        segment, after a failure, or because nothing is synced later.
         """
         size = sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies)
         with self._mutex:
+            if context is not None and not context.waits and not self._takes_at_once(size):
+                raise MustWait
             if self._closed:
                 raise StoreClosed(f"the log {self._directory} is closed; open the store again")
             if self._newest is not None and self._newest.needs_cut:
@@ -229,6 +243,13 @@ class WriteAheadLog:
                 newest.unwritten += pieces
                 newest.pending.append(ticket)
             return ticket
+
+    def _takes_at_once(self, size: int) -> bool:
+        """True if entries can be appended in memory alone. Needs the mutex."""
+        newest = self._newest
+        if newest is None or newest.needs_cut or not self._syncs or self._closed:
+            return False
+        return newest.segment.size + size <= self._segment_bytes
 
     def _write_unsynced(self, newest: _Newest, pieces: list[bytes]) -> None:
         """Write entries that are not to be synced. `DiskError` if that fails: they are cut off before the next."""

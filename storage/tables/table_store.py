@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from ...errors import CorruptionError, DiskError, TabletGone, UnknownColumn
+from ...errors import CorruptionError, DiskError, StoreClosed, TabletGone, UnknownColumn
 from ...model.altered_table import check_same_columns
 from ...model.clock import HybridClock
 from ...model.schema import Table
@@ -35,12 +35,14 @@ from ..files.page_cache import PageCache
 from ..loads.load_record import LoadRecord
 from ..log.commit_log import CommitLog
 from ..log.decision import Decision
-from ..maintenance.tablet_flush import flush_overfull
+from ..log.tablet_log import WriteContext
+from ..maintenance.tablet_flush import flush_overfull, is_overfull, needs_flush
 from ..reading.tablet_scan import Part, cut_tokens, even_rows, tablet_tokens
 from ..single_rows.row_access import RowAccess
 from ..single_rows.row_changes import RowChange, rows_of
 from ..single_rows.row_read import Altered
 from ..single_rows.row_rules import BatchPathNeeded
+from ..single_rows.row_write import StartedRow
 from ..single_rows.rows_write import RowsWrite
 from ..statistics.analysis import Analysis, analyze
 from ..statistics.table_statistics import StatisticsCache
@@ -52,6 +54,8 @@ from .atomic_write import AtomicWriter, TableBatch
 from .catalog import CatalogEntry
 from .table_layout import TableLayout
 from .tablet_opening import TabletOpening
+
+_NO_WAIT = WriteContext(waits=False)
 
 
 class TableStore:
@@ -251,6 +255,26 @@ class TableStore:
         if table is not writer.codec.table:
             check_same_columns(table, writer.codec.table, list(row))
         return writer.write_physical(op, row) if physical else writer.write(op, row, unchanged_since)
+
+    def start_row(self, table: Table, tablet: Tablet, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
+        """The part of `write_row`, for physical values, before it waits for the log. None, with nothing done, if it
+        would have to wait before that, changes nothing, or must be written as a batch. `tablet` is the row's."""
+        writer = self.rows.writer
+        if self.repairs or table is not writer.codec.table or is_overfull(tablet):
+            return None
+        try:
+            return writer.start_physical(op, row, _NO_WAIT)
+        except (DiskError, StoreClosed):
+            return None  # `write_row` has the error
+
+    def has_grown(self, size: int, most: int) -> bool:
+        """Counts the bytes of a row of `start_row`; True if a flush is due, after each `most` bytes."""
+        writer = self.rows.writer
+        writer.grown += size
+        if writer.grown <= most:
+            return False
+        writer.grown = 0
+        return any(needs_flush(tablet) for tablet in self.whole_tablets)
 
     def read_row(
         self,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 from embedded_server_support import ServedStore
+from net_support import until
 from nyala import errors
 from nyala.cluster.wire.messages import methods
 from nyala.cluster.wire.messages.methods import Call
@@ -17,6 +19,7 @@ from nyala.model.schema import ColumnSchema, Schema, Table, TableDefinition
 from nyala.model.store import Op, WriteBatch
 from nyala.model.types import INT
 from nyala.storage.database import Database
+from nyala.storage.log.wal import WriteAheadLog
 
 DEFINITION = TableDefinition("t", Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT, True)), 1))
 
@@ -54,6 +57,60 @@ def test_a_call_that_comes_again_is_answered_and_not_done_again(served_store, ta
     assert served_store.call(row) == served_store.call(row) and served_store.call(row).applied == 1
     with pytest.raises(errors.ProtocolError, match="was answered"):
         served_store.call(write(table, [5], Call(call.client, 2, 1)))
+
+
+def test_rows_are_written_without_threads_and_once_whatever_they_meet(served_store, table):
+    client = uuid.uuid4().hex
+
+    def row(sequence: int, op: Op, key: int, first: int = 1) -> methods.WriteRow:
+        return methods.WriteRow(
+            tablet_id="t000001-p0000",
+            schema_version=table.version,
+            op=op,
+            row={"k": key, "v": sequence} if op is not Op.DELETE else {"k": key},
+            call=Call(client, sequence, first, served_store.server.id),
+        )
+
+    def in_threads() -> int:
+        return served_store.call(methods.GetStatus()).details["calls_in_threads"]
+
+    served_store.call(row(1, Op.INSERT, 0))  # begins the log
+    before = in_threads()
+    with ThreadPoolExecutor(8) as threads:
+        replies = list(threads.map(lambda n: served_store.call(row(n, Op.UPSERT, n % 10)), range(2, 42)))
+    assert [reply.applied for reply in replies] == [1] * 40
+    assert in_threads() - before == 1  # this look itself
+    assert len({reply.timestamp for reply in replies}) == 40
+    assert served_store.call(row(2, Op.UPSERT, 2)) == replies[0]
+    refused = served_store.call(row(50, Op.INSERT, 3))
+    assert (refused.applied, refused.errors[0].error) == (0, "AlreadyPresent")
+    assert served_store.call(row(51, Op.DELETE, 3)).applied == 1
+    assert served_store.call(row(51, Op.DELETE, 3)).applied == 1
+    assert keys_of(served_store.database, table) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_rows_that_the_log_has_not_synced_are_not_read_and_a_failed_one_is_undone(monkeypatch, served_store, table):
+    def row(key: int) -> methods.WriteRow:
+        ids = {"tablet_id": "t000001-p0000", "schema_version": table.version}
+        return methods.WriteRow(**ids, op=Op.UPSERT, row={"k": key}, call=None)
+
+    served_store.call(row(0))
+    log = served_store.database.open_table(table).tablets[0].log
+    goes_on = threading.Event()
+    sync = WriteAheadLog.sync
+    monkeypatch.setattr(WriteAheadLog, "sync", lambda self, ticket, context=None: (goes_on.wait(30), sync(log, ticket)))
+    with ThreadPoolExecutor(2) as threads:
+        writing = threads.submit(served_store.call, row(1))
+        until(lambda: log.last_index == 2)
+        assert keys_of(served_store.database, table) == [0]
+        monkeypatch.setattr(log._newest.file, "sync", lambda: (_ for _ in ()).throw(errors.DiskError("no disk")))
+        goes_on.set()
+        with pytest.raises(errors.DiskError, match="no disk"):
+            writing.result()
+    monkeypatch.undo()
+    assert keys_of(served_store.database, table) == [0]
+    assert served_store.call(row(2)).applied == 1
+    assert keys_of(served_store.database, table) == [0, 2]
 
 
 def test_the_same_call_twice_at_once_is_done_once(served_store, table):
