@@ -5,7 +5,7 @@
 
 The log has one JSON object per line: `time` (UTC), `level`, `server`, `logger`, `event`, `fields` (from the caller's
 `extra={"fields": {...}}`), and `error` with a traceback, if any. An uncaught error in one of the server's threads ends
-the process at once, with the status `FAILED_STATUS`.
+the process at once, with the status `FAILED_STATUS`. SIGUSR1 writes the stacks of all threads to stderr.
 """
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ def run_server(
     """
     log_as_json(name, path=log_file)
     faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     configure_heap()
     keep_pandas_out()
     ended = _until_signalled(grace)

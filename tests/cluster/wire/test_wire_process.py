@@ -115,6 +115,19 @@ def test_a_server_ends_well(start: Any, tmp_path: Path, signalled: signal.Signal
     assert log[1]["fields"]["address"] == f"{host}:{port}"
 
 
+def test_sigusr1_shows_the_stacks_of_all_threads(start: Any, tmp_path: Path) -> None:
+    process = start("well")
+    address_of(tmp_path)
+    process.send_signal(signal.SIGUSR1)
+    stacks = []
+    while not stacks or "in <module>" not in stacks[-1]:  # the main thread is the last
+        stacks.append(process.stderr.readline())
+    text = "".join(stacks)
+    assert "Thread 0x" in text and "in run_server" in text and "in watch" in text
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[:2] == (0, "drained\nstopped\n")
+
+
 def test_a_signal_may_come_just_as_the_main_thread_goes_to_wait(start: Any) -> None:
     status, out, _ = ended(start("signalled in wait"))
     assert (status, out) == (0, "drained\nstopped\n")
