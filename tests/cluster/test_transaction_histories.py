@@ -276,7 +276,7 @@ def test_histories_of_a_cluster_have_no_anomaly(cluster: MiniCluster, is_seriali
     assert not any(thread.is_alive() for thread in threads)
     assert not recorder.errors + bank.errors, (faults.happened, recorder.errors, bank.errors)
     with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
-        client.update(max(recorder.latest))
+        client.observe(max(recorder.latest))
         last = Transaction(99, all_lists(client, client.table(name), client.now()))
     history = [transaction for each in recorder.histories for transaction in each]
     assert sum(1 for t in history if t.is_committed and len(t.appends) > 1) > 5

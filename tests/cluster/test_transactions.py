@@ -344,7 +344,7 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
         assert not thread.is_alive()
     assert not errors, errors
     with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
-        client.update(max(observed))
+        client.observe(max(observed))
         table = client.table(name)
         found = balances(client, table, client.now())
     assert sum(n for k, n in found.items() if k < ACCOUNTS) == ACCOUNTS * BALANCE

@@ -108,7 +108,7 @@ def copied_files(servers: Servers, number: int) -> None:
 @pytest.mark.parametrize("way", few(list(WAYS)))
 def test_every_path_that_meets_damage_fails_the_replica_and_names_the_file(three: Servers, way: str) -> None:
     leader = damaged_leader(three)
-    with pytest.raises(ReplicaUnavailable, match=r"has failed: CorruptionError: .*\.col: "):
+    with pytest.raises(ReplicaUnavailable, match=r"(has failed|is FAILED): CorruptionError: .*\.col: "):
         WAYS[way](three, leader)
     report = three.report(leader, TABLET)
     assert report is not None
