@@ -141,6 +141,7 @@ class Connection:
         """When the last of the unsent bytes were accepted by the kernel."""
         self._awaits_room = False
         """True if the loop watches, or will watch, for room."""
+        self._is_paused = False
         self._events = READ
         self._ends = 0.0
         self.on_closed: Callable[[Connection], object] = lambda connection: None
@@ -168,6 +169,27 @@ class Connection:
     def unsent(self) -> int:
         """Bytes that wait for the kernel."""
         return self._unsent_bytes
+
+    def start_tls(self, tls: TlsFilter, received: bytes = b"") -> None:
+        """Begins TLS on a connection that was opened without it: from now on all bytes are encrypted.
+
+        In the loop's thread; nothing may be sent before the other side's handshake. `received` are its first encrypted
+        bytes, if they are there.
+        """
+        assert self._tls is None
+        self._tls = tls
+        if received:
+            self._deliver(memoryview(received))
+
+    @property
+    def is_encrypted(self) -> bool:
+        """True if it has TLS."""
+        return self._tls is not None
+
+    def pause_reading(self, paused: bool) -> None:
+        """Stops reading from the socket, or goes on; from any thread. The kernel's buffers then stop the other side."""
+        self._is_paused = paused
+        self._reactor.call_soon(self._update_events)
 
     # ---- sending, from any thread ----------------------------------------------------------------------------------
 
@@ -316,9 +338,16 @@ class Connection:
         with self._lock:
             unsent = self._unsent_bytes
             self._awaits_room = unsent > 0
-        events = (WRITE if unsent else 0) | (READ if unsent <= PAUSE_BYTES or self._state is State.ENDING else 0)
-        if events != self._events:
-            self._events = events
+        is_reading = self._state is State.ENDING or (unsent <= PAUSE_BYTES and not self._is_paused)
+        events = (WRITE if unsent else 0) | (READ if is_reading else 0)
+        before, self._events = self._events, events
+        if before == events:
+            return
+        if not events:
+            self._reactor.unwatch(self._socket)
+        elif not before:
+            self._reactor.watch(self._socket, events, self._ready)
+        else:
             self._reactor.rewatch(self._socket, events, self._ready)
 
     def check(self, now: float) -> None:

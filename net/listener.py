@@ -54,6 +54,8 @@ class Listener:
         Accepted connections at the same time.
     stall_seconds : float
         See `Connection`.
+    evicts : bool
+        True: with `most` connections, a new one replaces a silent one. False: it is refused.
 
     Raises `ServerUnavailable` if the address cannot be used.
     """
@@ -68,8 +70,10 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         most: int = MOST_CONNECTIONS,
         stall_seconds: float = STALL_SECONDS,
+        evicts: bool = True,
     ):
         self._reactor = reactor
+        self._evicts = evicts
         self._make_protocol = make_protocol
         self._tls = tls
         self._most = most
@@ -139,7 +143,7 @@ class Listener:
             self._reactor.watch(self._socket, READ, self._accept)
 
     def _adopt(self, accepted: socket.socket, address: tuple[str, int]) -> None:
-        if len(self._connections) >= self._most and not self._evict():
+        if len(self._connections) >= self._most and not (self._evicts and self._evict()):
             accepted.close()
             return
         host, port = address[:2]
