@@ -37,7 +37,7 @@ from ..model.types import (
 from . import literals
 from .bound import Query, Select, Values
 from .deferred_parameters import DeferredParameter
-from .expressions import Call, Cast, Expr, Literal
+from .expressions import Call, Cast, Expr, Literal, OpenParameter
 from .subqueries import ScalarSubquery
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -118,6 +118,8 @@ def fit(literal: Literal, type_: DataType) -> Literal | None:
     """
     value, source = literal.value, literal.type
     if value is None:
+        if isinstance(literal, OpenParameter):
+            literal.notes.append(type_)
         return Literal(type_, True, None)
     if source == type_:
         return literal

@@ -208,6 +208,19 @@ class Literal(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class OpenParameter(Literal):
+    """A parameter without a value yet: a NULL that notes the types which its context requires of it."""
+
+    index: int = 0
+    notes: list[DataType] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def seen(self) -> DataType | None:
+        """The type that its context requires; None if it has required none."""
+        return self.notes[-1] if self.notes else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Expr):
     """A bind value: `?` and `$n` by 0-based `index`, `:name` by name (its index is unique too)."""
 

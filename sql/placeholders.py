@@ -33,13 +33,7 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
     """
     if not parameters and not any(mark in parsed.text for mark in "?$:"):
         return Given({}, {})  # avoids a walk through the whole tree
-    placeholders = sorted(
-        parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0)
-    )
-    _refuse_names(placeholders, parsed)
-    styles = {_style(node) for node in placeholders}
-    if len(styles) > 1:
-        raise InterfaceError("a statement uses one style of placeholders: ?, $1 or :name")
+    placeholders, styles = _found(parsed)
     if styles == {":name"}:
         return _by_name(placeholders, parameters)
     if isinstance(parameters, Mapping):
@@ -49,12 +43,36 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
     if isinstance(parameters, str | bytes):
         raise InterfaceError("give the parameters as a sequence of values, not as one string")
     values = tuple(parameters or ())
-    positions = [_number(node) for node in placeholders] if styles == {"$1"} else list(range(len(placeholders)))
-    wanted = max(positions, default=-1) + 1
+    places = _places(placeholders, styles)
+    wanted = max(places, default=-1) + 1
     if wanted != len(values):
         raise InterfaceError(f"the statement has {_count(wanted)}, {len(values)} given")
     literals: dict[Key, Literal] = {place: from_python(value) for place, value in enumerate(values)}
-    return Given(literals, {id(node): position for node, position in zip(placeholders, positions)})
+    return Given(literals, {id(node): position for node, position in zip(placeholders, places)})
+
+
+def positions(parsed: ParsedStatement) -> dict[int, int]:
+    """The 0-based position of each placeholder, by the identity of its syntax node; `InterfaceError` for :name."""
+    placeholders, styles = _found(parsed)
+    if styles == {":name"}:
+        raise InterfaceError("placeholders with names have no positions: use $1")
+    return {id(node): place for node, place in zip(placeholders, _places(placeholders, styles))}
+
+
+def _found(parsed: ParsedStatement) -> tuple[list[Any], set[str]]:
+    """The placeholders of a statement in their order, and their styles: one, or none."""
+    placeholders = sorted(
+        parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0)
+    )
+    _refuse_names(placeholders, parsed)
+    styles = {_style(node) for node in placeholders}
+    if len(styles) > 1:
+        raise InterfaceError("a statement uses one style of placeholders: ?, $1 or :name")
+    return placeholders, styles
+
+
+def _places(placeholders: list[Any], styles: set[str]) -> list[int]:
+    return [_number(node) for node in placeholders] if styles == {"$1"} else list(range(len(placeholders)))
 
 
 def _style(node: Any) -> str:

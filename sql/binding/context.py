@@ -112,11 +112,16 @@ class Context:
         return _Place(self, node)
 
     def drawn(self, error: Any, node: Any) -> Any:
-        """The same error with the line and a caret in its message, for classes without a position."""
+        """The same error with the line and a caret in its message, for classes without a position.
+
+        Its `drawn_position` is the 0-based offset in the text.
+        """
         if "\nLINE " in str(error):
             return error
         start, width = _nearest(node)
-        return type(error)(str(StatementError(str(error), self.text, start, width)))
+        drawn = type(error)(str(StatementError(str(error), self.text, start, width)))
+        drawn.drawn_position = start
+        return drawn
 
 
 class _Place:

@@ -188,6 +188,7 @@ def _bound(node: Any, clause: str, context: Context) -> Expr | None:
     with context.at(node):
         found = Frame(context, Scope(), clause).bind(node)
         if isinstance(found, Literal) and found.value is None:
+            convert(found, BIGINT)  # a parameter without a value notes its type
             return None
         if isinstance(found, SUBQUERIES) or any(isinstance(part, SUBQUERIES) for part in walk(found)):
             raise NotSupportedError(f"a subquery in {clause} is not supported; give the number or a parameter")
