@@ -35,7 +35,7 @@ from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .session.bind_values import Parameters
 from .session.session import Session
-from .stores.open_stores import SharedStore, acquire, is_cluster
+from .stores.open_stores import SharedStore, acquire, is_cluster, lent
 from .tables.timestamps import Moment, hybrid_time
 from .transaction_blocks import RETRIES, TransactionBlock, retried
 
@@ -132,6 +132,15 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         shared.release()
         raise
     return Connection(shared, session)
+
+
+def connect_to(store: Store, name: str) -> Connection:
+    """A connection to a store that the caller has opened, and closes after it; `name` is its directory.
+
+    Its settings are the defaults of `connect`.
+    """
+    session = Session(store, threads=os.cpu_count() or 1, memory_limit=default_limit(), target=name)
+    return Connection(lent(store, name), session)
 
 
 class Connection:

@@ -43,6 +43,7 @@ from ...planner import Plan, PlannerOptions, plan_query
 from ...planner.algebra.depth import is_deep
 from ...sql import ParsedStatement, bind, bound, parse
 from ...sql.binding.binder import Binding, bind_given
+from ...sql.files import FileCatalog
 from ...sql.placeholders import Given, match_parameters
 from ...sql.syntax.complexity import too_complex
 from . import engines
@@ -131,6 +132,8 @@ class Session:
         """Advice in errors about writes in a session as of a timestamp."""
         self.reads_latest = False
         """Of a cluster: read the latest state of each tablet's leader, without a common snapshot."""
+        self.files: FileCatalog | None = LocalFiles()
+        """Files that statements may read and write; None: none, for a client of another process or machine."""
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
         self.transactions = SessionTransactions(store, self.settings, self._switch, past=moment is not None)
@@ -160,7 +163,9 @@ class Session:
 
     def _another(self, moment: Timestamp | None) -> Session:
         settings = self.settings.copy()
-        return Session(self.transactions.store, moment=moment, target=self.target, settings=settings)
+        session = Session(self.transactions.store, moment=moment, target=self.target, settings=settings)
+        session.files = self.files
+        return session
 
     def _snapshot(self, store: Store) -> Timestamp | None:
         """Snapshot for all tables of a statement on a store."""
@@ -296,7 +301,7 @@ class Session:
         raise_if(cancel)
         version, now = self.store.catalog_version, self.store.now()
         given = match_parameters(parsed, parameters)
-        binding = bind_given(parsed, self.store, given, LocalFiles(), now)
+        binding = bind_given(parsed, self.store, given, self.files, now)
         statement = binding.statement
         self._refuse_change(statement)
         if not isinstance(statement, KEPT):
@@ -348,7 +353,7 @@ class Session:
         prepared: Prepared | None = None
         parsed = self.parse(text)
         if len(parsed) == 1:
-            binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), LocalFiles(), now)
+            binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), self.files, now)
             self._refuse_change(binding.statement)
             with contextlib.suppress(SqlSyntaxError, InterfaceError):
                 (shaped,) = parse(shape.text)
@@ -368,11 +373,15 @@ class Session:
     def bind(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> bound.Statement:
         """Resolve a parsed statement against the current catalog; `NotSupportedError` if it writes and the session is
         as of a timestamp."""
-        statement = bind(parsed, self.store, parameters, LocalFiles())
+        statement = bind(parsed, self.store, parameters, self.files)
         self._refuse_change(statement)
         return statement
 
     def _refuse_change(self, statement: bound.Statement) -> None:
+        if self.files is None:
+            copied = statement.statement if isinstance(statement, bound.Explain) else statement
+            if isinstance(copied, bound.CopyFrom | bound.CopyTo):
+                raise NotSupportedError("files of the server cannot be read or written here")
         if self.moment is not None and not _is_reading(statement):
             self.refuse_writes("a statement that writes")
 

@@ -132,6 +132,11 @@ def in_memory(threads: int, **options: Any) -> SharedStore:
     return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
 
 
+def lent(store: Store, name: str) -> SharedStore:
+    """A store that its caller has opened and closes itself; `name` is its directory."""
+    return SharedStore(store, None, {}, holders=2, url=name)
+
+
 def directory_of(target: str | Path) -> str:
     """The one name that a directory goes by here."""
     return str(Path(target).expanduser().resolve())

@@ -244,13 +244,15 @@ def _to_text(type_: DataType, arg: Vector) -> Vector:
 @cache
 def _truth_words(type_: DataType) -> pa.Array:
     """The texts of false and true: one dictionary for all batches."""
-    return pa.array([_spell(BOOLEAN, value) for value in (False, True)], pa.string()).cast(type_.arrow)
+    return pa.array([spelt_value(BOOLEAN, value) for value in (False, True)], pa.string()).cast(type_.arrow)
 
 
 def _spelt(type_: DataType, array: pa.Array) -> pa.Array:
     """Format each distinct value once."""
     encoded = pc.dictionary_encode(array)
-    return arrow_array([_spell(type_, v) for v in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+    return arrow_array([spelt_value(type_, v) for v in encoded.dictionary.to_pylist()], pa.string()).take(
+        encoded.indices
+    )
 
 
 def _spelt_intervals(type_: DataType, arg: Vector) -> Vector:
@@ -260,7 +262,8 @@ def _spelt_intervals(type_: DataType, arg: Vector) -> Vector:
     return Text(type_, spelt.take(arrow_array(codes.ravel(), pa.int64(), mask=mask)))
 
 
-def _spell(type_: DataType, value: Any) -> str:
+def spelt_value(type_: DataType, value: Any) -> str:
+    """Return the text of a Python value that is not NULL."""
     if type_.kind is Kind.BOOLEAN:
         return "true" if value else "false"
     if type_.is_decimal:
