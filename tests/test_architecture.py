@@ -22,6 +22,7 @@ STOREYS = (
     ("tpch",),
     ("spark",),
     ("backup",),
+    ("doors",),
     ("driver",),
     ("executor",),
     ("planner",),

@@ -1,0 +1,110 @@
+"""The result of a statement as bytes: its rows while they are made, and the tag of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ....driver.session.executions import Execution, RowExecution
+from ....executor.kernels.cast import cast
+from ....model.types import DataType
+from ....model.vectors.vector import vector_from_arrow
+from ....sql.expressions import Column
+from ..values.rows import DATA_ROW, encode_rows, pieces
+from ..values.single_rows import encode_row
+from .portals import Portal
+from .statements import StatementText
+
+
+class RowWriter:
+    """Rows of an execution as messages.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        That the client was told.
+    formats : sequence of int
+        One for each of them.
+    kind : bytes
+        Of the messages: DataRow, or CopyData in the binary format.
+    """
+
+    def __init__(self, columns: Sequence[Column], formats: Sequence[int], kind: bytes = DATA_ROW):
+        self._types = [column.type for column in columns]
+        self._formats = formats
+        self._kind = kind
+        self.count = 0
+        """Number of rows so far."""
+
+    def write(self, portal: Portal, limit: int = 0) -> Iterator[bytes]:
+        """Yields the messages of a portal's next rows: all, or `limit` of them. `portal.is_done` tells which."""
+        execution = portal.execution
+        assert execution is not None
+        if isinstance(execution, RowExecution):
+            yield from self._single(portal, execution)
+            return
+        self.count = 0
+        while not limit or self.count < limit:
+            batch, portal.rest = portal.rest, None
+            if batch is None:
+                batch = execution.next_batch()
+            if batch is None:
+                portal.is_done = True
+                return
+            if limit and batch.num_rows > limit - self.count:
+                batch, portal.rest = batch.slice(0, limit - self.count), batch.slice(limit - self.count)
+            self.count += batch.num_rows
+            for piece in pieces(self._converted(batch, execution.columns or ())):
+                yield encode_rows(piece, self._types, self._formats, self._kind)
+
+    def _single(self, portal: Portal, execution: RowExecution) -> Iterator[bytes]:
+        found = execution.next_rows()
+        self.count = 0
+        if found is not None:
+            self.count = len(found[0])
+            # A row by its key has the columns of its table, whose types do not depend on values.
+            yield b"".join(encode_row(row, self._types, self._formats) for row in found[0])
+        portal.is_done = True
+
+    def _converted(self, batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+        """The batch with the types that the client was told: those of expressions depend on parameters' values."""
+        if all(column.type == type_ for column, type_ in zip(columns, self._types)):
+            return batch
+        arrays = [
+            array if column.type == type_ else _cast(type_, column.type, array)
+            for array, column, type_ in zip(batch.columns, columns, self._types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _cast(target: DataType, source: DataType, array: pa.Array) -> pa.Array:
+    found = cast(target, vector_from_arrow(source, array)).to_arrow()
+    return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+
+
+_COUNTED: Final = {"INSERT": "INSERT 0", "UPSERT": "INSERT 0", "UPDATE": "UPDATE", "DELETE": "DELETE", "MERGE": "MERGE"}
+_NAMED: Final = ("SHOW", "EXPLAIN", "SET", "RESET", "SAVEPOINT", "RELEASE", "ANALYZE", "PREPARE", "DESCRIBE")
+_FILLERS: Final = ("OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE", "IF", "NOT", "EXISTS")
+
+
+def command_tag(statement: StatementText, execution: Execution, rows: int) -> str:
+    """The tag of CommandComplete; `rows` is the number of rows that were sent."""
+    verb = statement.words[0] if statement.words else ""
+    if verb in _COUNTED:
+        return f"{_COUNTED[verb]} {rows if execution.columns is not None else max(0, execution.rowcount)}"
+    if verb in ("FETCH", "MOVE", "COPY"):
+        return f"{verb} {rows if execution.columns is not None else max(0, execution.rowcount)}"
+    if verb in _NAMED:
+        return verb
+    if execution.columns is not None:
+        return f"SELECT {rows}"
+    if verb == "TRUNCATE":
+        return "TRUNCATE TABLE"
+    if verb == "CREATE" and execution.rowcount >= 0:
+        return f"SELECT {execution.rowcount}"  # CREATE TABLE AS, as PostgreSQL has it
+    if verb == "WITH":
+        return f"INSERT 0 {max(0, execution.rowcount)}"
+    object_ = next((word for word in statement.words[1:] if word not in _FILLERS), "")
+    return f"{verb} {object_}".strip() if verb in ("CREATE", "ALTER", "DROP", "COMPACT") else verb
