@@ -3,6 +3,7 @@
     nyala shell [TARGET]                  SQL, interactive or from -c, -f or a pipe
     nyala fs check|dump|layout ...        look at a store's files from outside
     nyala serve DIR                       a store's directory, for several processes at once
+    nyala gateway nyala://... --postgres  clients of PostgreSQL in front of a cluster
     nyala cluster start --dir DIR         a cluster of processes on this machine; stop, status, ksck, rebalance, leave
     nyala cluster certificates DIR ...    a CA and certificates, for clusters with TLS
     nyala tablet list|move ...            where a cluster's tablets are

@@ -12,7 +12,7 @@ from .bench import bench_command
 from .clusters import CLUSTER, TABLET
 from .common import CLIENT_TLS
 from .fs import FS
-from .servers import MASTER, SERVE, TSERVER
+from .servers import GATEWAY, MASTER, SERVE, TSERVER
 from .spark import SPARK
 
 _SHELL = Command(
@@ -85,6 +85,7 @@ def nyala_parser() -> Parser:
                 _SHELL,
                 FS,
                 SERVE,
+                GATEWAY,
                 MASTER,
                 TSERVER,
                 CLUSTER,

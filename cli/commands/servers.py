@@ -1,11 +1,11 @@
-"""The commands that run a server in this process: `nyala serve`, `nyala master` and `nyala tserver`."""
+"""The commands that run a server in this process: `nyala serve`, `gateway`, `master` and `tserver`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ...command_line import Argument, Command, argument
-from .common import tls_options
+from .common import CLIENT_TLS, tls_options
 
 FLIGHT_PORT = argument(
     "--flight-port",
@@ -55,6 +55,26 @@ def _server(bind: str) -> tuple[Argument, ...]:
     )
 
 
+POSTGRES = (
+    argument(
+        "--postgres",
+        metavar="HOST:PORT",
+        help="serve clients of PostgreSQL at this address, too (psql, drivers); port 0 takes a free one",
+    ),
+    argument(
+        "--postgres-password-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the password of these clients; without it, only HOST 127.0.0.1 or ::1 is allowed",
+    ),
+    argument("--postgres-tls-cert", type=Path, metavar="FILE", help="the PEM file with the certificate for them"),
+    argument("--postgres-tls-key", type=Path, metavar="FILE", help="the PEM file with the key of that certificate"),
+    argument(
+        "--postgres-connections", type=int, default=500, metavar="N", help="how many of them may connect (default 500)"
+    ),
+)
+"""The options of the PostgreSQL protocol."""
+
 SERVE = Command(
     "serve",
     "serve a store's directory to other processes",
@@ -90,8 +110,27 @@ SERVE = Command(
             metavar="SIZE",
             help="limit of the store's memory, such as 2GB (default: a part of this machine's memory)",
         ),
+        *POSTGRES,
     ),
-    examples=("nyala serve weather", "nyala serve weather --idle-exit 600"),
+    examples=(
+        "nyala serve weather",
+        "nyala serve weather --idle-exit 600",
+        "nyala serve weather --postgres 127.0.0.1:5433",
+    ),
+)
+
+GATEWAY = Command(
+    "gateway",
+    "serve clients of PostgreSQL from a cluster",
+    "Serve clients of PostgreSQL from a cluster or a served directory. A gateway keeps nothing: there may be any "
+    "number of them. SIGTERM stops it cleanly.",
+    handler="cli.gateway_command:gateway_command",
+    arguments=(
+        argument("target", metavar="TARGET", help="nyala://HOST:PORT,... or a directory"),
+        *POSTGRES,
+        *CLIENT_TLS,
+    ),
+    examples=("nyala gateway nyala://10.0.0.1:7051 --postgres 127.0.0.1:5433",),
 )
 
 MASTER = Command(

@@ -12,6 +12,7 @@ import os
 import signal
 import uuid
 from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from ...model.lazy_dataclass import dataclass
 from ...storage.database import Database
@@ -52,10 +53,28 @@ class EmbeddedServerOptions:
     memory_limit_bytes: int | None = None
 
 
-class EmbeddedServerProcess:
-    """The store and its server. Construction raises as `Database` and `EmbeddedServer`."""
+class Door(Protocol):
+    """A server beside this one for clients of another protocol, on the same store."""
 
-    def __init__(self, options: EmbeddedServerOptions, fragments: Fragments | None):
+    def start(self) -> None: ...
+
+    def drain(self) -> None:
+        """Accepts no new clients, and lets running statements end."""
+
+    def close(self) -> None:
+        """Ends all clients, before the store is closed."""
+
+    def idle_seconds(self) -> float:
+        """Seconds since a client last sent something; 0 while one is connected."""
+
+
+MakeDoor: TypeAlias = Callable[[Database], Door]
+
+
+class EmbeddedServerProcess:
+    """The store and its servers. Construction raises as `Database`, `EmbeddedServer` and `make_door`."""
+
+    def __init__(self, options: EmbeddedServerOptions, fragments: Fragments | None, make_door: MakeDoor | None = None):
         directory = os.path.realpath(options.directory)
         files = _AnnouncingFileSystem(directory)
         try:
@@ -79,8 +98,16 @@ class EmbeddedServerProcess:
                 bind=options.bind,
                 flight_port=options.flight_port,
                 idle_exit=options.idle_exit,
-                on_idle=_end_process,
+                on_idle=self._end_if_idle,
             )
+            self._idle_exit = options.idle_exit
+            self._door: Door | None = None
+            if make_door is not None:
+                try:
+                    self._door = make_door(self._store)
+                except BaseException:
+                    self._server.close(0.0)
+                    raise
         except BaseException:
             self._store.close()
             files.take_back()
@@ -94,14 +121,24 @@ class EmbeddedServerProcess:
     def start(self) -> None:
         """Serves calls."""
         self._server.start()
+        if self._door is not None:
+            self._door.start()
+
+    def _end_if_idle(self) -> None:
+        if self._door is None or self._door.idle_seconds() >= (self._idle_exit or 0.0):
+            _end_process()
 
     def drain(self) -> None:
         """Lets running calls end."""
+        if self._door is not None:
+            self._door.drain()
         self._server.drain()
 
     def stop(self) -> None:
         """Stops, and closes the store."""
         try:
+            if self._door is not None:
+                self._door.close()
             self._server.close(0.0)
         finally:
             self._store.close()
@@ -132,8 +169,15 @@ def _end_process() -> None:
 
 
 def run(
-    options: EmbeddedServerOptions, *, fragments: Fragments | None = None, ready: Callable[[str], None] | None = None
+    options: EmbeddedServerOptions,
+    *,
+    fragments: Fragments | None = None,
+    make_door: MakeDoor | None = None,
+    ready: Callable[[str], None] | None = None,
 ) -> int:
-    """Serves a directory until SIGTERM, or until no call has arrived for long enough; returns the exit status. `ready`
-    is called with the address. `wire.process.server_process.run_server` explains the rest."""
-    return run_server(lambda: EmbeddedServerProcess(options, fragments), name="owner", ready=ready)
+    """Serves a directory until SIGTERM, or until no call has arrived for long enough; returns the exit status.
+
+    `make_door` makes a further server of the store. `ready` is called with the address.
+    `wire.process.server_process.run_server` explains the rest.
+    """
+    return run_server(lambda: EmbeddedServerProcess(options, fragments, make_door), name="owner", ready=ready)
