@@ -21,6 +21,7 @@ _CLUSTER_OPTIONS: Final = (
     "read_mode",
     "replica_selection",
     "commit_wait",
+    "speculative_reads",
     "connect_deadline",
     *TLS_OPTIONS,
 )

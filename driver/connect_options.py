@@ -30,6 +30,7 @@ class ConnectOptions(TypedDict, total=False):
     read_mode: Literal["READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"] | None
     replica_selection: Literal["auto", "leader", "closest", "any"] | None
     commit_wait: bool | None
+    speculative_reads: Literal["off", "snapshots", "recent"] | None
     connect_deadline: float | None
     tls_ca: str | Path | None
     tls_cert: str | Path | None

@@ -94,6 +94,10 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         past.
     commit_wait : bool, optional
         Of a cluster: a write returns only when its timestamp has passed by this machine's clock.
+    speculative_reads : {"off", "snapshots", "recent"}, optional
+        Of a cluster: look-ups by key that are also sent to a second replica if the first does not reply soon. "off"
+        (the default): none. "snapshots": those as of a timestamp. "recent": those of the latest row, too, which may
+        then be the row of some seconds ago.
     connect_deadline : float, optional
         Of a cluster: seconds within which a master must respond (10).
     tls_ca, tls_cert, tls_key : str or Path, optional

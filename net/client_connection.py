@@ -14,6 +14,7 @@ threads on one connection that took 54 us of processor time per call, instead of
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
@@ -68,6 +69,14 @@ class PendingCall:
         without its reply is cancelled at the server."""
         return self._connection.answer(self._number, self._waiting, self._sent, timeout, look)
 
+    def wait(self, seconds: float) -> bool:
+        """True if `answer` would return or raise at once, within `seconds`."""
+        return self._waiting.is_done or self._connection.wait(self._waiting, seconds)
+
+    def cancel(self) -> None:
+        """Reports to the server that the reply is not needed any more; no-op if it is there."""
+        self._connection.cancel(self._number)
+
 
 class ClientConnection:
     """A connection with calls in progress. Thread-safe.
@@ -103,6 +112,8 @@ class ClientConnection:
             # One system call for each read: with Python's own timeout there would be a `poll` before each.
             whole = int(seconds)
             self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, int((seconds - whole) * 1e6)))
+        self._readable = select.poll()
+        self._readable.register(self._socket, select.POLLIN)
         self._finalizer = finalize(self, self._socket.close)
         stay_with_process(self)
 
@@ -185,11 +196,39 @@ class ClientConnection:
                 try:
                     look()
                 except BaseException:
-                    self._cancel(number)
+                    self.cancel(number)
                     raise
         if waiting.error is not None:
             raise copied(waiting.error)
         return waiting.body
+
+    def wait(self, waiting: _Waiting, seconds: float) -> bool:
+        """See `PendingCall.wait`."""
+        ends = time.monotonic() + seconds
+        while not waiting.is_done and time.monotonic() < ends:
+            if not self._has_to_read(waiting):
+                self._sleep(waiting, ends)
+                continue
+            try:
+                while not waiting.is_done and (left := ends - time.monotonic()) > 0:
+                    # `recv` itself waits for longer than most callers may.
+                    if self._readable.poll(left * 1000):
+                        self._read()
+            except BaseException:
+                # Interrupted: bytes may be lost.
+                self._fail(errors.ServerUnavailable(f"a call to {self.address} was interrupted"))
+                raise
+            finally:
+                self._pass_on()
+        self._decline(waiting)
+        return waiting.is_done
+
+    def _decline(self, waiting: _Waiting) -> None:
+        """Has another thread read, if this one was made the one that reads and does not wait any more."""
+        with self._lock:
+            passes_on, waiting.is_reader = waiting.is_reader, False
+        if passes_on:
+            self._pass_on()
 
     def _has_to_read(self, waiting: _Waiting) -> bool:
         """True if this thread is the one that reads now; otherwise its call is among the sleepers, unless it is
@@ -242,17 +281,14 @@ class ClientConnection:
         following.arrived.release()
 
     def _timed_out(self, number: int, waiting: _Waiting, sent: float) -> None:
-        with self._lock:
-            passes_on, waiting.is_reader = waiting.is_reader, False
-        if passes_on:
-            self._pass_on()
+        self._decline(waiting)
         if self._heard < sent:
             self._fail(errors.ServerUnavailable(f"{self.address} does not respond any more"))
         else:
-            self._cancel(number)
+            self.cancel(number)
         raise errors.DeadlineExceeded(f"{self.address} has not answered in time")
 
-    def _cancel(self, number: int) -> None:
+    def cancel(self, number: int) -> None:
         """Reports to the server that no thread waits for a reply any more."""
         with self._lock:
             if self._error is not None or not self._calls.cancel(number):

@@ -448,7 +448,7 @@ def test_options_targets_and_extras_exist(path: Path) -> None:
     options = {name for name in SETTINGS if "transaction" not in name} - {"timezone"}
     options |= {"autocommit", "isolation_level"}
     for call in re.findall(r"(?<!aio\.)\bconnect\(((?:[^()]|\([^()]*\))*)\)", text):
-        assert set(re.findall(r"\b(\w+)=", call)) <= {*options, *TLS_OPTIONS, "observed"}, call
+        assert set(re.findall(r"\b(\w+)=", call)) <= {*options, *TLS_OPTIONS, "observed", "speculative_reads"}, call
     if path.name in ("driver.md", "operations.md"):
         table = re.search(r"^\| option \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)", text, re.MULTILINE)
         assert table is not None

@@ -10,10 +10,12 @@ A task that is cancelled abandons its call: a write is then applied as a whole o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from ...errors import Error
 from ...model.awaited_rows import InThread
 from ...model.schema import Table
 from ...model.store import Op, Timestamp, WriteResult
@@ -21,6 +23,7 @@ from ...model.waiting_time import WaitingTime, within
 from ..wire.calls.loop_channels import LoopChannels
 from ..wire.messages.methods import Request
 from .client_context import ClientContext
+from .speculative_reads import Backup
 from .steps import Pause, Send, Steps
 from .writes.single_rows import SingleRows
 
@@ -114,7 +117,10 @@ async def perform_awaiting(steps: Steps[T], channels: LoopChannelsLike, in_threa
             try:
                 result: Any = None
                 if type(step) is Send:
-                    result = await channels.call(step.address, step.request, step.timeout)
+                    if step.backup is None:
+                        result = await channels.call(step.address, step.request, step.timeout)
+                    else:
+                        result = await _raced(step, step.backup, channels)
                 elif type(step) is Pause:
                     await asyncio.sleep(step.seconds)
                 else:
@@ -135,3 +141,37 @@ def _within(waiting: WaitingTime, function: Callable[[], T]) -> Callable[[], T]:
             return function()
 
     return work
+
+
+async def _raced(step: Send, backup: Backup, channels: LoopChannelsLike) -> Any:
+    """As `steps.perform` does it: returns the first reply of two calls, and cancels the other."""
+    first = asyncio.ensure_future(channels.call(step.address, step.request, step.timeout))
+    calls = {first}
+    try:
+        for seconds, reserve in backup.stages:
+            await asyncio.wait(calls, timeout=seconds)
+            if first.done():
+                return await first
+            if backup.is_allowed(reserve):
+                break
+        else:
+            return await first
+        second = asyncio.ensure_future(channels.call(backup.address, backup.request, step.timeout))
+        calls.add(second)
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done() or first.exception() is not None:
+            with contextlib.suppress(Error):
+                reply = await second
+                backup.has_won = True
+                return reply
+        return await first
+    finally:
+        for call in calls:
+            call.cancel()
+            call.add_done_callback(_retrieve)
+
+
+def _retrieve(call: asyncio.Future[Any]) -> None:
+    """Takes the error of a call that lost, so that asyncio does not log it."""
+    if not call.cancelled():
+        call.exception()

@@ -70,6 +70,7 @@ from .options import ClientOptions
 from .scans.scan_tokens import Scans
 from .scans.stream_watch import StreamWatch
 from .scans.token_scan import TokenBatches, TokenScan
+from .speculative_reads import Counts
 from .steps import perform
 from .tablet_calls import TabletCalls
 from .writes.batch_writes import Writer
@@ -197,6 +198,11 @@ class Client:
     @property
     def temporary_directory(self) -> str | None:
         return None
+
+    @property
+    def speculative_reads(self) -> Counts:
+        """The counts of speculative reads so far (`ClientOptions.speculative_reads`)."""
+        return self._calls.speculation.counts
 
     # ---- timestamps --------------------------------------------------------------------------------------------------
 

@@ -70,6 +70,8 @@ class ClientContext:
         """Notifies servers of data that they need not keep. An unresponsive server blocks no task of `pool`."""
         self.closing: list[Callable[[], None]] = []
         """Called by `close`."""
+        self.latest_write = 0
+        """Timestamp of the latest acknowledged write."""
         self._closed = False
         stay_with_process(self)
 
@@ -103,6 +105,8 @@ class ClientContext:
     def note_written(self, timestamp: int) -> float:
         """As `written`, but returns the seconds to wait before it must be called again; 0: no wait."""
         self.clock.update(Timestamp(timestamp))
+        if timestamp > self.latest_write:
+            self.latest_write = timestamp  # of two at the same moment, both are some seconds above any stale read
         if not self.options.commit_wait:
             return 0.0
         return max(0.0, ((timestamp >> LOGICAL_BITS) + 1 - wall_microseconds()) / 1e6)

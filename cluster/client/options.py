@@ -10,6 +10,12 @@ from ..wire.security.tls_files import OPTIONS, TlsFiles, tls_files
 
 READ_MODES: Final = ("READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT")
 REPLICA_SELECTIONS: Final = ("auto", "leader", "closest", "any")
+SPECULATIVE_READS: Final = ("off", "snapshots", "recent")
+_CHOICES: Final = {
+    "read_mode": READ_MODES,
+    "replica_selection": REPLICA_SELECTIONS,
+    "speculative_reads": SPECULATIVE_READS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class ClientOptions:
     commit_wait : bool
         A write returns only when its timestamp has passed by this machine's clock, so that every statement that starts
         later, anywhere, reads at a later timestamp (as far as the clocks agree).
+    speculative_reads : {"off", "snapshots", "recent"}
+        Look-ups by key that are also sent to a second replica if the first does not reply; see the module of this name.
     connect_deadline : float
         Seconds until the first reply of a master; half of it if no process listens at any of their addresses, since one
         may be restarting.
@@ -43,6 +51,7 @@ class ClientOptions:
     read_mode: str = "READ_YOUR_WRITES"
     replica_selection: str = "auto"
     commit_wait: bool = False
+    speculative_reads: str = "off"
     connect_deadline: float = 10.0
     tls: TlsFiles | None = None
 
@@ -50,7 +59,7 @@ class ClientOptions:
 def client_options(**given: Any) -> ClientOptions:
     """Returns the options, checked, `tls` as the files `tls_ca`, `tls_cert` and `tls_key`; raises `InterfaceError` for
     an invalid one."""
-    for name, choices in {"read_mode": READ_MODES, "replica_selection": REPLICA_SELECTIONS}.items():
+    for name, choices in _CHOICES.items():
         value = given.get(name, choices[0])
         if value not in choices:
             raise InterfaceError(f"{name}={value!r}{did_you_mean(str(value), choices)}")

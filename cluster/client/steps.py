@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from ...errors import Error
 from ..wire.messages.methods import Request
 from .client_context import ChannelsLike
+from .speculative_reads import Backup
 
 T = TypeVar("T")
 
 
 class Send(NamedTuple):
-    """Call a server; the result is its reply."""
+    """Call a server; the result is its reply. With a `backup`, the reply may be that of the second call, which is sent
+    if the first one has none in time."""
 
     address: str
     request: Request
     timeout: float
+    backup: Backup | None = None
 
 
 class Pause(NamedTuple):
@@ -54,7 +58,10 @@ def perform(steps: Steps[T], channels: ChannelsLike) -> T:
             try:
                 result: Any = None
                 if type(step) is Send:
-                    result = channels.get(step.address).call(step.request, timeout=step.timeout)
+                    if step.backup is None:
+                        result = channels.get(step.address).call(step.request, timeout=step.timeout)
+                    else:
+                        result = _raced(step, step.backup, channels)
                 elif type(step) is Pause:
                     time.sleep(step.seconds)
                 else:
@@ -65,3 +72,43 @@ def perform(steps: Steps[T], channels: ChannelsLike) -> T:
                 step = steps.send(result)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+_LOOK_SECONDS: Final = 0.02
+"""Interval at which the first call is looked after while the second one is waited for."""
+_GLANCE_SECONDS: Final = 0.001
+
+
+def _raced(step: Send, backup: Backup, channels: ChannelsLike) -> Any:
+    """Returns the first reply of two calls, and cancels the other. If one fails, the other decides; if both do, raises
+    the error of the first call."""
+    ends = time.monotonic() + step.timeout
+    channel = channels.get(step.address)
+    first = channel.begin(step.request, step.timeout)
+    for seconds, reserve in backup.stages:
+        if first.wait(min(seconds, step.timeout)):
+            return channel.finish(step.request, first, _GLANCE_SECONDS)
+        if backup.is_allowed(reserve):
+            break
+    else:
+        return channel.finish(step.request, first, max(_GLANCE_SECONDS, ends - time.monotonic()))
+    try:
+        other = channels.get(backup.address)
+        second = other.begin(backup.request, step.timeout)
+    except Error:
+        return channel.finish(step.request, first, max(0.0, ends - time.monotonic()))
+    try:
+        while time.monotonic() < ends:
+            if second.wait(_LOOK_SECONDS):
+                try:
+                    reply = other.finish(backup.request, second, _GLANCE_SECONDS)
+                except Error:
+                    break
+                backup.has_won = True
+                first.cancel()
+                return reply
+            if first.wait(_GLANCE_SECONDS):
+                break
+        return channel.finish(step.request, first, max(_GLANCE_SECONDS, ends - time.monotonic()))
+    finally:
+        second.cancel()

@@ -6,7 +6,9 @@ After a round without a reply there is a pause, and new locations.
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -17,9 +19,11 @@ from .catalog.catalog_cache import CatalogCache, KnownTable
 from .catalog.locations import Location, Locations
 from .client_context import ClientContext
 from .retry import Attempts, Verdict, verdict
+from .speculative_reads import SpeculativeReads
 from .steps import Pause, Send, Steps, Work, perform
 
 R = TypeVar("R", bound=Reply)
+_RELOCATE_SECONDS = 0.5
 
 
 class Route:
@@ -82,6 +86,7 @@ class TabletCalls:
         self._catalog = catalog
         self._locations = locations
         self._own_host = socket.gethostname()
+        self.speculation = SpeculativeReads(shared, locations)
 
     def leader(self, request: Request, reply: type[R], known: KnownTable, tablet_id: str, attempts: Attempts) -> R:
         """Returns the reply of the tablet's leader.
@@ -99,8 +104,10 @@ class TabletCalls:
         tablet_id: str,
         attempts: Attempts,
         snapshot: int | None = None,
+        stale: Request | None = None,
     ) -> Steps[R]:
-        """`leader` in steps; with a snapshot, of any replica that can reply as of that timestamp."""
+        """`leader` in steps; with a snapshot, of any replica that can reply as of that timestamp. `stale`: a look-up
+        to which a second replica may reply instead (`speculative_reads`)."""
         route = self.reading(known, tablet_id, snapshot)
         if snapshot is None:
             route.address = self._locations.leader(tablet_id)  # usually it is known, and still leads
@@ -108,13 +115,19 @@ class TabletCalls:
         while True:
             if not address:
                 address = yield from self._choosing(route, known, tablet_id, attempts)
+            backup = None
+            if stale is not None:
+                backup = self.speculation.backup(tablet_id, address, stale)
+                began = time.monotonic()
             try:
-                found = yield Send(address, request, attempts.timeout())
+                found = yield Send(address, request, attempts.timeout(), backup)
             except Error as error:
                 yield from self._failing(route, error, attempts)
                 address = ""
                 continue
             assert isinstance(found, reply)
+            if stale is not None:
+                self.speculation.ended(tablet_id, address, backup, began, is_latest=snapshot is None)
             return found
 
     def leading(self, known: KnownTable, tablet_id: str) -> Route:
@@ -169,6 +182,11 @@ class TabletCalls:
         else:
             yield Pause(attempts.begin_pause())
             attempts.end_pause()
+
+    def relocate(self, known: KnownTable, tablet_id: str) -> None:
+        """Calls the masters for a table's locations, if one responds soon."""
+        with contextlib.suppress(Error):
+            self._locations.renew(known.table.id, _RELOCATE_SECONDS)
 
     def answered(self, tablet_id: str, address: str, leader: str) -> None:
         """Records a reply of a replica, which names the leader ("": none known). Otherwise reads of the newest rows

@@ -64,6 +64,12 @@ class Locations:
         """Returns the location of a tablet, if it is cached."""
         return self._known.get(tablet_id)
 
+    def renew(self, table_id: str, seconds: float) -> None:
+        """Calls the masters for a table's locations, for at most `seconds`."""
+        attempts = self._attempts(seconds)
+        with attempts.holding(self._lock):
+            self._fetch(table_id, attempts)
+
     def of_table(
         self, table_id: str, tablet_ids: Sequence[str], seconds: float | None = None
     ) -> Mapping[str, Location]:

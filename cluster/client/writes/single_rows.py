@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ....errors import DataError, StaleSchema, TabletGone, UnknownColumn
@@ -183,6 +184,7 @@ class SingleRows:
             schemas = known.codec.projection(names)
         values = known.codec.take_key(key)
         attempts = self._shared.attempts(f"a read of a row of table {table.name}", waiting=waiting)
+        speculation = self._calls.speculation
         while True:
             place = known.partitioner.route_one(values)
             if place < 0:
@@ -194,15 +196,25 @@ class SingleRows:
                 known = self._checked(known.table, newer, names)
                 continue
             tablet_id = known.tablet_ids[place]
+            as_of, past = snapshot, None
+            if speculation.is_on:
+                past = speculation.past(tablet_id) if snapshot is None else snapshot
+                if past is not None and speculation.is_leader_slow(tablet_id):
+                    as_of = past
+                    if speculation.may_have_moved(tablet_id):
+                        yield Work(partial(self._calls.relocate, known, tablet_id))
             request = ReadRow(
                 tablet_id=tablet_id,
                 schema_version=known.table.version,
                 key=key_to_plain(values),
                 columns=names,
-                snapshot=snapshot,
+                snapshot=as_of,
             )
+            stale = request if as_of == past or past is None else msgspec.structs.replace(request, snapshot=past)
             try:
-                reply = yield from self._calls.calling(request, RowReply, known, tablet_id, attempts, snapshot)
+                reply = yield from self._calls.calling(
+                    request, RowReply, known, tablet_id, attempts, as_of, None if past is None else stale
+                )
             except (StaleSchema, TabletGone) as error:
                 attempts.failed(error)
             else:
