@@ -28,11 +28,13 @@ from ...errors import DeadlineExceeded
 from ...model.clock import HybridClock
 from ...model.store import Op, RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.log.decision import Decision
-from ...storage.log.tablet_log import WriteContext
+from ...storage.log.tablet_log import MustWait, WriteContext
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind
 from ...storage.maintenance.tablet_flush import flush_overfull, is_overfull
-from ...storage.single_rows.row_write import RowWriter, StartedRow, finish_row
+from ...storage.single_rows.few_rows import few_rows
+from ...storage.single_rows.row_rules import BatchPathNeeded
+from ...storage.single_rows.row_write import RowWriter, finish_row
 from ...storage.tablet.tablet import Tablet
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
 from ...storage.writing.tablet_write import TabletWrite
@@ -47,6 +49,10 @@ Done: TypeAlias = Callable[["WriteResult | Exception"], None]
 Later: TypeAlias = Callable[[Callable[[], None], bool], None]
 """Schedules a job that runs soon, with no lock held; does not block itself. The second argument is True if the job may
 have to wait for the tablet's `write_lock`, or for the log."""
+
+
+_Started: TypeAlias = tuple[LogTicket, Callable[[], WriteResult]]
+"""The ticket of a write that is in the log, and the function that finishes it when that is decided."""
 
 
 class Altering(Protocol):
@@ -237,40 +243,84 @@ class LeaderWrites:
             self._consensus.check_can_serve(result.timestamp)
         return result
 
-    # ---- single rows, without waiting ----------------------------------------------------------------------------
+    # ---- few rows, without waiting ---------------------------------------------------------------------------------
 
     def start_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None, later: Later, done: Done
     ) -> bool:
         """Does the part of `write_row` before its wait; see `Replica.start_row`."""
+        return self._begin(call, lambda: self._start_row(op, row, call, version), later, done)
+
+    def start_rows(self, batch: WriteBatch, call: Call | None, version: int | None, later: Later, done: Done) -> bool:
+        """Does the part of `write` before its wait; see `Replica.start_rows`."""
+        return self._begin(call, lambda: self._start_rows(batch, call, version), later, done)
+
+    def _begin(self, call: Call | None, start: Callable[[], _Started | None], later: Later, done: Done) -> bool:
         check_call(call)
         self._consensus.check_serving()
         if call is not None and not self._results.begin_at_once(call):
             return False
-        started: StartedRow | None = None
+        started: _Started | None = None
         try:
-            started = self._start_row(op, row, call, version)
+            started = start()
         finally:
             if started is None and call is not None:
                 self._results.end(call)
         if started is None:
             return False
-        job, ticket = partial(self._finish_row, started, call, done), started.ticket
+        ticket, finish = started
+        job = partial(self._finish, finish, call, done)
         # A void change is undone under the `write_lock`.
         self._consensus.when_decided(ticket, lambda: later(job, not ticket.durable))
         return True
 
-    def _start_row(self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None) -> StartedRow | None:
+    def _start_row(self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None) -> _Started | None:
         layout = self._altering.layout
         layout.check_version(version)
         if is_overfull(self._tablet):
             return None
-        return self._writer(layout).start_physical(op, row, self._context(call, _one_row, waits=False))
+        started = self._writer(layout).start_physical(op, row, self._context(call, _one_row, waits=False))
+        return None if started is None else (started.ticket, partial(finish_row, started, _AT_ONCE))
 
-    def _finish_row(self, started: StartedRow, call: Call | None, done: Done) -> None:
-        """Finishes a row whose ticket is decided, or whose consensus has stopped."""
+    def _start_rows(self, batch: WriteBatch, call: Call | None, version: int | None) -> _Started | None:
+        tablet, layout = self._tablet, self._altering.layout
+        layout.check_version(version)
+        if is_overfull(tablet):
+            return None
+
+        def result(timestamp: Timestamp) -> WriteResult:
+            return WriteResult(part.applied, (), timestamp)
+
         try:
-            outcome: WriteResult | Exception = finish_row(started, _AT_ONCE)
+            context = self._context(call, result, deadline=0.0, waits=False)
+            part = few_rows(tablet, layout.codec, batch, layout.check_key, context)
+            if not tablet.write_lock.acquire(blocking=False):
+                return None
+            try:
+                is_current = self._altering.layout is layout and not self._altering.is_altering
+                if not is_current or part.blocker() is not None:
+                    return None
+                part.check()
+                if not part.has_changes:
+                    return None  # it waits for the writes on which its result depends
+                part.encode()
+                timestamp = tablet.mvcc.start()
+                ticket = part.apply(timestamp)
+            finally:
+                tablet.write_lock.release()
+        except (BatchPathNeeded, MustWait):
+            return None
+
+        def finish() -> WriteResult:
+            part.finish()
+            return result(timestamp)
+
+        return ticket, finish
+
+    def _finish(self, finish: Callable[[], WriteResult], call: Call | None, done: Done) -> None:
+        """Finishes a write whose ticket is decided, or whose consensus has stopped."""
+        try:
+            outcome: WriteResult | Exception = finish()
         except Exception as error:
             outcome = error
         if call is not None:

@@ -406,12 +406,20 @@ class Replica(ReplicaHealth):
         result or the error. Returns False, with nothing done, if it would have to wait before that. Raises as
         `write_row` for an immediate refusal."""
         self._check_running()
-
-        def judged(outcome: WriteResult | Exception) -> None:
-            done(self.met(outcome) if isinstance(outcome, Exception) else outcome)
-
         with self.watched:
-            return self._writes.start_row(op, row, call, schema_version, later, judged)
+            return self._writes.start_row(op, row, call, schema_version, later, self._judged(done))
+
+    def start_rows(
+        self, batch: WriteBatch, call: Call | None, *, schema_version: int | None = None, later: Later, done: Done
+    ) -> bool:
+        """Like `start_row`, for a batch; False also for one of many rows, and if a row is refused or nothing
+        changes."""
+        self._check_running()
+        with self.watched:
+            return self._writes.start_rows(batch, call, schema_version, later, self._judged(done))
+
+    def _judged(self, done: Done) -> Done:
+        return lambda outcome: done(self.met(outcome) if isinstance(outcome, Exception) else outcome)
 
     def take_numbers(self, count: int) -> int:
         """See `ServedTablet`."""

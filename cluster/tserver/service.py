@@ -15,6 +15,7 @@ from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..consensus.log.transaction_entries import PreparedNote, StagedNote
 from ..tablets.large_parts import MEMORY_SHARE, part_bytes
+from ..tablets.leader_writes import Done as WriteDone
 from ..tablets.replica import Replica
 from ..wire.call_context import CallContext
 from ..wire.calls.deferred_replies import Answer
@@ -37,6 +38,10 @@ from .replies import op_of, write_reply
 from .scans.scan_service import ScanService
 from .tablet_manager import TabletManager
 from .tablet_service import Handler, TabletService
+
+FEW_BYTES, FEW_CELLS = 32 << 10, 200
+"""Most bytes of rows that the reactor's thread decodes, and most values that it writes: that takes about a
+millisecond."""
 
 
 class Service:
@@ -93,7 +98,7 @@ class Service:
 
     def later(self) -> dict[type[Request], Later]:
         """Returns the handlers that answer without a wait of their thread, by class of request."""
-        return {**self._served.later(), methods.WriteRow: self.write_row_later}
+        return {**self._served.later(), methods.WriteRow: self.write_row_later, methods.Write: self.write_later}
 
     # ---- rows without a waiting thread -------------------------------------------------------------------------------
 
@@ -112,21 +117,46 @@ class Service:
         if not self._maintenance.admit_at_once(ROW_BYTES):
             return False
 
-        def done(outcome: WriteResult | Exception) -> None:
-            if isinstance(outcome, Exception):
-                answer(outcome)
-            else:
-                self._written(replica, ROW_BYTES)
-                answer(write_reply(outcome))
-
         return replica.start_row(
             op,
             map_from_plain(request.row),
             request.call,
             schema_version=request.schema_version,
             later=self._completions.submit,
-            done=done,
+            done=self._done(replica, ROW_BYTES, answer),
         )
+
+    def write_later(self, request: methods.Write, context: CallContext, answer: Answer) -> bool:
+        """Like `write`, for few rows, with the reply sent when the write is decided."""
+        if request.check_only or request.is_transaction or len(request.rows) > FEW_BYTES:
+            return False
+        replica = self._tablets.get(request.tablet_id)
+        batch = write_from_request(request)
+        if batch.rows.num_rows * batch.rows.num_columns > FEW_CELLS:
+            return False
+        size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
+        self._tablets.check_space(replica)
+        if not self._maintenance.admit_at_once(size):
+            return False
+        return replica.start_rows(
+            batch,
+            request.call,
+            schema_version=request.schema_version,
+            later=self._completions.submit,
+            done=self._done(replica, size, answer),
+        )
+
+    def _done(self, replica: Replica, size: int, answer: Answer) -> WriteDone:
+        """Returns the function that replies to a write of about `size` bytes."""
+
+        def done(outcome: WriteResult | Exception) -> None:
+            if isinstance(outcome, Exception):
+                answer(outcome)
+            else:
+                self._written(replica, size)
+                answer(write_reply(outcome))
+
+        return done
 
     # ---- transactions over several tablets -----------------------------------------------------------------------
 

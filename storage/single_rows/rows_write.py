@@ -140,7 +140,8 @@ class RowsWrite(TabletPart):
     # ---- the log -------------------------------------------------------------------------------------------------
 
     def encode(self, is_joint: bool = False) -> None:
-        if not is_joint and len(self._changes) <= ROW_ENTRIES:
+        # With a context, the write is one entry.
+        if not is_joint and len(self._changes) <= (ROW_ENTRIES if self._context is None else 1):
             fronts: dict[tuple[Op, tuple[int, ...]], bytes] = {}
             self._kind, self._bodies = EntryKind.ROW, [self._row_body(change, fronts) for change in self._changes]
             return

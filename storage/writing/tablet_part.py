@@ -115,8 +115,9 @@ class TabletPart(ABC):
         if self.tablet.undecided:
             self._awaited = self.tablet.undecided[-1].ticket
 
-    def apply(self, timestamp: int, decision: Decision | None = None) -> None:
-        """Log what was encoded and make the changes; `timestamp` is in flight. Needs the tablet's `write_lock`.
+    def apply(self, timestamp: int, decision: Decision | None = None) -> LogTicket:
+        """Log what was encoded and make the changes; `timestamp` is in flight. Needs the tablet's `write_lock`. Returns
+        the ticket for which `finish` waits.
 
         With a `decision`, that of a write over several tablets for which `encode` has made PARTs, `await_log` and
         `joint_write` take the place of `finish`.
@@ -128,6 +129,7 @@ class TabletPart(ABC):
             logged.decision, logged.keys = decision, lambda: self.index
             self.tablet.deciding.append(logged)
         self._enter(logged)
+        return logged.ticket
 
     def log(self, timestamp: int) -> None:
         """Log what was encoded as PARTs of a write on which the catalog decides. Memory is changed afterwards

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
-from nyala.cluster.wire.messages import methods
-from nyala.model.store import Op
+from nyala.cluster.tserver.scans import scan_service
+from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.rows.write_rows import write_to_request
+from nyala.model.predicates import Range
+from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.maintenance.memory import Memory
 from tserver_support import Servers, rows, tablet, wait_for
 
@@ -48,3 +54,65 @@ def test_a_write_that_memory_delays_holds_up_no_look_up(tmp_path: Path, monkeypa
         monkeypatch.setattr(Memory, "admit_at_once", lambda self, size: False)
         assert servers.call(0, write_row(id, 3)).applied == 1
         assert servers.call(0, read_row(id, 3)).row == ("new",)
+
+
+def in_threads(servers: Servers, number: int) -> int:
+    """Calls that a server has processed in threads of its pools, without the one that reads this."""
+    details = servers.call(number, methods.GetStatus()).details
+    return details["calls_in_threads"] - 1
+
+
+def write(servers: Servers, number: int, id: str, batch: pa.RecordBatch, op: Op, call: methods.Call | None) -> Any:
+    request = write_to_request(WriteBatch(batch, op), tablet_id=id, schema_version=0, call=call)
+    return servers.call(number, request)
+
+
+def test_small_batches_have_no_thread_and_large_or_refused_ones_the_same_results(tmp_path: Path) -> None:
+    with Servers(tmp_path, 3) as servers:
+        id = servers.create()
+        leader = servers.leader(id)
+        client = uuid.uuid4().hex
+        before = in_threads(servers, leader)
+        for number, (count, text) in enumerate([(1, "a"), (20, "b"), (10, "c")], 1):
+            call = methods.Call(client, number, number)
+            reply = write(servers, leader, id, rows(range(count), text), Op.UPSERT, call)
+            assert (reply.applied, reply.errors) == (count, ())
+            assert write(servers, leader, id, rows([99]), Op.UPSERT, call) == reply  # a repeated call
+        assert write(servers, leader, id, rows([3, 15]).select(["k"]), Op.DELETE, None).applied == 2
+        # Repeated calls have waited for the first ones in threads, and there were two counts.
+        assert in_threads(servers, leader) - before == 3 + 1
+        refused = write(servers, leader, id, rows([3, 4, 15]), Op.INSERT, None)
+        assert refused.applied == 2 and [(e.row, e.error) for e in refused.errors] == [(1, "AlreadyPresent")]
+        assert write(servers, leader, id, rows([3, 15]), Op.INSERT_IGNORE, None).applied == 0
+        assert write(servers, leader, id, rows(range(100, 600)), Op.INSERT, None).applied == 500
+        assert in_threads(servers, leader) - before == 3 + 1 + 1 + 3
+        expected = {k: f"b{k}" for k in range(20)} | {k: f"c{k}" for k in range(10)} | {3: "v3", 15: "v15"}
+        expected |= {k: f"v{k}" for k in range(100, 600)}
+        now = servers.clock.now()
+        for number in range(3):
+            assert dict(servers.read(number, id, ScanSpec(("k", "v"), snapshot=now))) == expected
+
+
+def test_small_scans_have_no_thread_unless_they_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(spec: ScanSpec) -> methods.ScanStart:
+        fields = {"tablet_id": id, "schema_version": 0, "scanner": uuid.uuid4().hex}
+        asked = methods.ScanTablet(spec=plain.spec_to_plain(replace(spec, snapshot=servers.clock.now())), **fields)
+        found: methods.ScanStart = servers.call(0, methods.StartScan(ticket=asked))
+        assert found.end is not None and found.end.rows_returned == sum(batch.rows for batch in found.batches)
+        return found
+
+    few = ScanSpec(("k",), (Range("k", lower=500),), ordered=True, limit=3)
+    with Servers(tmp_path, 1) as servers:
+        id = servers.create()
+        servers.write(id, rows(range(1_000)))
+        monkeypatch.setattr(scan_service, "AT_ONCE_SECONDS", 60.0)
+        before = in_threads(servers, 0)
+        assert sum(batch.rows for batch in begin(ScanSpec(("k", "v"))).batches) == 1_000
+        servers.write(id, rows(range(1_000, 5_000)))
+        assert sum(batch.rows for batch in begin(few).batches) == 3
+        assert in_threads(servers, 0) - before == 3  # the second write, the search for its leader, a count
+        begin(ScanSpec(("k", "v")))
+        monkeypatch.setattr(scan_service, "AT_ONCE_SECONDS", -1.0)
+        assert sum(batch.rows for batch in begin(few).batches) == 3
+        assert in_threads(servers, 0) - before == 3 + 3
+        assert servers.running[0].scans.count == 0
