@@ -22,6 +22,7 @@ import decimal
 import enum
 import math
 import re
+from dataclasses import field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -126,13 +127,16 @@ class DataType:
     """A type with its parameters; equal types are equal values.
 
     `precision` and `scale` are set for DECIMAL only; `length` is the declared limit of VARCHAR(n) or CHAR(n),
-    in characters, None where there is none.
+    in characters, None where there is none. `alias` is the name of the type that PostgreSQL has for such values in its
+    system catalogs: `oid` and `regclass` are numbers, `name` and `int2[]` texts. It is no part of the type: types that
+    differ in it are equal.
     """
 
     kind: Kind
     precision: int | None = None
     scale: int | None = None
     length: int | None = None
+    alias: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL:
