@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..sql import bound
+from ..sql.constant_rows import ConstantRows
 from ..sql.expressions import Column, Expr, OrderItem
 from ..sql.subqueries import SUBQUERIES
 from .algebra import windows
@@ -139,7 +140,8 @@ def _numbers_of(query: bound.Query, seen: set[int]) -> Iterator[int]:
         yield from _numbers_of(body.step, seen)
     elif isinstance(body, bound.Values):
         yield from (c.id for c in body.columns)
-        yield from _numbers_in((expr for row in body.rows for expr in row), seen)
+        if not isinstance(body.rows, ConstantRows):
+            yield from _numbers_in((expr for row in body.rows for expr in row), seen)
     else:
         yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates, *body.windows))
         if body.set_number is not None:

@@ -98,7 +98,7 @@ def nulls_of(query: Query) -> tuple[bool, ...]:
     """For each column of a query, True if the query selects NULL for it."""
     body = query.body
     if isinstance(body, Select):
-        rows: tuple[tuple[Expr, ...], ...] = (tuple(expr for _, expr in body.projection[: len(query.columns)]),)
+        rows: Sequence[tuple[Expr, ...]] = (tuple(expr for _, expr in body.projection[: len(query.columns)]),)
     elif isinstance(body, Values):
         rows = body.rows
     else:

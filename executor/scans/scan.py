@@ -20,6 +20,7 @@ from ...model.schema import Table
 from ...model.store import EvenSplit, ScanCounters, ScanSpec, ScanToken
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import PhysicalNode, TableScan, ValuesScan
+from ...sql.constant_rows import ConstantRows
 from ...sql.expressions import Column
 from ..expressions.evaluate import Compiler, physical
 from ..joins.runtime_filters import RuntimeFilters, described
@@ -380,6 +381,9 @@ def open_values(node: ValuesScan) -> Stream:
     """Open the constant rows, computed now."""
     if not node.rows:
         return stream_of(node.columns, [])
+    if isinstance(node.rows, ConstantRows):
+        constants = [from_physical(type_, values) for type_, values in zip(node.rows.types, node.rows.columns)]
+        return stream_of(node.columns, [Batch(constants, len(node.rows))])
     one_row = Batch([], 1)
     compiler = Compiler(())
     rows = [[physical(compiler.compile(expr)(one_row)) for expr in row] for row in node.rows]

@@ -10,7 +10,7 @@ Each node describes the rows it produces; `columns` are the columns of those row
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields, replace
 from itertools import count
 from typing import Any
@@ -112,7 +112,7 @@ class Values(Node):
     """Rows of constant expressions; one row of no columns stands for SELECT without FROM."""
 
     output: tuple[Column, ...]
-    rows: tuple[tuple[Expr, ...], ...]
+    rows: Sequence[tuple[Expr, ...]]
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ turned the former into joins, `planner.bind_parameters` the latter into literals
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field, fields
 from itertools import count
 
@@ -114,7 +114,7 @@ class FileScan(PhysicalNode):
 class ValuesScan(PhysicalNode):
     """Constant rows."""
 
-    rows: tuple[tuple[Expr, ...], ...]
+    rows: Sequence[tuple[Expr, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...model.types import BOOLEAN, DataType
+from ...sql.constant_rows import ConstantRows
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, OrderItem, Parameter, conjuncts
 from ...sql.expressions import Window as WindowCall
@@ -208,7 +209,8 @@ def node_expressions(node: Node) -> list[Expr]:
     if isinstance(node, (Scan, FileScan)):
         return list(node.predicates)
     if isinstance(node, Values):
-        return [expr for row in node.rows for expr in row]
+        # Rows of plain constants have nothing to change, and may be many.
+        return [] if isinstance(node.rows, ConstantRows) else [expr for row in node.rows for expr in row]
     if isinstance(node, Series):
         return [node.start, node.stop, node.step]
     if isinstance(node, (Sort, TopRows)):

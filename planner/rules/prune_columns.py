@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ...sql.constant_rows import ConstantRows
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import conjuncts
 from ...sql.functions import is_volatile
@@ -172,7 +173,10 @@ def _prune_values(node: Values, wanted: Wanted) -> Node:
     places = [i for i, column in enumerate(node.output) if column.id in wanted]
     if len(places) == len(node.output):
         return node
-    return Values(tuple(node.output[i] for i in places), tuple(tuple(row[i] for i in places) for row in node.rows))
+    output = tuple(node.output[i] for i in places)
+    if isinstance(node.rows, ConstantRows):
+        return Values(output, node.rows.pick(places))
+    return Values(output, tuple(tuple(row[i] for i in places) for row in node.rows))
 
 
 def _ignores_repetition(call: AggregateCall) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from ..bound import Join, Query, Recursive, Relation, Select, SeriesRef, SetOperation, SubqueryRef, Values
+from ..constant_rows import ConstantRows
 from ..expressions import Column, Expr, walk
 from ..subqueries import SUBQUERIES
 
@@ -36,7 +37,8 @@ def expressions_of(query: Query) -> Iterator[Expr]:
             yield body.qualify
         yield from (expr for _, expr in body.projection)
     elif isinstance(body, Values):
-        yield from (value for row in body.rows for value in row)
+        if not isinstance(body.rows, ConstantRows):
+            yield from (value for row in body.rows for value in row)
     elif isinstance(body, Recursive):
         yield from expressions_of(body.anchor)
         yield from expressions_of(body.step)
@@ -88,7 +90,8 @@ def _mapped(query: Query, change: Change, mapped: Mapped) -> Query:
     if isinstance(body, Select):
         body = _map_select(body, change, mapped)
     elif isinstance(body, Values):
-        body = replace(body, rows=tuple(tuple(change(value) for value in row) for row in body.rows))
+        if not isinstance(body.rows, ConstantRows):
+            body = replace(body, rows=tuple(tuple(change(value) for value in row) for row in body.rows))
     elif isinstance(body, Recursive):
         anchor, step = map_query(body.anchor, change, mapped), map_query(body.step, change, mapped)
         body = replace(body, anchor=anchor, step=step)
