@@ -344,6 +344,18 @@ class ReadOnlyTransaction(OperationalError):
     sqlstate = "25006"
 
 
+class UnknownPreparedStatement(ProgrammingError):
+    """PREPARE the statement first, in the same session."""
+
+    sqlstate = "26000"
+
+
+class UnknownCursor(ProgrammingError):
+    """DECLARE the cursor first, in the same transaction."""
+
+    sqlstate = "34000"
+
+
 class InvalidSavepoint(OperationalError):
     """Name a savepoint that the transaction has set and not released."""
 

@@ -15,7 +15,7 @@ The life of a statement:
    4. `binding.clauses.from_clause.bind_from` looks up tables and binds joins. Each use of a table gets fresh columns
       and a snapshot timestamp (`binding.clauses.system_time.bind_time`). A view is its text, bound in its own scope
       (`binding.catalog.views.view_source`). Files (`binding.clauses.external_files`), series
-      (`binding.clauses.series`) and `information_schema` (`binding.catalog.information_schema`) are relations like
+      (`binding.clauses.series`) and the system catalogs (`binding.system.relations`) are relations like
       tables. Names are resolved by a `binding.scope.Scope`; a subquery's scope has the surrounding one as its parent.
    5. `binding.context.Frame.bind` binds expressions bottom-up, by the handlers of `binding.expressions.expressions` and
       `binding.expressions.subqueries`: names through the scope, calls through the registry (`functions.build`),

@@ -20,6 +20,7 @@ aggregation; `aggregates` does so for each aggregate call. `having` and `project
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -38,6 +39,14 @@ from .bound_catalog import ShowFunctions as ShowFunctions
 from .bound_catalog import ShowPartitions as ShowPartitions
 from .bound_catalog import ShowStats as ShowStats
 from .bound_catalog import ShowTables as ShowTables
+from .bound_session import CloseCursor as CloseCursor
+from .bound_session import Deallocate as Deallocate
+from .bound_session import DeclareCursor as DeclareCursor
+from .bound_session import Discard as Discard
+from .bound_session import ExecutePrepared as ExecutePrepared
+from .bound_session import FetchCursor as FetchCursor
+from .bound_session import PrepareStatement as PrepareStatement
+from .bound_session import SessionStatement as SessionStatement
 from .bound_transactions import BeginTransaction as BeginTransaction
 from .bound_transactions import CommitTransaction as CommitTransaction
 from .bound_transactions import ReleaseSavepoint as ReleaseSavepoint
@@ -179,10 +188,11 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """`VALUES (...), (...)`: rows of constant expressions, already cast to the columns' types."""
+    """`VALUES (...), (...)`: rows of constant expressions, already cast to the columns' types; `ConstantRows` for a
+    relation of the system catalogs."""
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Expr, ...], ...]
+    rows: Sequence[tuple[Expr, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +244,12 @@ class SelectStatement:
     """A query whose rows are returned to the caller.
 
     `locks` are those of FOR UPDATE and its like. Then the last columns of the query are keys of locked rows, which are
-    not part of the result; it has `visible` columns.
+    not part of the result; it has `visible` columns. `settings` are set when the statement starts.
     """
 
     query: Query
     locks: tuple[RowLocks, ...] = ()
+    settings: tuple[SetSetting, ...] = ()
 
     @property
     def visible(self) -> int:
@@ -408,5 +419,6 @@ Statement: TypeAlias = (
     | ShowSettings
     | CatalogStatement
     | TransactionStatement
+    | SessionStatement
     | Explain
 )

@@ -16,6 +16,7 @@ from typing import Any, Final
 from ..errors import InterfaceError, NotSupportedError, StatementError, did_you_mean
 from ..model.lazy_dataclass import dataclass
 from ..model.transactions import Isolation
+from .client_settings import FIXED, KEPT, READ, fix, keep
 
 MOST_THREADS: Final = 1024
 _UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -39,6 +40,8 @@ class Setting:
         A value in plain units as text.
     unset : str
         The text that SHOW displays if there is no value.
+    foreign : bool
+        True for a setting of PostgreSQL's clients (`client_settings`), which SHOW ALL leaves out.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Setting:
     read: Callable[[Any], Any] | None = None
     show: Callable[[Any], str] = str
     unset: str = "default"
+    foreign: bool = False
 
 
 def parse_bytes(value: int | str, name: str = "memory_limit") -> int:
@@ -156,7 +160,7 @@ def show_switch(value: bool) -> str:
 
 _LEVEL_RANGE: Final = ", ".join(show_isolation(level) for level in Isolation)
 
-SETTINGS: Final = {
+OWN_SETTINGS: Final = {
     setting.name: setting
     for setting in (
         Setting(
@@ -237,7 +241,16 @@ SETTINGS: Final = {
         ),
     )
 }
-"""All settings by name, ascending."""
+"""nyala's own settings by name, ascending."""
+_OF_CLIENTS: Final = {
+    **{name: Setting(name, "text", "any", text, keep(name), unset=value, foreign=True)
+       for name, (value, text) in KEPT.items()},
+    **{name: Setting(name, "text", value, text, fix(name, value, same), unset=value, foreign=True)
+       for name, (value, same, text) in FIXED.items()},
+    **{name: Setting(name, "text", value, text, unset=value, foreign=True) for name, (value, text) in READ.items()},
+}  # fmt: skip
+SETTINGS: Final = {**OWN_SETTINGS, **_OF_CLIENTS}
+"""All settings by name: nyala's own, ascending, and those of PostgreSQL's clients."""
 
 
 def read_option(name: str, value: Any) -> Any:
@@ -254,5 +267,5 @@ def find_setting(name: str) -> Setting:
     """One setting; raises `StatementError` with similar names if there is none."""
     setting = SETTINGS.get(name.lower())
     if setting is None:
-        raise StatementError(f"there is no setting {name}{did_you_mean(name.lower(), list(SETTINGS), 'there are')}")
+        raise StatementError(f"there is no setting {name}{did_you_mean(name.lower(), list(OWN_SETTINGS), 'there are')}")
     return setting

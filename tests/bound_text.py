@@ -106,6 +106,10 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             yield from describe_catalog(statement)
         case bound.ShowTables() | bound.ShowCreateTable() | bound.ShowPartitions() | bound.Describe():
             yield from describe_catalog(statement)
+        case bound.PrepareStatement() | bound.ExecutePrepared() | bound.Deallocate() | bound.Discard():
+            yield repr(statement)
+        case bound.DeclareCursor() | bound.FetchCursor() | bound.CloseCursor():
+            yield repr(statement)
         case bound.Explain(inner, analyze, verbose, as_json):
             words = (("analyze", analyze), ("verbose", verbose), ("as json", as_json))
             yield " ".join(["explain", *(word for word, given in words if given)])

@@ -445,7 +445,8 @@ def _anchors(path: Path) -> set[str]:
 def test_options_targets_and_extras_exist(path: Path) -> None:
     """Options of `connect`, targets of make and the extras of the package, wherever a document names them."""
     text = path.read_text(encoding="utf-8")
-    options = {name for name in SETTINGS if "transaction" not in name} - {"timezone"}
+    options = {name for name, setting in SETTINGS.items() if not setting.foreign} - {"timezone"}
+    options = {name for name in options if "transaction" not in name}
     options |= {"autocommit", "isolation_level"}
     for call in re.findall(r"(?<!aio\.)\bconnect\(((?:[^()]|\([^()]*\))*)\)", text):
         assert set(re.findall(r"\b(\w+)=", call)) <= {*options, *TLS_OPTIONS, "observed", "speculative_reads"}, call

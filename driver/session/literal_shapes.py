@@ -24,6 +24,7 @@ MOST_LITERALS = 64
 _SKIPPED = r"""
     "(?:[^"]|"")*"                            # a quoted name
   | --[^\n]* | /\*.*?\*/                      # a comment
+  | [eE]'(?:[^'\\]|''|\\.)*'                # a string with escapes
   | [A-Za-z_]\w*'(?:[^']|'')*'                # a string with a prefix, such as X'00'
 """
 _LITERAL = r"""

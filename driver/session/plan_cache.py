@@ -39,6 +39,7 @@ from ...sql.deferred_parameters import NOW, DeferredParameter, DeferredValues, K
 from ...sql.expressions import Literal
 from ...sql.literals import from_python
 from ...sql.placeholders import Given
+from ...sql.session_facts import UNKNOWN_SESSION, SessionFacts
 from .bind_values import Normalized
 from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
 
@@ -265,6 +266,7 @@ def prepare(
     now: Timestamp,
     planned: Callable[[bound.Query], Plan],
     short_ways: bool = True,
+    session: SessionFacts = UNKNOWN_SESSION,
 ) -> Prepared | None:
     """The statement for other values too; None where it cannot be kept.
 
@@ -276,7 +278,7 @@ def prepare(
     if binding.is_lasting and not given.literals:
         statement, values = known, DeferredValues({}, (), frozenset())
     else:
-        late = _bind(parsed, store, given, now)
+        late = _bind(parsed, store, given, now, session)
         if late is None:
             return None
         statement = late.statement
@@ -305,9 +307,11 @@ def prepare(
 KEPT: Final = bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement
 
 
-def _bind(parsed: ParsedStatement, store: Store, given: Given, now: Timestamp) -> DeferredStatement | None:
+def _bind(
+    parsed: ParsedStatement, store: Store, given: Given, now: Timestamp, session: SessionFacts
+) -> DeferredStatement | None:
     try:
-        return bind_deferred(parsed, store, given, now)
+        return bind_deferred(parsed, store, given, now, session)
     except Error:
         return None  # a value must be known here: with it, the statement was bound
 

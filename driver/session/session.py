@@ -45,11 +45,13 @@ from ...sql import ParsedStatement, bind, bound, parse
 from ...sql.binding.binder import Binding, bind_given
 from ...sql.files import FileCatalog
 from ...sql.placeholders import Given, match_parameters
+from ...sql.session_facts import SessionFacts
 from ...sql.syntax.complexity import too_complex
 from . import engines
 from .bind_values import Normalized
 from .executions import Control, EndedExecution, Execution, Halt, RowExecution, raise_if
 from .literal_shapes import Shape, shape_of
+from .named_statements import NamedStatements
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
 from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
@@ -124,6 +126,8 @@ class Session:
         self.target = target
         own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory, "engine": engine}
         self.settings = settings or Settings({**own, **(store_options or {})}, has_store=store_options is not None)
+        self.facts = SessionFacts(settings=self.settings.texts)
+        """Facts that functions such as `current_user` return."""
         self.plans = PlanCache(store)
         self.progress: Handler | None = None
         """Called with the progress of each statement that starts from now on."""
@@ -138,6 +142,7 @@ class Session:
         """At this time all that the session has written was there; None before it has written anything."""
         self.transactions = SessionTransactions(store, self.settings, self._switch, past=moment is not None)
         self.transactions.on_commit = self._note_commit
+        self._named: NamedStatements | None = None
         self._has_servers = store.runs_fragments
         """True if statements may wait for servers, and so have a deadline."""
         self._lock = threading.Lock()
@@ -301,7 +306,7 @@ class Session:
         raise_if(cancel)
         version, now = self.store.catalog_version, self.store.now()
         given = match_parameters(parsed, parameters)
-        binding = bind_given(parsed, self.store, given, self.files, now)
+        binding = bind_given(parsed, self.store, given, self.files, now, self.facts)
         statement = binding.statement
         self._refuse_change(statement)
         if not isinstance(statement, KEPT):
@@ -323,7 +328,7 @@ class Session:
         # What is nested too deeply to be kept is bound each time: putting values into a plan recurses, too.
         with contextlib.suppress(RecursionError):
             if isinstance(binding.statement, KEPT) and not is_deep(binding.statement.query):
-                return prepare(parsed, given, binding, self.store, now, plan, self.plans.short_ways)
+                return prepare(parsed, given, binding, self.store, now, plan, self.plans.short_ways, self.facts)
         return None
 
     def _run_shape(self, text: str, shape: Shape, cancel: Halt) -> Execution | None:
@@ -353,7 +358,7 @@ class Session:
         prepared: Prepared | None = None
         parsed = self.parse(text)
         if len(parsed) == 1:
-            binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), self.files, now)
+            binding = bind_given(parsed[0], self.store, match_parameters(parsed[0], None), self.files, now, self.facts)
             self._refuse_change(binding.statement)
             with contextlib.suppress(SqlSyntaxError, InterfaceError):
                 (shaped,) = parse(shape.text)
@@ -373,7 +378,7 @@ class Session:
     def bind(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> bound.Statement:
         """Resolve a parsed statement against the current catalog; `NotSupportedError` if it writes and the session is
         as of a timestamp."""
-        statement = bind(parsed, self.store, parameters, self.files)
+        statement = bind(parsed, self.store, parameters, self.files, self.facts)
         self._refuse_change(statement)
         return statement
 
@@ -440,6 +445,9 @@ class Session:
             self._running.add(execution)
         try:
             raise_if(cancel)
+            if isinstance(statement, bound.SelectStatement):
+                for setting in statement.settings:
+                    self._control(setting)
             planned = plan or self._plan(statement, partial(raise_if, own))
             engine = None if planned is None else self._engine()
             if _is_reading(statement):
@@ -490,8 +498,17 @@ class Session:
             if isinstance(statement, bound.SetSetting) and statement.name == "engine":
                 self._refuse_engine(statement.value)
             return self.settings.run(statement)
+        if isinstance(statement, bound.SessionStatement):
+            return self._named_statements().run(statement)
         self.transactions.run(statement)
         return StatementResult(None, iter(()))
+
+    def _named_statements(self) -> NamedStatements:
+        """The prepared statements and cursors, which few sessions have."""
+        if self._named is None:
+            reset = partial(self.settings.run, bound.ResetSettings())
+            self._named = NamedStatements(self._run, lambda: self.transactions.transaction, reset)
+        return self._named
 
     def transaction_store(self) -> Store:
         """The store for work without SQL, with the transaction begun that it belongs to."""
@@ -570,6 +587,8 @@ class Session:
             running = list(self._running)
         for execution in running:
             execution.close()
+        if self._named is not None:
+            self._named.close()
         self.transactions.close()
         for engine in self._engines.values():
             engine.close()
@@ -578,4 +597,4 @@ class Session:
 def _is_reading(statement: bound.Statement) -> bool:
     if isinstance(statement, bound.Explain):
         return not statement.analyze or _is_reading(statement.statement)
-    return isinstance(statement, READING | bound.TransactionStatement)
+    return isinstance(statement, READING | bound.TransactionStatement | bound.SessionStatement)

@@ -69,14 +69,18 @@ class Settings:
         return StatementResult(None, iter(()))
 
     def _show(self, name: str | None) -> StatementResult:
-        if name is not None and SETTINGS[name].read is None and not self._has_store:
+        if name is not None and SETTINGS[name].read is None and not SETTINGS[name].foreign and not self._has_store:
             raise StatementError(f"{name} is not a setting of a cluster, but an option of its servers (nyala tserver)")
         if name is not None:
             return listing([name], [STRING], [[self._text(SETTINGS[name])]])
-        settings = [s for s in SETTINGS.values() if s.read is not None or self._has_store]
+        settings = [s for s in SETTINGS.values() if not s.foreign and (s.read is not None or self._has_store)]
         columns = [[getattr(s, part) for s in settings] for part in ("name", "type", "range", "description")]
         columns.insert(1, [self._text(setting) for setting in settings])
         return listing(["name", "value", "type", "range", "description"], [STRING] * 5, columns)
+
+    def texts(self) -> dict[str, str]:
+        """The values of all settings as texts, by name."""
+        return {name: self._text(setting) for name, setting in SETTINGS.items()}
 
     def _of_transaction(self, name: str) -> Any:
         options = self.transaction

@@ -47,7 +47,11 @@ from ...sql.syntax import nodes
 from .settings import Settings
 
 _LOOK_SECONDS: Final = 0.1
-_CONTROL: Final = (*TRANSACTION_STATEMENTS, nodes.SetSetting, nodes.ResetSetting, nodes.ShowSettings)
+_CONTROL: Final = (
+    *TRANSACTION_STATEMENTS,
+    *(nodes.SetSetting, nodes.ResetSetting, nodes.ShowSettings),
+    *(nodes.CloseCursor, nodes.DeallocateStatement, nodes.DiscardSession, nodes.PrepareStatement, nodes.Unlisten),
+)
 _CATALOG: Final = (
     nodes.CreateTable,
     nodes.DropTable,

@@ -29,7 +29,7 @@ _TABLES: Final = r"""
     SELECT table_name, table_type, table_comment FROM information_schema.tables
     WHERE table_name NOT LIKE '\_nyala\_%' ORDER BY table_name"""  # nyala's own: no application's model has them
 _COLUMNS: Final = """
-    SELECT table_name, column_name, column_default, is_nullable, data_type, character_maximum_length,
+    SELECT table_name, column_name, column_default, is_nullable, column_type, character_maximum_length,
            numeric_precision, numeric_scale, is_identity, is_updatable, column_comment,
            column_encoding, column_compression, column_block_size
     FROM information_schema.columns ORDER BY table_name, ordinal_position"""
@@ -222,7 +222,7 @@ class NyalaReflection(default.DefaultDialect):
 def _column(row: Any) -> dict[str, Any]:
     return {
         "name": row.column_name,
-        "type": reflected_type(row.data_type, row.character_maximum_length, row.numeric_precision, row.numeric_scale),
+        "type": reflected_type(row.column_type, row.character_maximum_length, row.numeric_precision, row.numeric_scale),
         "nullable": row.is_nullable == "YES",
         "default": row.column_default,
         "comment": row.column_comment,

@@ -149,18 +149,18 @@ REFLECTED: Final[dict[str, type[sqltypes.TypeEngine[Any]]]] = {
     "BINARY": sqltypes.BINARY,
     "INTERVAL": INTERVAL,
 }
-"""SQLAlchemy's type of a column, by information_schema's data_type."""
+"""SQLAlchemy's type of a column, by information_schema's column_type."""
 
 
 def reflected_type(
-    data_type: str, length: int | None, precision: int | None, scale: int | None
+    column_type: str, length: int | None, precision: int | None, scale: int | None
 ) -> sqltypes.TypeEngine[Any]:
     """The type of a column that information_schema describes so."""
-    if data_type == "DECIMAL":
+    if column_type == "DECIMAL":
         return sqltypes.DECIMAL(precision, scale)
-    if data_type == "STRING" and length is not None:
+    if column_type == "STRING" and length is not None:
         return sqltypes.VARCHAR(length)
-    return REFLECTED.get(data_type, sqltypes.NullType)()
+    return REFLECTED.get(column_type, sqltypes.NullType)()
 
 
 class NyalaTypeCompiler(compiler.GenericTypeCompiler):

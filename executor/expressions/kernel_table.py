@@ -15,6 +15,7 @@ from ...sql.functions.dates import PARTS
 from ..kernels import boolean, cast, compare, conditional, frame_limits
 from ..kernels.numbers import arithmetic, mathematics, number_reading, number_writing
 from ..kernels.texts import (
+    catalog_texts,
     edit_distance,
     regex,
     text_characters,
@@ -76,6 +77,7 @@ def _text_of_one(name: str) -> Kernel:
 
 _MODULES: Final[tuple[Any, ...]] = (
     calendar,
+    catalog_texts,
     date_reading,
     date_writing,
     edit_distance,

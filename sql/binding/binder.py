@@ -21,6 +21,7 @@ from ..deferred_parameters import NOW, Decision, Key, deferred
 from ..expressions import Expr, Literal
 from ..files import FileCatalog
 from ..placeholders import Given, Parameters, match_parameters
+from ..session_facts import UNKNOWN_SESSION, SessionFacts
 from ..syntax import nodes
 from ..syntax.complexity import too_complex
 from ..syntax.parser import ParsedStatement
@@ -53,6 +54,7 @@ def bind(
     catalog: Catalog,
     parameters: Parameters | None = None,
     files: FileCatalog | None = None,
+    session: SessionFacts = UNKNOWN_SESSION,
 ) -> Statement:
     """Bind one parsed statement.
 
@@ -66,6 +68,8 @@ def bind(
         Python values for the statement's `?` or `$n` placeholders (a sequence) or `:name` ones (a mapping).
     files : FileCatalog, optional
         Where external files are looked up; without it there are none.
+    session : SessionFacts
+        What functions such as `current_user` return.
 
     Raises
     ------
@@ -78,7 +82,7 @@ def bind(
     InterfaceError
         If the parameters do not match the placeholders.
     """
-    return bind_given(parsed, catalog, match_parameters(parsed, parameters), files).statement
+    return bind_given(parsed, catalog, match_parameters(parsed, parameters), files, session=session).statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +106,13 @@ def bind_given(
     given: Given,
     files: FileCatalog | None = None,
     now: Timestamp | None = None,
+    session: SessionFacts = UNKNOWN_SESSION,
 ) -> Binding:
     """`bind` with values already matched with their placeholders, as of a time (None: the catalog's)."""
     literals = {place: given.literals[key] for place, key in given.places.items()}
 
     def bound() -> Binding:
-        context = Context(parsed.text, catalog, literals, bind_query, HANDLERS, files=files)
+        context = Context(parsed.text, catalog, literals, bind_query, HANDLERS, files=files, session=session)
         context.set_now(now)
         return Binding(_bind(parsed, context), not (literals or context.momentary))
 
@@ -117,7 +122,9 @@ def bind_given(
         raise too_complex(parsed.text) from None
 
 
-def bind_deferred(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp) -> DeferredStatement | None:
+def bind_deferred(
+    parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp, session: SessionFacts = UNKNOWN_SESSION
+) -> DeferredStatement | None:
     """Binds one parsed statement for later values; returns None if the result is valid for this execution only.
 
     Raises as `bind` does, and also wherever a value must be known: then `bind_given` may still succeed.
@@ -129,7 +136,7 @@ def bind_deferred(parsed: ParsedStatement, catalog: Catalog, given: Given, now: 
     }
     parameters = {place: values[key] for place, key in given.places.items()}
     moment = Literal(TIMESTAMP, False, wall_time(now))
-    context = Context(parsed.text, catalog, parameters, bind_query, HANDLERS)
+    context = Context(parsed.text, catalog, parameters, bind_query, HANDLERS, session=session)
     context.deferred_now = deferred(NOW, NOW, moment, decisions)
     statement = _bind(parsed, context)
     return None if context.momentary else DeferredStatement(statement, tuple(decisions), moment)
@@ -146,7 +153,8 @@ def _statement(tree: Any, context: Context) -> Statement:
     if isinstance(tree, exp.Query | exp.Values):
         locks = tree.args.get("locks")
         if not locks:
-            return SelectStatement(bind_query(tree, Scope(), context))
+            query = bind_query(tree, Scope(), context)
+            return SelectStatement(query, settings=tuple(context.settings))
         from .transactions import with_locks
 
         context.locking = tree

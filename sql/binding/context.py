@@ -20,10 +20,11 @@ from ...model.schema import Table, View
 from ...model.store import Timestamp
 from ...model.types import DataType
 from ..arithmetic import has_more_room
-from ..bound import Query
+from ..bound import Query, SetSetting
 from ..deferred_parameters import DeferredParameter
 from ..expressions import Aggregate, Column, Expr, Window
 from ..files import FileCatalog
+from ..session_facts import UNKNOWN_SESSION, SessionFacts
 from ..syntax import not_supported
 from ..syntax.dialect import fold
 from ..syntax.parser import generate, place
@@ -81,6 +82,11 @@ class Context:
     """The parameter for `now()` in a bound statement that is kept for later executions."""
     momentary: list[str] = field(default_factory=list)
     """Inputs of the bound statement that hold for this execution only: its time, the contents of files."""
+    session: SessionFacts = UNKNOWN_SESSION
+    settings: list[SetSetting] = field(default_factory=list)
+    """The settings that calls of `set_config` set when the statement starts."""
+    objects: Any = None
+    """The `system.objects.Objects` that the system catalogs describe, once the statement has read one."""
     locking: Any = None
     """The SELECT whose lock clauses are allowed: the statement itself."""
     _now: Timestamp | None = None
@@ -250,7 +256,6 @@ class Frame:
 
 _INSTEAD = {
     exp.Lock: "it ends a statement that is one SELECT from tables",
-    exp.Collate: not_supported.CONSTRAINTS["COLLATE"],
     exp.Pivot: not_supported.PIVOTS,
     exp.TableSample: "ORDER BY random() LIMIT n takes some rows",
     exp.DML: "a statement that writes stands alone, with RETURNING where its rows are wanted",

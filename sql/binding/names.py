@@ -1,7 +1,7 @@
 """Names of tables and views: their schema, and checks that a name is free.
 
-There is one user schema, `main`, which may be written or omitted. `information_schema` has the relations of
-`catalog.information_schema`, which describe the catalog.
+There is one user schema, `main`, which may be written or omitted. The schemas `pg_catalog` and `information_schema`
+have the relations of `system.relations`, which describe the catalog.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from .context import Catalog, name_of
 
 SCHEMA = "main"
 INFORMATION_SCHEMA = "information_schema"
+PG_CATALOG = "pg_catalog"
+SYSTEM_SCHEMAS = (PG_CATALOG, INFORMATION_SCHEMA)
+OWN_PREFIX = "pg_"
+"""The beginning of the names of all relations of `pg_catalog`."""
 
 
 def schema_of(node: Any) -> str | None:
@@ -26,16 +30,17 @@ def schema_of(node: Any) -> str | None:
     if not isinstance(node.args["db"], exp.Expression):
         raise SqlSyntaxError("a name is missing before the point")
     schema = name_of(node.args["db"])
-    if schema not in (SCHEMA, INFORMATION_SCHEMA):
+    if schema not in (SCHEMA, *SYSTEM_SCHEMAS):
         where = f"write {node.name} or {SCHEMA}.{node.name}"
-        raise UnknownTable(f"schema {schema} does not exist; there are {SCHEMA} and {INFORMATION_SCHEMA}: {where}")
+        there = f"{SCHEMA}, {PG_CATALOG} and {INFORMATION_SCHEMA}"
+        raise UnknownTable(f"schema {schema} does not exist; there are {there}: {where}")
     return schema
 
 
 def table_name(node: Any) -> str:
     """The folded name of a table or view in the user schema."""
-    if schema_of(node) == INFORMATION_SCHEMA:
-        raise StatementError(f"{INFORMATION_SCHEMA} can be read in FROM, and nothing else")
+    if (schema := schema_of(node)) in SYSTEM_SCHEMAS:
+        raise StatementError(f"{schema} can be read in FROM, and nothing else")
     if not isinstance(node.this, exp.Identifier):
         raise SqlSyntaxError("a table name expected")
     return name_of(node.this)

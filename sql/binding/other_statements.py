@@ -19,6 +19,7 @@ from .changes.copy import bind_copy, bind_copy_to
 from .changes.insert import bind_insert, bind_upsert
 from .changes.update_delete import bind_delete, bind_truncate, bind_update
 from .context import Context, unsupported
+from .session_statements import SESSION_STATEMENTS
 from .tables.alter_table import bind_alter_table
 from .tables.create_table import bind_create_table, bind_create_table_as, bind_drop_table, find_table
 from .transactions import OF_TRANSACTION, TRANSACTION_STATEMENTS, set_of_transaction
@@ -29,7 +30,7 @@ def bind_other(tree: Any, context: Context) -> Statement:
     kind = type(tree)
     if kind in TRANSACTION_STATEMENTS:
         return TRANSACTION_STATEMENTS[kind](tree)
-    bind = _BINDERS.get(kind) or CATALOG_STATEMENTS.get(kind)
+    bind = _BINDERS.get(kind) or CATALOG_STATEMENTS.get(kind) or SESSION_STATEMENTS.get(kind)
     if bind is None:
         raise unsupported(tree)
     return bind(tree, context)

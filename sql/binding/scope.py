@@ -40,13 +40,14 @@ class CommonTable:
     """A bound CTE: its `query`, the `names` of its columns, and whether the statement refers to it more than once.
 
     Within a recursive query, `working` is its key: there the name means the rows of the previous round, and `query` is
-    the anchor of the recursive query, which has their types.
+    the anchor of the recursive query, which has their types. The last `hidden` columns are visible by name only.
     """
 
     query: Query
     names: tuple[str, ...]
     shared: bool
     working: int | None = None
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from .dates import CLOCKS, FIELDS, date_part, field_name
 from .function import Function, call, comparable
 from .operators import OPERATORS
-from .registry import AGGREGATES, FUNCTIONS, OPERATIONS, REGISTRY, build, is_volatile, look_up
+from .registry import AGGREGATES, FUNCTIONS, OPERATIONS, REGISTRY, build, check_count, is_volatile, look_up
 from .text import pattern_checks
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "REGISTRY",
     "build",
     "call",
+    "check_count",
     "comparable",
     "date_part",
     "field_name",

@@ -8,11 +8,12 @@ argument here is the key of their WITHIN GROUP.
 from __future__ import annotations
 
 from ...errors import NumericOutOfRange, TypeMismatch
-from ...model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, DataType, Kind
+from ...model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, STRING, DataType, Kind
 from ..arithmetic import MIN_DIVISION_SCALE
 from ..coercion import cast, convert, is_text_literal
-from ..expressions import Aggregate, Expr, Literal, OrderItem
+from ..expressions import Aggregate, Call, Expr, Literal, OrderItem
 from .arguments import number, refuse, truth
+from .arrays import array_of
 from .function import Args, Builder, Function
 
 # ---- counts, sums, extremes ------------------------------------------------------------------------------------------
@@ -132,6 +133,13 @@ def _string_agg(function: Function, args: Args) -> Expr:
             raise refuse(function, separator, 1)
         separator = convert(separator, value.type)
     return Aggregate(value.type, True, function.name, (value, separator))
+
+
+def _array_agg(function: Function, args: Args) -> Expr:
+    """The elements joined; `binding.expressions.aggregates` puts them in braces."""
+    value = convert(args[0], STRING) if args[0].type.kind is Kind.NULL else args[0]
+    element = Call(STRING, False, "array_quote", (cast(value, STRING),))
+    return Aggregate(array_of(value.type), True, "string_agg", (element, Literal(STRING, False, ",")))
 
 
 def _percentile(canonical: str, value_first: bool = False) -> Builder:
@@ -272,6 +280,13 @@ AGGREGATE = (
         example="SELECT string_agg(x, ', ' ORDER BY x DESC) FROM (VALUES ('b'), ('a'), (NULL)) AS t (x)",
         result="b, a",
         aliases=("group_concat", "listagg"),
+    ),
+    Function(
+        "array_agg", "array_agg([DISTINCT] value [ORDER BY key])", 1, 1, _array_agg, kind="aggregate",
+        calls=("string_agg",),
+        description="The values as an array, which is a text such as {a,b}",
+        example="SELECT array_agg(x ORDER BY x DESC) FROM (VALUES ('b'), ('a'), (NULL)) AS t (x)",
+        result="{NULL,b,a}",
     ),
     Function(
         "var_samp", "var_samp([DISTINCT] number)", 1, 1, _statistic("var_samp"), kind="aggregate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import InternalError, TypeMismatch
-from ...model.types import BIGINT, DATE, DECIMAL, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType, Kind
+from ...model.types import BIGINT, DATE, DECIMAL, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType, Kind
 from ..arithmetic import operate
 from ..coercion import cast, convert, is_text_literal
 from ..expressions import Expr, Literal
@@ -132,6 +132,10 @@ _PART_FUNCTIONS = tuple(
 
 
 def _age(function: Function, args: Args) -> Expr:
+    if len(args) == 1:
+        if not args[0].type.is_integer:
+            raise refuse(function, args[0])
+        return Literal(INT, False, 0)  # of a transaction's number, which PostgreSQL's clients give: it has no age
     later, earlier = (cast(moment(function, arg, position), TIMESTAMP) for position, arg in enumerate(args))
     return call(INTERVAL, "age", later, earlier)
 
@@ -267,7 +271,7 @@ DATES = (
         description="The last day of the month", example="last_day(DATE '2024-02-10')", result="2024-02-29",
     ),
     Function(
-        "age", "age(timestamp, timestamp)", 2, 2, _age,
+        "age", "age(timestamp, timestamp)", 1, 2, _age,
         description="The interval from the second to the first, in years, months and days",
         example="age(TIMESTAMP '2001-04-10', TIMESTAMP '1957-06-13')", result="43 years 9 mons 27 days",
     ),

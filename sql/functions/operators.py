@@ -57,6 +57,12 @@ OPERATORS: Mapping[str, Operation] = MappingProxyType({operation.name: operation
 (`binding.expressions.windows`)."""
 
 INTERNAL = (
+    Operation("array_cat", fallible=True, skips_nulls=True),
+    Operation("array_contains", fallible=True, skips_nulls=True),
+    Operation("array_element", fallible=True),
+    Operation("array_join", skips_nulls=True),
+    Operation("array_quote", skips_nulls=True),
+    Operation("catalog_text"),
     Operation("century"),
     Operation("decade"),
     Operation("from_epoch", fallible=True),
@@ -64,6 +70,7 @@ INTERNAL = (
     Operation("microseconds"),
     Operation("millennium"),
     Operation("milliseconds"),
+    Operation("record_field"),
     Operation("regexp_capture", fallible=True),
     Operation("round_per_row", fallible=True),
     Operation("seconds"),

@@ -17,6 +17,8 @@ _HEADINGS = {
     "aggregate": "Aggregates",
     "window": "Window functions",
     "table": "Table functions",
+    "array": "Arrays",
+    "system": "System functions",
 }
 _INTRODUCTION = """# Functions
 

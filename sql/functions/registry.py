@@ -9,12 +9,14 @@ from types import MappingProxyType
 from ...errors import UnknownFunction, did_you_mean
 from ..expressions import Call, Expr, walk
 from .aggregates import AGGREGATE
+from .arrays import ARRAYS
 from .conditional import CONDITIONAL
 from .dates import DATES
 from .foreign_names import instead_of
 from .function import Args, Function, Operation
 from .numbers import NUMBERS
 from .operators import INTERNAL, OPERATORS
+from .system import SYSTEM
 from .text import TEXT
 from .windows import WINDOW
 
@@ -31,6 +33,8 @@ FUNCTIONS: tuple[Function, ...] = (
     *_under("conditional", CONDITIONAL),
     *_under("aggregate", AGGREGATE),
     *_under("window", WINDOW),
+    *_under("array", ARRAYS),
+    *_under("system", SYSTEM),
 )
 """All functions, in the order of the documentation."""
 
@@ -71,9 +75,14 @@ def look_up(name: str) -> Function:
 def build(name: str, args: Args) -> Expr:
     """The bound call of a function; raises `UnknownFunction` or `TypeMismatch`, with its signature."""
     function = look_up(name)
+    check_count(function, name, args)
+    return function.build(function, args)
+
+
+def check_count(function: Function, name: str, args: Args) -> None:
+    """Raises `UnknownFunction` if a function is called with too few or too many arguments."""
     if len(args) < function.least or (function.most is not None and len(args) > function.most):
         raise UnknownFunction(f"{name} was given {_count(len(args))}; it is {function.signature}")
-    return function.build(function, args)
 
 
 def _count(n: int) -> str:

@@ -58,6 +58,11 @@ class NyalaTokenizer(tokens.Tokenizer):
     QUOTES = ["'"]
     IDENTIFIERS = ['"']
     HEX_STRINGS = [("x'", "'"), ("X'", "'")]
+    BYTE_STRINGS = [("e'", "'"), ("E'", "'")]
+    BYTE_STRING_ESCAPES = ["'", "\\"]
+    HEREDOC_STRINGS = ["$"]
+    HEREDOC_TAG_IS_IDENTIFIER = True
+    HEREDOC_STRING_ALTERNATIVE = TokenType.PARAMETER
     SINGLE_TOKENS = {
         **{k: v for k, v in tokens.Tokenizer.SINGLE_TOKENS.items() if k not in "@#~^&"},
         **grammar_operators.SINGLE_TOKENS,
@@ -81,7 +86,6 @@ class NyalaTokenizer(tokens.Tokenizer):
 class Nyala(Dialect):
     """Registers the dialect under the name `nyala`."""
 
-    INDEX_OFFSET = 1
     TYPED_DIVISION = True
     NORMALIZE_NOT_NULL = False
     NULL_ORDERING = "nulls_are_large"

@@ -5,6 +5,13 @@ from __future__ import annotations
 from sqlglot import exp
 
 
+class ArrayRow(exp.Expression):
+    """The value in the row `expression` of a function of rows over the array `this`; `kind` is the function's name.
+    The binder makes it; it is never parsed."""
+
+    arg_types = {"this": True, "expression": True, "kind": True}
+
+
 class CreateTable(exp.Expression):
     """`CREATE TABLE [IF NOT EXISTS] this (columns) clauses`; `expressions` are `ColumnDef` and `PrimaryKey` nodes,
     `query` is that of CREATE TABLE AS, `like` the table of CREATE TABLE LIKE."""
@@ -113,6 +120,54 @@ class CopyTo(exp.Expression):
     """`COPY this [(expressions)] TO 'path' [(options)]`; `this` is a table or a query."""
 
     arg_types = {"this": True, "expressions": False, "path": True, "options": False}
+
+
+class PrepareStatement(exp.Expression):
+    """`PREPARE this [(expressions)] AS text`; `expressions` are types."""
+
+    arg_types = {"this": True, "expressions": False, "text": True}
+
+
+class ExecuteStatement(exp.Expression):
+    """`EXECUTE this [(expressions)]`."""
+
+    arg_types = {"this": True, "expressions": False}
+
+
+class DeallocateStatement(exp.Expression):
+    """`DEALLOCATE this`; without it `DEALLOCATE ALL`."""
+
+    arg_types = {"this": False}
+
+
+class DiscardSession(exp.Expression):
+    """`DISCARD this`, a word."""
+
+    arg_types = {"this": True}
+
+
+class DeclareCursor(exp.Expression):
+    """`DECLARE this [SCROLL] CURSOR [WITH HOLD] FOR text`; `scroll` is None if nothing is said of it."""
+
+    arg_types = {"this": True, "scroll": False, "hold": False, "text": True}
+
+
+class FetchCursor(exp.Expression):
+    """`FETCH direction count FROM this`, with `move` MOVE; `count` None is ALL."""
+
+    arg_types = {"this": True, "direction": True, "count": False, "move": False}
+
+
+class CloseCursor(exp.Expression):
+    """`CLOSE this`; without it `CLOSE ALL`."""
+
+    arg_types = {"this": False}
+
+
+class Unlisten(exp.Expression):
+    """`UNLISTEN *`."""
+
+    arg_types = {"this": False}
 
 
 class SetSetting(exp.Expression):

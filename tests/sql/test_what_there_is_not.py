@@ -79,7 +79,7 @@ STATEMENTS = {
     "SERIAL": ["CREATE TABLE a (k <SERIAL> PRIMARY KEY)", "CREATE TABLE a (k <BIGSERIAL> PRIMARY KEY)"],
     "and TIMESTAMP with a time zone": [TABLE + "TIMESTAMP WITH TIME ZONE)", TABLE + "<TIMESTAMPTZ>)"],
     "conversion between time zones (`AT TIME ZONE`, `SET timezone`)": [
-        "SELECT now() <AT> TIME ZONE 'Europe/Berlin'",
+        "SELECT <now() AT TIME ZONE 'Europe/Berlin'>",
         "SET timezone = <'Europe/Berlin'>",
     ],
     "`DISTINCT` and `ORDER BY` in window calls": [
@@ -95,14 +95,14 @@ STATEMENTS = {
     "`MATCH_RECOGNIZE`": ["SELECT * FROM t <MATCH_RECOGNIZE> (ORDER BY k PATTERN (a) DEFINE a AS v > 1)"],
     "User-defined functions and procedures": ["CREATE <FUNCTION> f() RETURNS INT AS 'x'", "CREATE <PROCEDURE> p()"],
     "triggers": ["CREATE <TRIGGER> g BEFORE INSERT ON t"],
-    "cursors": ["<DECLARE> c CURSOR FOR SELECT 1"],
-    "collations": ["SELECT 'a' COLLATE \"C\"", 'CREATE TABLE a (k TEXT <COLLATE> "C" PRIMARY KEY)'],
+    "collations": ["SELECT <'a' COLLATE \"de_DE\">", 'CREATE TABLE a (k TEXT <COLLATE> "C" PRIMARY KEY)'],
     "users and rights": [
         "CREATE <USER> u",
         "CREATE <ROLE> r",
         "<GRANT> SELECT ON t TO u",
         "<REVOKE> SELECT ON t FROM u",
     ],
+    "`LISTEN`": ["<LISTEN> changes"],
     "COPY with standard input and output": ["COPY t FROM <STDIN>", "COPY t TO <STDOUT>"],
     "files in other places than the file system": [
         "COPY t FROM <'s3://b/x.csv'>",

@@ -14,7 +14,7 @@ from typing import Final
 from ....errors import ProgrammingError
 from ....model.lazy_dataclass import dataclass
 from ....model.version import __version__
-from ....sql.settings import SETTINGS
+from ....sql.settings import OWN_SETTINGS
 from .reports import Refused
 
 SERVER_VERSION: Final = "15.0"
@@ -191,7 +191,7 @@ class ClientSettings:
             return self._set(match[1], match[2].lower(), match[3])
         match = _NAMES_OF.fullmatch(text)
         name = "" if match is None else match[1].lower()
-        if name not in CLIENT_SETTINGS or name in SETTINGS:
+        if name not in CLIENT_SETTINGS or name in OWN_SETTINGS:
             return None
         if text[:1] in "sS":
             return Outcome("SHOW", (_NAMES.get(name, name), self._values[name]))
@@ -201,7 +201,7 @@ class ClientSettings:
         if name in _CLOSED:
             raise Refused(f"{name} cannot be set by a client of this server", "42501")
         setting = CLIENT_SETTINGS.get(name)
-        if setting is None or name in SETTINGS:
+        if setting is None or name in OWN_SETTINGS:
             return None
         value = _value(written)
         if setting.read is None:

@@ -241,4 +241,12 @@ REFUSED: Mapping[str, str] = {
     "initcap": "Spark's words end at blanks alone",
     "quote_ident": "the words that must be quoted are nyala's",
     "format": "Spark has no %I and %L",
+    **dict.fromkeys(
+        (
+            *("array_cat", "array_contains", "array_element", "array_join", "array_length", "array_lower"),
+            *("array_position", "array_quote", "array_remove", "array_to_string", "array_upper", "string_to_array"),
+            *("catalog_text", "format_type", "json_build_object", "parse_ident", "pg_size_pretty", "record_field"),
+        ),
+        "it is for the system catalogs, which nyala reads itself",
+    ),
 }

@@ -22,7 +22,8 @@ from ...bound import Join, MergeStatement, Query, Select, SubqueryRef, TableRef
 from ...expressions import Call, Case, Column, Expr, Literal
 from ...syntax.written_names import did_you_mean
 from ..context import Context, Frame, name_of, only
-from ..expressions.expressions import compare, condition, connect, negation
+from ..expressions.comparisons import compare, connect, negation
+from ..expressions.expressions import condition
 from ..scope import Field, Scope
 from .assignments import bind_assignments
 from .returning import WrittenRows, bind_returning, table_fields

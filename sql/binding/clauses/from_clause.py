@@ -32,14 +32,15 @@ from ...bound import Join, Query, Relation, SeriesRef, SubqueryRef, TableRef, Ti
 from ...coercion import unify
 from ...expressions import Call, Column, Expr
 from ...syntax.written_names import did_you_mean
-from ..catalog.information_schema import information
 from ..catalog.views import view_source
 from ..context import Context, Frame, name_of, only, unsupported
-from ..expressions.expressions import compare, condition, connect
-from ..names import INFORMATION_SCHEMA, schema_of, table_name
+from ..expressions.comparisons import compare, connect
+from ..expressions.expressions import condition
+from ..names import OWN_PREFIX, PG_CATALOG, SYSTEM_SCHEMAS, schema_of, table_name
 from ..scope import CommonTable, Field, Scope
 from .external_files import bind_file, is_file
 from .series import bind_series
+from .set_returning import from_function
 from .system_time import bind_time
 
 
@@ -119,6 +120,9 @@ def _single(node: Any, scope: Scope, context: Context, nullable: bool, before: S
     with context.at(node):
         if isinstance(node, exp.Table) and is_file(node):
             return _file(node, scope, context)
+        rows = _rows_of_function(node)
+        if rows is not None:
+            return _lateral(rows, _lateral_scope(scope, before), context, nullable)
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
             return _function(node, _lateral_scope(scope, before), context, nullable)
         if isinstance(node, exp.Table):
@@ -130,6 +134,14 @@ def _single(node: Any, scope: Scope, context: Context, nullable: bool, before: S
         if isinstance(node, exp.Lateral):
             return _lateral(node, _lateral_scope(scope, before), context, nullable)
         raise unsupported(node)
+
+
+def _rows_of_function(node: Any) -> Any:
+    """A function of FROM that is no `generate_series`, as a LATERAL query; None for anything else."""
+    call = node if isinstance(node, exp.Unnest) else node.this if isinstance(node, exp.Table | exp.Lateral) else None
+    if not isinstance(call, exp.Unnest | exp.Anonymous):
+        return None
+    return from_function(node, call, node.args.get("alias"), call.args.get("offset"))
 
 
 def _lateral_scope(scope: Scope, before: Source | None) -> Scope:
@@ -150,7 +162,10 @@ def _lateral(node: exp.Lateral, scope: Scope, context: Context, nullable: bool) 
 
 
 def _function(node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
-    only(node, "this", "alias", "joins")
+    if isinstance(db := node.args.get("db"), exp.Identifier) and name_of(db) == PG_CATALOG:
+        only(node, "this", "alias", "joins", "db")
+    else:
+        only(node, "this", "alias", "joins")
     call = node.this
     name = name_of(call.this) if isinstance(call.this, exp.Identifier) else str(call.this).lower()
     alias, renamed = _alias(node, name)
@@ -180,7 +195,11 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
         nullable = nullable or common.working is not None
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
-        return _leaf(_use(common, name, alias, columns), alias, columns)
+        source = _leaf(_use(common, name, alias, columns), alias, columns)
+        if not common.hidden:
+            return source
+        seen, rest = source.fields[: -common.hidden], source.fields[-common.hidden :]
+        return replace(source, fields=(*seen, *(replace(f, hidden=True) for f in rest)))
     table, time = context.catalog.table(name), None
     if version is not None:
         table, time = bind_time(version, table, context)
@@ -203,14 +222,29 @@ def _use(common: CommonTable, name: str, alias: str, columns: tuple[Column, ...]
 def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, CommonTable | None]:
     """The name in FROM, and the query that it refers to; None if it must be a table."""
     schema = schema_of(node)
-    if schema == INFORMATION_SCHEMA:
-        query = information(name_of(node.this), context)
-        return name_of(node.this), CommonTable(query, tuple(column.name for column in query.columns), False)
+    if schema in SYSTEM_SCHEMAS:
+        return name_of(node.this), _system(schema, name_of(node.this), context)
     name = table_name(node)
     common = scope.common_table(name) if schema is None else None
+    if common is None and schema is None and name.startswith(OWN_PREFIX):
+        common = _own_of_postgresql(name, context)
     if common is None and (view := context.catalog.view(name)) is not None:
         common = view_source(view, node, context)
     return name, common
+
+
+def _own_of_postgresql(name: str, context: Context) -> CommonTable | None:
+    """A relation of `pg_catalog`, which is searched before all other schemas, as in PostgreSQL."""
+    from ..system.relations import is_system
+
+    return _system(PG_CATALOG, name, context) if is_system(PG_CATALOG, name) else None
+
+
+def _system(schema: str, name: str, context: Context) -> CommonTable:
+    from ..system.relations import system_relation  # most statements need none of its modules
+
+    query, hidden = system_relation(schema, name, context)
+    return CommonTable(query, tuple(column.name for column in query.columns), False, hidden=hidden)
 
 
 def _shown_names(table: Table, time: TimeTravel | None) -> list[str]:

@@ -19,6 +19,7 @@ from ...bound import Query, Select
 from ...coercion import convert
 from ...expressions import Column, Expr, OrderItem, Window
 from ..context import Aggregates, Context, Frame, Windows, name_of, only, unsupported
+from ..expressions.catalog_syntax import REFERENCES, shown_reference
 from ..expressions.expressions import condition
 from ..expressions.windows import bind_definitions, bind_qualify, check_distinct_on, definitions_of, with_outputs
 from ..scope import Scope
@@ -32,6 +33,7 @@ from .grouping import (
     with_added,
 )
 from .grouping_sets import GroupBy
+from .set_returning import with_rows
 
 _PARTS = (
     *("expressions", "from_", "joins", "where", "group", "having", "windows", "qualify"),
@@ -74,6 +76,7 @@ def bind_select(node: exp.Select, scope: Scope, context: Context) -> BoundSelect
     only(node, *_PARTS)
     if node.args.get("locks") and node is not context.locking:
         raise unsupported(node.args["locks"][0])
+    node = with_rows(node)
     source = _source(node, scope, context)
     outputs = frozenset(name_of(item.args["alias"]) for item in node.expressions if _renames(item))
     fields, aliases = (source.fields, source.aliases) if source else ((), ())
@@ -220,12 +223,18 @@ class _Block:
             for field in fields:
                 if isinstance(field.expr, Column):
                     self.context.mentions.setdefault(field.expr.id, []).append(node)
-            return [Item(field.name, field.expr, node) for field in fields]
+            return [Item(field.name, self._shown(field.expr), node) for field in fields]
         inner = node.this if isinstance(node, exp.Alias) else node
         expr = self._frame("SELECT").bind(inner)
         if expr.type.kind is Kind.NULL:
             expr = convert(expr, STRING)  # as PostgreSQL resolves a bare NULL
-        return [Item(output_name(node), expr, inner)]
+        return [Item(output_name(node), self._shown(expr), inner)]
+
+    def _shown(self, expr: Expr) -> Expr:
+        """An item as clients see it: `regclass` and its like are numbers in the statement, and names in its result."""
+        if expr.type.alias not in REFERENCES or self.context.within or not _is_outermost(self.node):
+            return expr
+        return shown_reference(expr, self._frame("SELECT"))
 
     # ---- ORDER BY ----------------------------------------------------------------------------------------------------
 
@@ -291,6 +300,14 @@ def output_position(node: Any, names: Sequence[str], items: Sequence[Any], claus
         # A repeated name is resolved in FROM, which finds out whether the columns are the same.
         return positions[0] if len(positions) == 1 else None
     return None
+
+
+def _is_outermost(node: Any) -> bool:
+    """True if the rows of a query are the statement's."""
+    parent = node.parent
+    while isinstance(parent, exp.SetOperation):
+        parent = parent.parent
+    return parent is None
 
 
 def star_of(node: Any) -> tuple[bool, str | None]:

@@ -17,16 +17,20 @@ from sqlglot import exp
 
 from ....errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunction
 from ....model.lazy_dataclass import dataclass
-from ....model.types import INT
+from ....model.types import INT, STRING
 from ... import functions
-from ...expressions import Aggregate, Expr, Literal, OrderItem, columns_of, walk
-from ...subqueries import SUBQUERIES
+from ...bound import Query, SubqueryRef
+from ...expressions import Aggregate, Column, Expr, Literal, OrderItem, columns_of, walk
+from ...expressions import Call as ScalarCall
+from ...subqueries import SUBQUERIES, ScalarSubquery
 from ..clauses.grouping_sets import grouping_value
+from ..clauses.query_casts import select_from
 from ..context import Frame, Handler, name_of, only
 from ..scope import Scope
 from ..traverse import columns_read
+from .comparisons import connect
 from .expressions import call as bind_scalar
-from .expressions import condition, connect
+from .expressions import condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ def _call(node: Any, frame: Frame) -> Expr:
     name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
     if name == "grouping":
         return _grouping(node, frame)
+    if name == "array" and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+        return _array_of_query(node.expressions[0], frame)
     function = functions.REGISTRY.get(name)
     return _column(node, frame) if function is not None and function.aggregate else bind_scalar(node, frame)
 
@@ -93,7 +99,37 @@ def _column(node: Any, frame: Frame) -> Expr:
     solid = owner.aggregates.grouped and aggregate.filter is None and not any(arg.nullable for arg in inputs)
     solid = solid and functions.AGGREGATES[aggregate.function].always_defined
     aggregate = replace(aggregate, nullable=aggregate.nullable and not solid)
-    return owner.aggregates.column(aggregate, frame.context)
+    column = owner.aggregates.column(aggregate, frame.context)
+    return in_braces(column) if function.name == "array_agg" else column
+
+
+def in_braces(elements: Expr) -> Expr:
+    """An array of elements that are joined by commas."""
+    opened, closed = Literal(STRING, False, "{"), Literal(STRING, False, "}")
+    return ScalarCall(elements.type, elements.nullable, "concat", (opened, elements, closed))
+
+
+def _array_of_query(node: Any, frame: Frame) -> Expr:
+    """`ARRAY (SELECT ...)`: the rows of a query of one column, in its order, as an array."""
+    query = frame.bind_query(node)
+    if len(query.columns) != 1:
+        raise TypeMismatch(f"the query of ARRAY must have one column, not {len(query.columns)}")
+    ordered = query.order if query.limit is None and query.offset is None else ()
+    whole = replace(query, columns=(*query.columns, *query.hidden), hidden=(), order=query.order if not ordered else ())
+    inner = select_from(whole, frame.context)
+    assert isinstance(inner.relation, SubqueryRef)
+    fresh = {old.id: new for old, new in zip(whole.columns, inner.relation.columns, strict=True)}
+    order = tuple(replace(item, expr=fresh[item.expr.id]) for item in query.order if isinstance(item.expr, Column))
+    built = functions.build("array_agg", (inner.relation.columns[0],))
+    assert isinstance(built, Aggregate)
+    joined = frame.context.column("array_agg", built.type, True)
+    column = frame.context.column("array", built.type, False)
+    empty = Literal(built.type, False, "{}")
+    value = ScalarCall(built.type, False, "coalesce", (in_braces(joined), empty))
+    body = replace(
+        inner, projection=((column, value),), aggregates=((joined, replace(built, order=order)),), grouped=True
+    )
+    return ScalarSubquery(built.type, True, Query(body, (column,)))
 
 
 def _owner(call: Aggregate, frame: Frame) -> Frame | None:

@@ -12,22 +12,23 @@ from typing import Any
 
 from sqlglot import exp
 
-from ....errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, WindowError
+from ....errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn, WindowError
 from ....model.clock import wall_time
 from ....model.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
 from ... import arithmetic, functions, literals
-from ...coercion import cast, comparands, convert, is_cut, is_null_query, is_text_literal, meeting_type, unify
+from ...coercion import cast, convert, is_cut, meeting_type, unify
 from ...deferred_parameters import DeferredParameter
 from ...expressions import Call, Case, Column, Expr, InValues, Literal
 from ..context import Frame, Handler, name_of, only, unsupported
 from ..names import schema_of
-from ..tables.type_names import bind_type
-from . import bit_operators, patterns
+from ..tables.type_names import bind_cast_type
+from . import bit_operators, catalog_syntax, patterns
+from .comparisons import SYMBOLS as SYMBOLS
+from .comparisons import boolean, compare, connect, negation
 from .row_comparisons import check_lengths, distinct_rows, junction, ordered_rows
 from .row_comparisons import operands as _operands
 
 COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
-SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "is_distinct": "IS DISTINCT FROM"}
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.Mod: "mod"}
 
 
@@ -40,7 +41,18 @@ def _column(node: exp.Column, frame: Frame) -> Expr:
     if isinstance(node.this, exp.Star):
         raise SqlSyntaxError(f"* is not allowed in {frame.clause} like this")
     qualifier = node.args.get("table")
-    return frame.scope.resolve(name_of(node.this), name_of(qualifier) if qualifier else None)
+    if qualifier is not None:
+        return frame.scope.resolve(name_of(node.this), name_of(qualifier))
+    try:
+        return frame.scope.resolve(name_of(node.this))
+    except UnknownColumn:
+        # A function without parentheses, unless a column has its name.
+        if str(node.this.this).lower() not in _WITHOUT_PARENTHESES or node.this.args.get("quoted"):
+            raise
+    return call(exp.Anonymous(this=str(node.this.this)), frame)
+
+
+_WITHOUT_PARENTHESES = ("current_user", "session_user", "current_role", "user", "current_catalog", "current_schema")
 
 
 def _identifier(node: exp.Identifier, frame: Frame) -> Expr:
@@ -107,23 +119,7 @@ def _star(node: exp.Star, frame: Frame) -> Expr:
 def condition(node: Any, frame: Frame) -> Expr:
     """A bound expression that must be BOOLEAN."""
     with frame.context.at(node):
-        return _boolean(frame.bind(node), frame.clause)
-
-
-def _boolean(expr: Expr, what: str) -> Expr:
-    if expr.type.kind is Kind.NULL or is_text_literal(expr) or is_null_query(expr):
-        return convert(expr, BOOLEAN)
-    if expr.type != BOOLEAN:
-        raise TypeMismatch(f"{what} needs a BOOLEAN, not a value of type {expr.type}")
-    return expr
-
-
-def connect(function: str, args: tuple[Expr, ...]) -> Call:
-    """`and` or `or`, with nested calls of the same kind flattened."""
-    flat: list[Expr] = []
-    for arg in args:
-        flat.extend(arg.args if isinstance(arg, Call) and arg.function == function else (arg,))
-    return Call(BOOLEAN, any(arg.nullable for arg in flat), function, tuple(flat))
+        return boolean(frame.bind(node), frame.clause)
 
 
 def _connector(node: Any, frame: Frame) -> Expr:
@@ -138,13 +134,8 @@ def _connector(node: Any, frame: Frame) -> Expr:
     bound = []
     for operand in reversed(operands):
         with frame.context.at(operand):
-            bound.append(_boolean(frame.bind(operand), word.upper()))
+            bound.append(boolean(frame.bind(operand), word.upper()))
     return connect(word, tuple(bound))
-
-
-def negation(arg: Expr) -> Expr:
-    """`NOT arg`."""
-    return Call(BOOLEAN, arg.nullable, "not", (_boolean(arg, "NOT"),))
 
 
 def _not(node: exp.Not, frame: Frame) -> Expr:
@@ -156,14 +147,6 @@ def _paren(node: exp.Paren, frame: Frame) -> Expr:
 
 
 # ---- comparisons -----------------------------------------------------------------------------------------------------
-
-
-def compare(function: str, left: Expr, right: Expr) -> Expr:
-    """A comparison of two values, converted to one type."""
-    _, (left, right) = comparands(left, right, f"there is no comparison {SYMBOLS[function]} between")
-    left, right = functions.comparable(left), functions.comparable(right)
-    nullable = function != "is_distinct" and (left.nullable or right.nullable)
-    return Call(BOOLEAN, nullable, function, (left, right))
 
 
 def _comparison(node: Any, frame: Frame) -> Expr:
@@ -244,7 +227,7 @@ def _is(node: exp.Is, frame: Frame) -> Expr:
     if isinstance(right, exp.Null):
         test = Call(BOOLEAN, False, "is_null", (arg,))
     elif isinstance(right, exp.Boolean):
-        test = Call(BOOLEAN, False, "is_true" if right.this else "is_false", (_boolean(arg, "IS TRUE"),))
+        test = Call(BOOLEAN, False, "is_true" if right.this else "is_false", (boolean(arg, "IS TRUE"),))
     else:
         raise unsupported(node)
     return negation(test) if negated else test
@@ -268,6 +251,9 @@ def _negative(node: exp.Neg, frame: Frame) -> Expr:
 
 def _concatenation(node: exp.DPipe, frame: Frame) -> Expr:
     left, right = frame.bind(node.this), frame.bind(node.expression)
+    joined = catalog_syntax.concatenated_arrays(left, right)
+    if joined is not None:
+        return joined
     if Kind.STRING not in (left.type.kind, right.type.kind):
         raise TypeMismatch(f"|| joins texts; there is no {left.type} || {right.type}")
     parts: list[Expr] = []
@@ -290,7 +276,7 @@ def _case(node: exp.Case, frame: Frame) -> Expr:
                 conditions.append(_compared("eq", subject, test))
             else:
                 assert isinstance(test, Expr)
-                conditions.append(_boolean(test, "WHEN"))
+                conditions.append(boolean(test, "WHEN"))
         values.append(frame.bind(branch.args["true"]))
     if not conditions:
         raise SqlSyntaxError("CASE needs at least one WHEN")
@@ -303,10 +289,14 @@ def _case(node: exp.Case, frame: Frame) -> Expr:
 
 def _cast(node: Any, frame: Frame) -> Expr:
     only(node, "this", "to", "safe")
-    target = bind_type(node.args["to"], frame.context)
+    target = bind_cast_type(node.args["to"], frame.context)
     if isinstance(node, exp.TryCast):
         return cast(frame.bind(node.this), target, safe=True)
     value = frame.bind(node.this)
+    if target.alias is not None or value.type.alias is not None:
+        of_catalogs = catalog_syntax.cast_to(value, target, frame)
+        if of_catalogs is not None:
+            return of_catalogs
     if isinstance(value, Column) and frame.aggregates is not None:
         value = frame.aggregates.averaged_as(value, target, frame.context)
     return cast(arithmetic.divided_as(value, target), target)
@@ -334,11 +324,26 @@ def call(node: exp.Anonymous, frame: Frame) -> Expr:
     for arg in args:
         if isinstance(arg, exp.Distinct | exp.Star | exp.Order):
             raise TypeMismatch(f"{name} is not an aggregate function: it takes no {generate_word(arg)}")
+    function = functions.look_up(name)
+    if function.category == "system":
+        found = _system_call(name, function, frame.bind_all(args), frame)
+        if found is not None:
+            return found
     bound = functions.build(name, frame.bind_all(args))
     for place, check in functions.pattern_checks(bound):
         with frame.context.at(args[place]):
             check()
     return bound
+
+
+def _system_call(name: str, function: functions.Function, args: tuple[Expr, ...], frame: Frame) -> Expr | None:
+    """A function that reads the catalog or the session; None for one that does not."""
+    from ..system.functions import bind_system, is_bound_here
+
+    if not is_bound_here(name, function):
+        return None
+    functions.check_count(function, name, args)
+    return bind_system(frame.context, name, function, args)
 
 
 def _now(node: Any, frame: Frame) -> Expr:
@@ -387,6 +392,7 @@ HANDLERS: dict[type, Handler] = {
     exp.NullSafeEQ: _distinct_from,
     exp.NullSafeNEQ: _distinct_from,
     **patterns.HANDLERS,
+    **catalog_syntax.HANDLERS,
     **bit_operators.HANDLERS,
     **dict.fromkeys(_ARITHMETIC, _binary),
     exp.Neg: _negative,

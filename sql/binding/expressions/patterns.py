@@ -10,9 +10,12 @@ from sqlglot import exp
 from ....errors import NotSupportedError, TypeMismatch
 from ....model.types import BOOLEAN, STRING, Kind
 from ... import functions
+from ...array_text import parse_array
 from ...coercion import convert
 from ...expressions import Call, Expr, Literal
 from ..context import Frame, only, unsupported
+from .catalog_syntax import quantified_array
+from .comparisons import connect
 
 _NAMES = {exp.Like: ("like", "LIKE"), exp.ILike: ("ilike", "ILIKE"), exp.SimilarTo: ("similar", "SIMILAR TO"),
           exp.RegexpLike: ("regexp_match", "~"), exp.RegexpILike: ("regexp_imatch", "~*")}  # fmt: skip
@@ -21,7 +24,22 @@ _NAMES = {exp.Like: ("like", "LIKE"), exp.ILike: ("ilike", "ILIKE"), exp.Similar
 def like(node: Any, frame: Frame) -> Expr:
     """`value LIKE pattern`, and the other pattern operators."""
     only(node, "this", "expression", "negate")
+    found = quantified_array(node.expression)
+    if found is not None:
+        return _match_any(node, *found, frame)
     return _match(node, (frame.bind(node.expression),), frame)
+
+
+def _match_any(node: Any, word: str, array: Any, frame: Frame) -> Expr:
+    """`value LIKE ANY (array)`, of a constant array."""
+    bound = frame.bind(array)
+    if not isinstance(bound, Literal) or not isinstance(bound.value, str):
+        raise NotSupportedError(f"{_NAMES[type(node)][1]} {word} needs a constant array, such as ARRAY['a%', 'b%']")
+    patterns = [Literal(STRING, each is None, each) for each in parse_array(bound.value)]
+    tests = tuple(_match(node, (pattern,), frame) for pattern in patterns)
+    if not tests:
+        return Literal(BOOLEAN, False, word == "ALL")
+    return tests[0] if len(tests) == 1 else connect("and" if word == "ALL" else "or", tests)
 
 
 def escape(node: exp.Escape, frame: Frame) -> Expr:

@@ -16,8 +16,9 @@ from ...functions import comparable
 from ...subqueries import Exists, InSubquery, Quantified, ScalarSubquery
 from ..clauses.query_casts import cast_query, select_from
 from ..context import Frame, Handler, only
-from . import expressions
-from .expressions import COMPARISONS, SYMBOLS
+from . import catalog_syntax, expressions
+from .comparisons import SYMBOLS, negation
+from .expressions import COMPARISONS
 
 LONG_LIST_OF_ROWS = 64
 """Number of rows below which comparisons are used: they give a scan its keys, and cost less than a join."""
@@ -152,6 +153,13 @@ def _aligned(args: tuple[Expr, ...], query: Query, what: str, frame: Frame) -> t
 
 def _comparison(node: Any, frame: Frame) -> Expr:
     right, left = node.expression, node.this
+    for array, value, mirrored in ((right, left, False), (left, right, True)):
+        found = catalog_syntax.quantified_array(array)
+        if found is not None:
+            comparison = COMPARISONS[type(node)]
+            comparison = _MIRRORED[comparison] if mirrored else comparison
+            word, syntax = found
+            return catalog_syntax.compare_with_array(comparison, frame.bind(value), frame.bind(syntax), word, frame)
     if isinstance(right, exp.Any | exp.All):
         return _quantified(COMPARISONS[type(node)], left, right, frame)
     if isinstance(left, exp.Any | exp.All):
@@ -173,7 +181,7 @@ def _row_comparison(comparison: str, row: exp.Tuple, node: exp.Subquery, frame: 
     select = select_from(_settled(args, query, frame), frame.context)
     assert isinstance(select.relation, SubqueryRef)
     equal = expressions.equal_rows(args, select.relation.columns)
-    test = equal if comparison == "eq" else expressions.negation(equal)
+    test = equal if comparison == "eq" else negation(equal)
     column = frame.context.column("row", BOOLEAN, True)
     body = replace(select, projection=((column, test),))
     return ScalarSubquery(BOOLEAN, True, Query(body, (column,)))
@@ -192,7 +200,7 @@ def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
             raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
         args, query = _aligned(args, query, "there is no comparison = between", frame)
         membership = InSubquery(BOOLEAN, True, args, query)
-        return membership if word == "ANY" else expressions.negation(membership)
+        return membership if word == "ANY" else negation(membership)
     if len(query.columns) != 1:
         raise TypeMismatch(f"the query of {word} must have one column, not {len(query.columns)}")
     args, query = _aligned((frame.bind(left),), query, f"there is no comparison {SYMBOLS[comparison]} between", frame)

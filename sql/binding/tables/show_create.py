@@ -17,9 +17,10 @@ from ...syntax.dialect import NyalaTokenizer
 from .partitions import value_after
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_WORDS = frozenset(
+WORDS = frozenset(
     word.lower() for phrase in (*NyalaTokenizer.KEYWORDS, "CHECK NON PRIMARY HASH RANGE") for word in phrase.split()
 )
+"""The words of SQL, and signs, that cannot be names without quotes."""
 
 
 def create_table_text(table: Table) -> str:
@@ -100,7 +101,7 @@ def value_text(type_: DataType, value: Any) -> str:
 
 def name_text(name: str) -> str:
     """An identifier, quoted if it would be parsed as anything else."""
-    plain = _PLAIN_NAME.fullmatch(name) and name not in _WORDS
+    plain = _PLAIN_NAME.fullmatch(name) and name not in WORDS
     return name if plain else quoted_name(name)
 
 

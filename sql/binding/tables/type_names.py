@@ -24,6 +24,7 @@ from ....model.types import (
     DataType,
     Kind,
 )
+from ...functions.arrays import array_of
 from ...syntax.not_supported import TYPES
 from ..context import Context
 
@@ -50,6 +51,19 @@ _TEXTS = (_T.VARCHAR, _T.CHAR, _T.NVARCHAR, _T.NCHAR, _T.BPCHAR)
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "NUMERIC")
 _OTHERS = ("BOOLEAN", "DATE", "TIMESTAMP", "STRING", "TEXT", "VARCHAR", "CHAR", "BINARY", "BYTEA")
 NAMES = (*_NUMBERS, *_OTHERS)
+_PLAIN_BY_NAME = {
+    "bool": BOOLEAN, "int2": SMALLINT, "int4": INT, "int8": BIGINT, "float4": FLOAT, "float8": DOUBLE, "text": STRING,
+    "varchar": STRING, "bpchar": STRING, "date": DATE, "timestamp": TIMESTAMP, "timestamptz": TIMESTAMP,
+    "bytea": BINARY, "interval": INTERVAL,
+}  # fmt: skip
+"""Types by PostgreSQL's own names, for `pg_catalog.int4`."""
+_NUMBERS_BY_NAME = frozenset(
+    ("oid", "xid", "cid", "regclass", "regtype", "regproc", "regprocedure", "regoper", "regoperator", "regnamespace",
+     "regrole", "regcollation")
+)  # fmt: skip
+_TEXTS_BY_NAME = frozenset(
+    ("name", "char", "cstring", "int2vector", "oidvector", "aclitem", "anyarray", "pg_node_tree", "refcursor", "tid")
+)
 
 
 def bind_type(node: Any, context: Context) -> DataType:
@@ -62,6 +76,28 @@ def bind_type(node: Any, context: Context) -> DataType:
         if kind not in _PLAIN and kind not in _TEXTS and kind != _T.DECIMAL:
             raise _foreign(node)
         return _bind(kind, _arguments(node))
+
+
+def bind_cast_type(node: Any, context: Context) -> DataType:
+    """The type of a cast, which may also be one of the system catalogs: `regclass`, `name`, `int2[]`.
+
+    Raises as `bind_type` does.
+    """
+    kind = node.this
+    if kind == _T.ARRAY and len(node.expressions) == 1:
+        return array_of(bind_cast_type(node.expressions[0], context))
+    if kind == _T.TIMESTAMPTZ:
+        return TIMESTAMP  # timestamps are in UTC
+    name = str(node.args.get("kind") or "").lower().removeprefix("pg_catalog.") if kind == _T.USERDEFINED else ""
+    if name in _PLAIN_BY_NAME:
+        return _PLAIN_BY_NAME[name]
+    if name in _NUMBERS_BY_NAME:
+        return DataType(Kind.BIGINT, alias=name)
+    if name in _TEXTS_BY_NAME:
+        return DataType(Kind.STRING, alias=name)
+    if name.startswith("_") and name[1:] in _PLAIN_BY_NAME:
+        return array_of(_PLAIN_BY_NAME[name[1:]])
+    return bind_type(node, context)
 
 
 def _arguments(node: Any) -> list[int]:

@@ -7,6 +7,7 @@ inclusive); `parser.place` reads them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -34,6 +35,17 @@ def _placed(build: Callable[[], exp.Expression]) -> Callable[[Any, Token], exp.E
     return lambda self, token: self.expression(build(), token)
 
 
+_SCHEMAS = ("pg_catalog", "information_schema")
+
+
+def _in_schema(node: exp.Dot) -> Any:
+    """The call of `pg_catalog.f(...)`, whose schema says nothing; None for any other node."""
+    schema, called = node.this, node.expression
+    if isinstance(schema, exp.Identifier | exp.Column) and schema.name.lower() in _SCHEMAS:
+        return called if isinstance(called, exp.Func | exp.Cast | exp.Filter | exp.Window) else None
+    return None
+
+
 class PlacedParser(parser.Parser):
     """sqlglot's parser without the syntax of other dialects, and with a position for every node."""
 
@@ -59,6 +71,8 @@ class PlacedParser(parser.Parser):
         TokenType.FALSE: _placed(lambda: exp.Boolean(this=False)),
         TokenType.STAR: _placed(lambda: exp.Star()),
         TokenType.HEX_STRING: lambda self, token: self._hex_string(token),
+        TokenType.BYTE_STRING: lambda self, token: self._escape_string(token),
+        TokenType.HEREDOC_STRING: lambda self, token: self.expression(exp.Literal.string(token.text), token),
     }
     PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
         TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(), self._prev),
@@ -114,6 +128,8 @@ class PlacedParser(parser.Parser):
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Validates a new node and sets its position; a leaf has the position of the last token read."""
+        if isinstance(instance, exp.Dot) and (called := _in_schema(instance)) is not None:
+            return called
         if token is None and self._prev and "start" not in instance.meta and not any(instance.iter_expressions()):
             token = self._prev
         return super().expression(instance, token, comments)
@@ -349,6 +365,12 @@ class PlacedParser(parser.Parser):
             self.refuse("a hexadecimal number", token)  # `0x1F`, which is not a BINARY
         return self.expression(exp.HexString(this=token.text), token)
 
+    def _escape_string(self, token: Token) -> Any:
+        """`E'a\\n'`: its escapes are read from the statement, as the tokenizer drops some of them."""
+        written = self.sql[token.start + 2 : token.end]
+        text = _ESCAPE.sub(lambda match: _unescaped(match[0]), written.replace("''", "'"))
+        return self.expression(exp.Literal.string(text), token)
+
     def _parse_numbered_parameter(self) -> Any:
         start = self._prev
         if not self._match(TokenType.NUMBER):
@@ -361,6 +383,20 @@ class PlacedParser(parser.Parser):
         if not self._curr or not self._is_connected() or not self._advance_any():
             return None
         return self.expression(exp.Placeholder(this=self._prev.text), start)
+
+
+_ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unescaped(escape: str) -> str:
+    """The character of an escape such as `\\n` or `\\x41`; any other character stands for itself."""
+    kind = escape[1]
+    if kind in "01234567":
+        return chr(int(escape[1:], 8))
+    if kind in "xuU" and len(escape) > 2:
+        return chr(int(escape[2:], 16))
+    return _ESCAPED.get(kind, kind)
 
 
 _LIST_SEPARATORS = frozenset((TokenType.COMMA, TokenType.R_PAREN))

@@ -14,6 +14,7 @@ from sqlglot.tokens import TokenType
 
 from .. import nodes, not_supported
 from .grouping import GroupingParser
+from .session import SessionParser
 from .transactions import TransactionParser
 from .windows import WindowParser
 from .writes import WriteParser
@@ -22,17 +23,14 @@ UNSUPPORTED = {
     "CALL": "CALL",
     "COMMENT": "COMMENT ON",
     "COMPUTE": "COMPUTE STATS",
-    "DEALLOCATE": "DEALLOCATE",
-    "DECLARE": "DECLARE",
-    "EXECUTE": "EXECUTE",
     "GRANT": "GRANT",
     "INVALIDATE": "INVALIDATE METADATA",
+    "LISTEN": "LISTEN",
     "LOAD": "LOAD DATA",
     "LOCK": "LOCK",
     "MERGE": "MERGE",
     "PRAGMA": "PRAGMA",
     "PIVOT": "PIVOT",
-    "PREPARE": "PREPARE",
     "REFRESH": "REFRESH",
     "RENAME": "RENAME",
     "REPLACE": "REPLACE",
@@ -43,7 +41,6 @@ UNSUPPORTED = {
 }
 """Statements of other databases: their first word and their name."""
 HINTS = {
-    "DECLARE": "a cursor of the driver fetches a result in pieces",
     "GRANT": "there are no users and rights",
     "LOCK": not_supported.LOCKS,
     "PIVOT": not_supported.PIVOTS,
@@ -51,10 +48,10 @@ HINTS = {
     "UNPIVOT": "UNION ALL of a SELECT for each column makes rows of columns",
     "USE": "there is one schema, main; connect to another directory for another store",
     "COMMENT": "ALTER TABLE has COMMENT",
+    "LISTEN": "Connection.table(name).changes() returns the changes of a table to a program",
     "COMPUTE": "ANALYZE does that here",
     "LOAD": "COPY ... FROM does that here",
     "MERGE": "INSERT ... ON CONFLICT, UPDATE ... FROM and DELETE ... USING do most of it",
-    "PREPARE": "the plan of a statement with parameters is cached by its text; BEGIN ... COMMIT is a transaction",
     "REPLACE": "UPSERT does that here",
     "VACUUM": "COMPACT TABLE does that here",
 }
@@ -65,7 +62,7 @@ EXPLAIN_OPTIONS = ("ANALYZE", "VERBOSE", "FORMAT")
 QUERY_STARTS = (TokenType.SELECT, TokenType.VALUES, TokenType.TABLE, TokenType.WITH, TokenType.L_PAREN)
 
 
-class NyalaParser(GroupingParser, WindowParser, WriteParser, TransactionParser):
+class NyalaParser(GroupingParser, WindowParser, WriteParser, TransactionParser, SessionParser):
     """sqlglot's parser with nyala's statements."""
 
     SUPPORTS_TABLE_QUERY = True
@@ -132,11 +129,6 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser, TransactionParser):
             table.set("hints", None)
             table.set("version", time)
         return table
-
-    def _parse_at_time_zone(self, this: Any) -> Any:
-        if self._word() == "AT" and self._next and self._next.text.upper() == "TIME":
-            self.refuse("AT TIME ZONE", self._curr, hint=not_supported.ZONES)
-        return this
 
     def _moment(self) -> Any:
         return self._parse_bitwise() or self.raise_error("a point in time expected")
@@ -222,17 +214,25 @@ STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
     "ALTER": NyalaParser._alter_table,
     "ANALYZE": NyalaParser._analyze,
     "BEGIN": NyalaParser._begin_transaction,
+    "CLOSE": NyalaParser._close,
     "COMMIT": NyalaParser._commit_transaction,
     "COMPACT": NyalaParser._compact,
     "COPY": NyalaParser._copy,
     "CREATE": NyalaParser._create,
+    "DEALLOCATE": NyalaParser._deallocate,
+    "DECLARE": NyalaParser._declare,
     "DELETE": NyalaParser._delete,
     "DESC": NyalaParser._describe,
     "DESCRIBE": NyalaParser._describe,
+    "DISCARD": NyalaParser._discard,
     "DROP": NyalaParser._drop_object,
     "END": NyalaParser._commit_transaction,
+    "EXECUTE": NyalaParser._execute_statement,
     "EXPLAIN": NyalaParser._explain,
+    "FETCH": NyalaParser._fetch_rows,
     "INSERT": NyalaParser._insert,
+    "MOVE": NyalaParser._move,
+    "PREPARE": NyalaParser._prepare_statement,
     "RELEASE": NyalaParser._release_savepoint,
     "RESET": NyalaParser._reset,
     "ROLLBACK": NyalaParser._rollback_transaction,
@@ -241,6 +241,7 @@ STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
     "SHOW": NyalaParser._show,
     "START": NyalaParser._start_transaction,
     "TRUNCATE": NyalaParser._truncate_table,
+    "UNLISTEN": NyalaParser._unlisten,
     "UPDATE": NyalaParser._update,
     "UPSERT": NyalaParser._upsert,
 }

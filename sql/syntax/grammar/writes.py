@@ -243,11 +243,24 @@ class WriteParser(TableParser):
         if self._match_text_seq("TIME", "ZONE"):
             name = exp.Var(this="timezone")
             name.update_positions(self._prev)
+        elif self._match_text_seq("NAMES"):
+            name = self.expression(exp.Var(this="client_encoding"))
         else:
             name = self._setting_name()
             if not self._match(TokenType.EQ) and not self._match_text_seq("TO"):
                 self.raise_error("SET is written SET name = value")
-        return nodes.SetSetting(this=name, expression=self._setting_value())
+        value = self._setting_value()
+        if self._curr and self._curr.token_type == TokenType.COMMA:
+            value = self._list_of_words(value)
+        return nodes.SetSetting(this=name, expression=value)
+
+    def _list_of_words(self, first: Any) -> Any:
+        """Parses the rest of a list such as that of `SET search_path = a, b`, as one text."""
+        words = [first]
+        while self._match(TokenType.COMMA):
+            words.append(self._setting_value())
+        text = ", ".join(f'"{word.name}"' if word.name.startswith("$") else word.name for word in words)
+        return self.expression(exp.Literal.string(text))
 
     def _setting_name(self) -> Any:
         if not self._curr or self._curr.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.EQ):

@@ -26,21 +26,23 @@ def test_tables_and_views(c):
         ("main", "log", "BASE TABLE", None), ("main", "t", "BASE TABLE", "a table"), ("main", "v", "VIEW", None)
     ]  # fmt: skip
     assert rows(c, "SELECT table_name, view_definition FROM information_schema.views") == [("v", "SELECT s, d FROM t")]
-    assert rows(c, "SELECT schema_name FROM information_schema.schemata") == [("main",), ("information_schema",)]
+    assert rows(c, "SELECT schema_name FROM information_schema.schemata") == [
+        ("main",), ("information_schema",), ("pg_catalog",)
+    ]  # fmt: skip
 
 
 def test_columns_are_those_of_tables_and_of_views(c):
     wanted = (
-        "column_name, ordinal_position, column_default, is_nullable, data_type, character_maximum_length, "
-        "numeric_precision, numeric_scale, is_updatable, column_comment"
+        "column_name, ordinal_position, column_default, is_nullable, data_type, column_type, "
+        "character_maximum_length, numeric_precision, numeric_scale, is_updatable, column_comment"
     )
     query = f"SELECT {wanted} FROM information_schema.columns WHERE table_name = "
     assert rows(c, f"{query} 't' ORDER BY 2") == [
-        ("k", 1, None, "NO", "INT", None, None, None, "YES", None),
-        ("s", 2, "'it''s'", "YES", "STRING", 5, None, None, "YES", "words"),
-        ("d", 3, "1.50", "NO", "DECIMAL", None, 9, 2, "NO", None),
+        ("k", 1, None, "NO", "integer", "INT", None, 32, 0, "YES", None),
+        ("s", 2, "'it''s'", "YES", "character varying", "STRING", 5, None, None, "YES", "words"),
+        ("d", 3, "1.50", "NO", "numeric", "DECIMAL", None, 9, 2, "NO", None),
     ]
-    assert [(r[0], r[1], r[4]) for r in rows(c, f"{query} 'v' ORDER BY 2")] == [("a", 1, "STRING"), ("b", 2, "DECIMAL")]
+    assert [(r[0], r[1], r[5]) for r in rows(c, f"{query} 'v' ORDER BY 2")] == [("a", 1, "STRING"), ("b", 2, "DECIMAL")]
     identity = "SELECT column_name FROM information_schema.columns WHERE is_identity = 'YES'"
     assert rows(c, identity) == [("auto_incrementing_id",)]
 
@@ -100,7 +102,11 @@ def test_a_view_that_does_not_work_has_no_columns(c):
         ("SELECT * FROM tables", UnknownTable, "table tables does not exist"),
         ("INSERT INTO information_schema.tables VALUES (1)", StatementError, "can be read in FROM, and nothing else"),
         ("DROP TABLE information_schema.tables", StatementError, "can be read in FROM, and nothing else"),
-        ("CREATE TABLE public.x (k INT PRIMARY KEY)", UnknownTable, "schema public does not exist; there are main and"),
+        (
+            "CREATE TABLE public.x (k INT PRIMARY KEY)",
+            UnknownTable,
+            "schema public does not exist; there are main, pg_catalog",
+        ),
         ("SELECT * FROM nyala.main.t", StatementError, "no databases to choose from"),
     ],
 )

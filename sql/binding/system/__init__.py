@@ -1,0 +1,13 @@
+"""The system catalogs, PostgreSQL's own and those of the standard, with the functions that read them.
+
+    columns_a_to_o  columns_p_to_z  type_numbers     what PostgreSQL 15 defines: columns, types, numbers
+          └───────────────┴──────────────┤
+                definitions  types       │           parsed; nyala's types as PostgreSQL's
+                                       objects       the store's tables and views with their numbers
+       pg_objects  pg_server  information_schema     the rows of relations
+                                      relations      a relation by name, as a query of constant rows
+                                       lookups       texts by number, for functions such as pg_get_viewdef
+                                      functions      binds the calls of these functions
+
+Rows are made from the catalog when a statement is bound, and are constants to the planner.
+"""

@@ -1,0 +1,168 @@
+"""The relations that the catalogs describe: tables, views, keys and the catalogs themselves, with their numbers.
+
+The numbers of a table follow from its permanent id, those of a view from its name, so that they are the same after a
+restart and on all servers:
+
+    | number | of |
+    |---|---|
+    | 16384 + 8 n | table n; + 1 its row type, + 2 an array of these, + 3 the index and + 4 the constraint of its key |
+    | 2**30 and more | views, by a hash of the name |
+    | below 16384 | PostgreSQL's own |
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import field, replace
+from functools import cached_property
+from typing import Final
+
+from ....errors import Error
+from ....model.lazy_dataclass import dataclass
+from ....model.schema import ColumnSchema, Table, View
+from ....model.types import DataType
+from ..catalog.views import describe_view
+from ..context import Context
+from ..names import INFORMATION_SCHEMA, PG_CATALOG, SCHEMA
+from ..tables.show_create import name_text
+from .definitions import relations
+
+FIRST: Final = 16384
+PER_TABLE: Final = 8
+_FIRST_VIEW: Final = 1 << 30
+NAMESPACES: Final = {PG_CATALOG: 11, SCHEMA: 2200, INFORMATION_SCHEMA: 13207}
+"""The numbers of the schemas; that of `main` is the one that PostgreSQL has for `public`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column of a relation; `place` counts from 1, `stored` is its definition if it is a column of a table."""
+
+    name: str
+    place: int
+    type: DataType
+    nullable: bool
+    stored: ColumnSchema | None = None
+
+
+@dataclass(frozen=True)
+class SystemObject:
+    """A relation that the catalogs describe: `kind` is that of `pg_class.relkind` (r, v, i)."""
+
+    schema: str
+    name: str
+    oid: int
+    kind: str
+    table: Table | None = None
+    view: View | None = None
+    context: Context | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The columns in order; none for a view that is not valid."""
+        if self.kind == "i":
+            assert self.table is not None
+            return tuple(_stored(column, place) for place, column in enumerate(self.table.schema.key, 1))
+        if self.table is not None:
+            return tuple(_stored(column, place) for place, column in enumerate(self.table.schema.columns, 1))
+        if self.view is not None:
+            return self._view_columns(self.view)
+        columns = relations()[self.schema, self.name].columns
+        return tuple(Attribute(column.name, place, column.type, True) for place, column in enumerate(columns, 1))
+
+    def _view_columns(self, view: View) -> tuple[Attribute, ...]:
+        assert self.context is not None
+        # A view may read the catalogs, whose rows describe it: there they have none.
+        inner = replace(self.context, within=(PG_CATALOG,))
+        try:
+            columns = describe_view(view, inner).columns
+        except Error:
+            return ()
+        return tuple(Attribute(c.name, place, c.type, c.nullable) for place, c in enumerate(columns, 1))
+
+
+def _stored(column: ColumnSchema, place: int) -> Attribute:
+    return Attribute(column.name, place, column.type, column.nullable, column)
+
+
+def table_number(table: Table) -> int:
+    """The number of a table."""
+    digits = re.fullmatch(r"t(\d+)", table.id)
+    number = int(digits[1]) if digits else zlib.crc32(table.id.encode()) >> 6
+    return FIRST + PER_TABLE * number
+
+
+def key_name(table: Table) -> str:
+    """The name of a table's primary key, as PostgreSQL gives it to one without a name."""
+    return f"{table.name}_pkey"
+
+
+def view_number(view: View) -> int:
+    """The number of a view."""
+    return _FIRST_VIEW + PER_TABLE * (zlib.crc32(view.name.encode()) >> 5)
+
+
+class Objects:
+    """The relations that a statement's catalog describes, found once for each binding."""
+
+    def __init__(self, context: Context):
+        self.context = context
+
+    @cached_property
+    def own(self) -> tuple[SystemObject, ...]:
+        """The tables and views of the store, by name."""
+        catalog = self.context.catalog
+        found = [SystemObject(SCHEMA, t.name, table_number(t), "r", table=t) for t in catalog.tables()]
+        found += [
+            SystemObject(SCHEMA, v.name, view_number(v), "v", view=v, context=self.context) for v in catalog.views()
+        ]
+        return tuple(sorted(found, key=lambda each: each.name))
+
+    @cached_property
+    def tables(self) -> tuple[SystemObject, ...]:
+        """The tables of the store, by name."""
+        return tuple(each for each in self.own if each.table is not None)
+
+    @cached_property
+    def keys(self) -> tuple[SystemObject, ...]:
+        """The indexes of the primary keys, by the name of their table."""
+        return tuple(
+            SystemObject(SCHEMA, key_name(each.table), each.oid + 3, "i", table=each.table)
+            for each in self.tables
+            if each.table is not None
+        )
+
+    @cached_property
+    def system(self) -> tuple[SystemObject, ...]:
+        """The catalogs themselves."""
+        return tuple(
+            SystemObject(relation.schema, relation.name, relation.oid, "v" if relation.is_view else "r")
+            for relation in relations().values()
+        )
+
+    def everything(self) -> Iterator[SystemObject]:
+        """All relations."""
+        yield from self.own
+        yield from self.keys
+        yield from self.system
+
+    @cached_property
+    def by_name(self) -> dict[tuple[str, str], int]:
+        """The numbers of all relations by schema and name."""
+        return {(each.schema, each.name): each.oid for each in self.everything()}
+
+    @cached_property
+    def shown_names(self) -> dict[int, str]:
+        """The names of all relations by number, with the schema if the name alone means another relation or none."""
+        found = {}
+        for each in self.everything():
+            hidden = each.schema == INFORMATION_SCHEMA or (each.schema == SCHEMA and self.is_hidden(each.name))
+            name = name_text(each.name)
+            found[each.oid] = f"{each.schema}.{name}" if hidden else name
+        return found
+
+    def is_hidden(self, name: str) -> bool:
+        """True if `pg_catalog`, which is searched first, has a relation of a name."""
+        return (PG_CATALOG, name) in relations()

@@ -1,0 +1,41 @@
+"""Facts about a session that its statements can read: user, database, process, settings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, Final
+
+from ..model.lazy_dataclass import dataclass
+
+SERVER_VERSION: Final = "15.0"
+"""The version of PostgreSQL whose catalogs and syntax clients may expect."""
+SERVER_VERSION_NUMBER: Final = 150000
+_STARTED: Final = time.time_ns() // 1000
+USER: Final = "nyala"
+DATABASE: Final = "nyala"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Facts about a session.
+
+    Attributes
+    ----------
+    user, database : names that functions such as `current_user` and `current_database()` return
+    process : number that `pg_backend_pid()` returns
+    started : when the process started, in microseconds since 1970
+    settings : callable that returns the current values of settings by name, as texts
+    """
+
+    user: str = USER
+    database: str = DATABASE
+    process: int = field(default_factory=os.getpid)
+    started: int = field(default_factory=lambda: _STARTED)
+    settings: Callable[[], Mapping[str, Any]] = dict
+
+
+UNKNOWN_SESSION: Final = SessionFacts()
+"""The facts for statements that are bound without a session."""

@@ -1,0 +1,25 @@
+"""Names in texts: `main."T"`, as functions and casts of the system catalogs take them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_PART: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^".\s]+))\s*(\.|$)')
+
+
+def name_parts(text: str) -> list[str]:
+    """The parts of a written name, folded: `Main."T"` is `main`, `T`; empty if it is none.
+
+    >>> name_parts('Main."T"'), name_parts("1")
+    (['main', 'T'], ['1'])
+    """
+    parts, position, end = [], 0, "."
+    while end == ".":
+        match = _PART.match(text, position)
+        if match is None:
+            return []
+        quoted, plain, end = match.groups()
+        parts.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
+        position = match.end()
+    return parts
