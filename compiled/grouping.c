@@ -3,14 +3,8 @@
  *     codes ── hash table ──► number of each row's group ── counting sort ──► order, starts
  *
  * Many rows are first distributed over partitions by their hash, so that each partition's table fits in the cache.
- * All functions release the interpreter lock. Only the stable ABI is used (PEP 384, Python 3.11).
  */
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "arguments.h"
 
 #define PARTITION_ROWS ((int64_t)1 << 13) /* its tables stay in the second-level cache */
 #define MOST_PARTITIONS 4096
@@ -228,58 +222,40 @@ partition(const Keys *keys, int64_t n, int bits, int64_t *order, int64_t *ends)
     return 0;
 }
 
-/* Number all rows by first occurrence, see `number`. */
+/* Number all rows by first occurrence, see `number`; `firsts` has room for all rows, or is NULL. */
 static int64_t
-number_all(const Keys *keys, int64_t n, uint32_t *numbers)
+number_all(const Keys *keys, int64_t n, uint32_t *numbers, uint32_t *firsts)
 {
     int64_t groups = -1;
     uint64_t *hashes = malloc((size_t)(n + 1) * sizeof(uint64_t)), *found = malloc((size_t)(n + 1) * sizeof(uint64_t));
-    uint32_t *firsts = malloc((size_t)(n + 1) * sizeof(uint32_t));
-    if (hashes != NULL && found != NULL && firsts != NULL) {
+    uint32_t *own = firsts != NULL ? firsts : malloc((size_t)(n + 1) * sizeof(uint32_t));
+    if (hashes != NULL && found != NULL && own != NULL) {
         if (keys->offsets == NULL)
             hash_codes(keys, n, hashes);
         else
             for (int64_t row = 0; row < n; row++)
                 hashes[row] = hash_text(keys->data + keys->offsets[row],
                                         (size_t)(keys->offsets[row + 1] - keys->offsets[row]));
-        groups = number(keys, hashes, NULL, n, numbers, firsts, found);
+        groups = number(keys, hashes, NULL, n, numbers, own, found);
     }
-    free(firsts);
+    if (firsts == NULL)
+        free(own);
     free(found);
     free(hashes);
     return groups;
 }
 
-/* A contiguous buffer of items of `size` bytes, at least `least` of them. */
-static int
-open_buffer(PyObject *object, Py_buffer *view, int flags, Py_ssize_t size, Py_ssize_t least, const char *name)
-{
-    if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | flags) < 0)
-        return -1;
-    if (view->itemsize != size || view->len / size < least) {
-        PyErr_Format(PyExc_ValueError, "%s: at least %zd items of %zd bytes are needed, got %zd of %zd", name, least,
-                     size, view->len / view->itemsize, view->itemsize);
-        PyBuffer_Release(view);
-        return -1;
-    }
-    return 0;
-}
-
-#define MOST_COLUMNS 64
-
 /* The open arguments of a function that puts rows in order: columns of codes, the rows' new order, and where its groups
  * or partitions are. */
 typedef struct {
-    Keys keys;
-    const uint64_t *columns[MOST_COLUMNS];
-    Py_buffer views[MOST_COLUMNS], order, places;
+    Columns columns;
+    Py_buffer order, places;
 } Rows;
 
-static void
-close_columns(Rows *rows)
+static Keys
+keys_of(Columns *columns)
 {
-    while (rows->keys.count > 0)
-        PyBuffer_Release(&rows->views[--rows->keys.count]);
+    return (Keys){.count = columns->count, .columns = columns->codes, .same = columns->count == 1 ? NULL : same_codes};
 }
 
 static void
@@ -287,35 +263,7 @@ close_rows(Rows *rows)
 {
     PyBuffer_Release(&rows->places);
     PyBuffer_Release(&rows->order);
-    close_columns(rows);
-}
-
-/* Open a tuple of columns of codes. Returns the number of rows, or -1 with an error set and none open. */
-static Py_ssize_t
-open_columns(Rows *rows, PyObject *tuple)
-{
-    Py_ssize_t n = -1, width = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : 0;
-    rows->keys = (Keys){.columns = rows->columns};
-    if (width < 1 || width > MOST_COLUMNS) {
-        PyErr_Format(PyExc_ValueError, "codes: a tuple of 1 to %d columns is needed", MOST_COLUMNS);
-        return -1;
-    }
-    for (; rows->keys.count < width; rows->keys.count++) {
-        int at = rows->keys.count;
-        Py_buffer *view = &rows->views[at];
-        if (open_buffer(PyTuple_GetItem(tuple, at), view, 0, 8, n < 0 ? 0 : n, "codes") < 0)
-            goto failed;
-        rows->columns[at] = view->buf;
-        if (n < 0)
-            n = view->len / 8;
-    }
-    rows->keys.same = width == 1 ? NULL : same_codes;
-    if (n < (Py_ssize_t)UINT32_MAX)
-        return n;
-    PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
-failed:
-    close_columns(rows);
-    return -1;
+    close_columns(&rows->columns);
 }
 
 /* Open all of `rows`; `least`, or the number of rows if that is 0, is the room that `places` must have. Returns the
@@ -323,7 +271,7 @@ failed:
 static Py_ssize_t
 open_rows(Rows *rows, PyObject *codes, PyObject *order, PyObject *places, Py_ssize_t least, const char *name)
 {
-    Py_ssize_t n = open_columns(rows, codes);
+    Py_ssize_t n = open_columns(&rows->columns, codes);
     if (n < 0)
         return -1;
     if (open_buffer(order, &rows->order, PyBUF_WRITABLE, 8, n, "order") < 0)
@@ -332,7 +280,7 @@ open_rows(Rows *rows, PyObject *codes, PyObject *order, PyObject *places, Py_ssi
         return n;
     PyBuffer_Release(&rows->order);
 columns:
-    close_columns(rows);
+    close_columns(&rows->columns);
     return -1;
 }
 
@@ -354,7 +302,8 @@ group_rows(PyObject *self, PyObject *args)
         return NULL;
     int64_t groups;
     Py_BEGIN_ALLOW_THREADS
-    groups = group(&rows.keys, n, rows.order.buf, rows.places.buf);
+    Keys keys = keys_of(&rows.columns);
+    groups = group(&keys, n, rows.order.buf, rows.places.buf);
     Py_END_ALLOW_THREADS
     close_rows(&rows);
     return number_or_error(groups);
@@ -376,7 +325,8 @@ partition_rows(PyObject *self, PyObject *args)
     if (n < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    failed = partition(&rows.keys, n, bits, rows.order.buf, rows.places.buf);
+    Keys keys = keys_of(&rows.columns);
+    failed = partition(&keys, n, bits, rows.order.buf, rows.places.buf);
     Py_END_ALLOW_THREADS
     close_rows(&rows);
     if (failed)
@@ -388,27 +338,29 @@ partition_rows(PyObject *self, PyObject *args)
 static PyObject *
 number_rows(PyObject *self, PyObject *args)
 {
-    PyObject *object, *target, *result = NULL;
-    Py_buffer codes, numbers;
-    const uint64_t *column;
-    if (!PyArg_ParseTuple(args, "OO", &object, &target))
+    PyObject *codes, *targets[2], *result = NULL;
+    Columns columns;
+    Py_buffer numbers, firsts;
+    if (!PyArg_ParseTuple(args, "OOO", &codes, &targets[0], &targets[1]))
         return NULL;
-    if (open_buffer(object, &codes, 0, 8, 0, "codes") < 0)
+    Py_ssize_t n = open_columns(&columns, codes);
+    if (n < 0)
         return NULL;
-    column = codes.buf;
-    Keys keys = {.count = 1, .columns = &column};
-    Py_ssize_t n = codes.len / 8;
-    if (n >= (Py_ssize_t)UINT32_MAX)
-        PyErr_Format(PyExc_ValueError, "codes: fewer than 2**32 rows are needed, got %zd", n);
-    else if (open_buffer(target, &numbers, PyBUF_WRITABLE, 4, n, "numbers") == 0) {
-        int64_t groups;
-        Py_BEGIN_ALLOW_THREADS
-        groups = number_all(&keys, n, numbers.buf);
-        Py_END_ALLOW_THREADS
-        result = number_or_error(groups);
-        PyBuffer_Release(&numbers);
-    }
-    PyBuffer_Release(&codes);
+    if (open_buffer(targets[0], &numbers, PyBUF_WRITABLE, 4, n, "numbers") < 0)
+        goto columns;
+    if (open_buffer(targets[1], &firsts, PyBUF_WRITABLE, 4, n, "firsts") < 0)
+        goto numbers;
+    int64_t groups;
+    Py_BEGIN_ALLOW_THREADS
+    Keys keys = keys_of(&columns);
+    groups = number_all(&keys, n, numbers.buf, firsts.buf);
+    Py_END_ALLOW_THREADS
+    result = number_or_error(groups);
+    PyBuffer_Release(&firsts);
+numbers:
+    PyBuffer_Release(&numbers);
+columns:
+    close_columns(&columns);
     return result;
 }
 
@@ -437,7 +389,7 @@ number_texts(PyObject *self, PyObject *args)
     Keys keys = {.same = same_texts, .offsets = places, .data = data.buf};
     int64_t groups;
     Py_BEGIN_ALLOW_THREADS
-    groups = number_all(&keys, n, numbers.buf);
+    groups = number_all(&keys, n, numbers.buf, NULL);
     Py_END_ALLOW_THREADS
     result = number_or_error(groups);
     PyBuffer_Release(&numbers);
@@ -448,7 +400,7 @@ offsets:
     return result;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef grouping_methods[] = {
     {"group_rows", group_rows, METH_VARARGS,
      "group_rows(codes, order, starts) -> int\n\n"
      "Write the rows, group by group, to order (int64) and the place where each group begins to starts (int64); both\n"
@@ -459,21 +411,12 @@ static PyMethodDef methods[] = {
      "Write the rows to order (int64), partition by partition by the hash of a tuple of columns (uint64), and the place\n"
      "where each of the 2**bits partitions ends to ends (int64)."},
     {"number_rows", number_rows, METH_VARARGS,
-     "number_rows(codes, numbers) -> int\n\n"
-     "Write the number of each row's group (uint32), by first occurrence. Return the number of groups."},
+     "number_rows(codes, numbers, firsts) -> int\n\n"
+     "Write the number of each row's group to numbers and the first row of each group to firsts (uint32, both with room\n"
+     "for all rows). codes is a tuple of columns (uint64). Groups are numbered by first occurrence. Return their number."},
     {"number_texts", number_texts, METH_VARARGS,
      "number_texts(offsets, data, numbers) -> int\n\n"
      "Number equal texts alike: text i is data[offsets[i]:offsets[i + 1]] (int32), its number is written to numbers\n"
      "(uint32), by first occurrence. Return how many differ."},
     {NULL, NULL, 0, NULL},
 };
-
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "compiled",
-                                    "Compiled kernels of nyala; without them, NumPy and Arrow compute the same.", 0,
-                                    methods, NULL, NULL, NULL, NULL};
-
-PyMODINIT_FUNC
-PyInit_compiled(void)
-{
-    return PyModuleDef_Init(&module);
-}

@@ -52,6 +52,8 @@ class Accumulator(ABC, Generic[S]):
 
     keeps_rows: ClassVar[bool] = False
     """True if a state holds any number of rows for a group. It is `Tuples` then."""
+    by_number: bool = False
+    """True if the rows need not lie group by group: it uses the methods of `Segments` instead of `starts`."""
 
     @abstractmethod
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> S:
@@ -125,12 +127,14 @@ def joined_arrays(parts: Sequence[Array]) -> Array:
 def first_rows(chosen: Array, groups: Segments) -> Array:
     """Return the first row of each group that is `chosen` (bool, in the groups' order); its first row if none is."""
     places = np.where(chosen, np.arange(groups.length), groups.length)
-    first = np.minimum.reduceat(places, groups.starts)
-    return np.where(first < groups.length, first, groups.starts)
+    first = groups.extremes(places, greatest=False)
+    return np.where(first < groups.length, first, groups.firsts)
 
 
 class Rows(Accumulator[Array]):
     """Number of rows: count(*). As vectors: BIGINT."""
+
+    by_number = True
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
         return groups.sizes
@@ -191,6 +195,8 @@ class Sum(Accumulator[Total]):
         a  b     c     d        its limbs, carried
     """
 
+    by_number = True
+
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Total:
         arg = inputs[0]
         if arg.type.is_float:
@@ -199,13 +205,13 @@ class Sum(Accumulator[Total]):
         if isinstance(arg, Const):
             return self._constant(arg, groups)
         if isinstance(arg, Wide):
-            return Total(tuple(np.add.reduceat(limb, groups.starts) for limb in limbs_of(arg)))
+            return Total(tuple(groups.sums(limb) for limb in limbs_of(arg)))
         most = _size(arg, groups.largest)
         if isinstance(arg, Narrow) and most <= INT64[1]:
             return Total((_sum_codes(arg, groups),), most)
         if most <= INT64[1]:
             return Total((groups.sums(_zeroed(arg.values(), arg)),), most)
-        return Total(tuple(np.add.reduceat(limb, groups.starts) for limb in limbs_of(arg)), most)
+        return Total(tuple(groups.sums(limb) for limb in limbs_of(arg)), most)
 
     def _constant(self, arg: Const, groups: Segments) -> Total:
         value = 0 if arg.value is None else int(arg.value)
@@ -223,7 +229,7 @@ class Sum(Accumulator[Total]):
             return Total((groups.sums(gathered(values, groups)),), most)
         count = max(2, *(len(s.parts) for s in states))
         columns = zip(*(s.limbs(count) for s in states), strict=True)
-        return Total(tuple(np.add.reduceat(gathered(joined_arrays(c), groups), groups.starts) for c in columns), most)
+        return Total(tuple(groups.sums(gathered(joined_arrays(c), groups)) for c in columns), most)
 
     def size(self, state: Total, groups: int) -> int:
         return sum(map(array_bytes, state.parts))
@@ -252,10 +258,10 @@ class Sum(Accumulator[Total]):
 def float_total(values: Array, groups: Segments) -> Total:
     """Sums of float64, which may be infinite or NaN; raises `NumericOutOfRange` if finite values have no finite sum."""
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.add.reduceat(values, groups.starts)
+        sums = groups.float_sums(values)
     infinite = ~np.isfinite(sums)
     if infinite.any():
-        refuse_overflow(infinite & ~np.logical_or.reduceat(~np.isfinite(values), groups.starts))
+        refuse_overflow(infinite & ~groups.has_any(~np.isfinite(values)))
     return Total((sums,))
 
 
@@ -286,17 +292,18 @@ def _sum_codes(arg: Narrow, groups: Segments) -> Array:
 
 class Extreme(OneVector):
     """min or max. The state is a vector of the argument's type, NULL for a group without a value; as vectors, the
-    same."""
+    same. `by_number`: the values are one number each, so no texts and no wide decimals."""
 
-    def __init__(self, greatest: bool):
+    def __init__(self, greatest: bool, by_number: bool = False):
         self._greatest = greatest
+        self.by_number = by_number
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Vector:
         arg = inputs[0]
         if isinstance(arg, Const):
             return Const(arg.type, arg.value, len(groups))
         validity = arg.validity
-        present = None if validity is None else np.logical_or.reduceat(validity, groups.starts)
+        present = None if validity is None else groups.has_any(validity)
         if isinstance(arg, Dict) and (arg.ordered or len(arg.dictionary) <= len(arg)):
             return self._codes(ordered_dictionary(arg), groups, present)
         if arg.type.is_text or isinstance(arg, Wide):
@@ -322,21 +329,15 @@ class Extreme(OneVector):
             values = np.where(validity, values, values.dtype.type(info.min if self._greatest else info.max))
             if self._greatest is False:
                 # A group of NULLs alone keeps the sentinel, which must stay a readable code.
-                reduced = np.minimum.reduceat(values, groups.starts)
-                return np.where(np.logical_or.reduceat(validity, groups.starts), reduced, values.dtype.type(0))
-        reduce = np.maximum if self._greatest else np.minimum
-        result: Array = reduce.reduceat(values, groups.starts)
-        return result
+                reduced = groups.extremes(values, greatest=False)
+                return np.where(groups.has_any(validity), reduced, values.dtype.type(0))
+        return groups.extremes(values, self._greatest)
 
     def _floats(self, values: Array, validity: Array | None, groups: Segments) -> Array:
         """Extremes of floats; NaN is above every number (PostgreSQL)."""
-        if self._greatest:
-            if validity is not None:
-                values = np.where(validity, values, -np.inf)
-            return np.maximum.reduceat(values, groups.starts)
         if validity is not None:
-            values = np.where(validity, values, np.nan)
-        return np.fmin.reduceat(values, groups.starts)
+            values = np.where(validity, values, -np.inf if self._greatest else np.nan)
+        return groups.extremes(values, self._greatest)
 
     def _by_words(self, arg: Vector, groups: Segments, present: Array | None) -> Vector:
         """The value of one row of each group, found by the words of the values: texts and wide decimals."""
@@ -382,9 +383,11 @@ class AnyValue(OneBatch):
     """Some value of each group, not NULL if the group has one. The state is a batch of one column, one row per group;
     as vectors, that column."""
 
+    by_number = True
+
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Batch:
         arg = inputs[0]
-        rows = groups.starts if arg.validity is None else first_rows(arg.validity, groups)
+        rows = groups.firsts if arg.validity is None else first_rows(arg.validity, groups)
         return Batch([arg.take(rows)], len(groups))
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
@@ -399,7 +402,7 @@ class UnreadValue(AnyValue):
     @staticmethod
     def pick(batch: Batch, column: int, groups: Segments) -> Batch:
         """Make the state; `batch` lies in the groups' order."""
-        return batch.project([column]).select(groups.starts)
+        return batch.project([column]).select(groups.firsts)
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
         return joined((), states).select(groups.representatives)

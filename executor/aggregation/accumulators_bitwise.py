@@ -28,6 +28,7 @@ class Fold(OneVector):
 
     def __init__(self, function: str):
         self._operation, self._neutral = OPERATIONS[function]
+        self.by_number = function in ("bool_and", "bool_or")
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Vector:
         arg = inputs[0]
@@ -35,11 +36,13 @@ class Fold(OneVector):
         present = None
         if validity is not None:
             values = np.where(validity, values, np.array(self._neutral).astype(values.dtype))
-            present = np.logical_or.reduceat(validity, groups.starts)
+            present = groups.has_any(validity)
+        if self.by_number:
+            return Flat(arg.type, groups.extremes(values, greatest=self._neutral == 0), present)
         with np.errstate(all="ignore"):
             folded = self._operation.reduceat(values, groups.starts, dtype=values.dtype)
         if folded.dtype.kind == "f" and not np.isfinite(folded).all():
-            refuse_overflow(np.isinf(folded) & ~np.logical_or.reduceat(~np.isfinite(values), groups.starts))
+            refuse_overflow(np.isinf(folded) & ~groups.has_any(~np.isfinite(values)))
         return Flat(arg.type, folded, present)
 
     def merge(self, states: Sequence[Vector], groups: Segments) -> Vector:

@@ -138,6 +138,8 @@ class ExtremeBy(OneBatch):
     without a row; as vectors, these two.
     """
 
+    by_number = True
+
     def __init__(self, greatest: bool):
         self._greatest = greatest
 
@@ -147,8 +149,7 @@ class ExtremeBy(OneBatch):
         codes, _ = ordered_codes(key, self._greatest, False)
         if present is not None:
             codes = np.where(present, codes.astype(np.uint64), np.uint64(2**64 - 1))
-        least = np.minimum.reduceat(codes, groups.starts)
-        chosen = codes == np.repeat(least, groups.sizes)
+        chosen = codes == groups.spread(groups.extremes(codes, greatest=False))
         rows = first_rows(chosen if present is None else chosen & present, groups)
         keys = key.take(rows)
         if present is not None:

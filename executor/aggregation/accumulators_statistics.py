@@ -46,6 +46,8 @@ class Statistics(Accumulator[Moments]):
     As vectors: DOUBLE each, the counts, the mean of each input, the products in the order of `Moments`.
     """
 
+    by_number = True
+
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Moments:
         columns = [np.broadcast_to(np.asarray(floats(each), np.float64), (groups.length,)) for each in inputs]
         present = joined_validity(*inputs)
@@ -76,30 +78,30 @@ def _moments(columns: list[Array], weights: Array, inner: list[Array] | None, gr
     """Moments of rows in the groups' order, from values, weights (occurrences of each), and `products` so far (None:
     none)."""
     with np.errstate(all="ignore"):
-        counts = np.add.reduceat(weights, groups.starts)
+        counts = groups.float_sums(weights)
         divisors = np.maximum(counts, 1.0)
         present = weights > 0
         pivots = first_rows(present, groups)
         means, distances = [], []
         for values in columns:
             pivot = values.take(pivots)
-            mean = pivot + np.add.reduceat(_distances(values, pivot, weights, groups), groups.starts) / divisors
+            mean = pivot + groups.float_sums(_distances(values, pivot, weights, groups)) / divisors
             means.append(np.where(counts > 0, mean, 0.0))
-            distances.append(np.where(present, values - np.repeat(means[-1], groups.sizes), 0.0))
+            distances.append(np.where(present, values - groups.spread(means[-1]), 0.0))
         products = []
         for i, (a, b) in enumerate(_PAIRS[len(columns) - 1]):
             terms = weights * distances[a] * distances[b]
-            products.append(np.add.reduceat(terms if inner is None else terms + inner[i], groups.starts))
+            products.append(groups.float_sums(terms if inner is None else terms + inner[i]))
         infinite = ~np.logical_and.reduce([np.isfinite(each) for each in (*means, *products)])
         if infinite.any():
             given = np.logical_and.reduce([np.isfinite(each) for each in (*columns, *(inner or ()))])
-            refuse_overflow(infinite & ~np.logical_or.reduceat(present & ~given, groups.starts))
+            refuse_overflow(infinite & ~groups.has_any(present & ~given))
     return Moments(counts, tuple(means), tuple(products))
 
 
 def _distances(values: Array, pivot: Array, weights: Array, groups: Segments) -> Array:
     """Weighted distances of the values from their group's pivot."""
-    return np.where(weights > 0, weights * (values - np.repeat(pivot, groups.sizes)), 0.0)
+    return np.where(weights > 0, weights * (values - groups.spread(pivot)), 0.0)
 
 
 def statistic(function: str, state: Moments) -> Vector:

@@ -8,8 +8,9 @@ The steps:
 
 1. The planner's aggregates are decomposed into accumulators (`aggregate_calls`); equal ones exist once, and equal
    subexpressions of their arguments are computed once per batch.
-2. Each batch is grouped by its keys (`group_codes`). If that changes the order, the *batch* is reordered, lazily, so
-   the arguments are read in group order, still encoded, and computed in that order.
+2. Each batch is grouped by its keys. If all accumulators can add rows to the totals of their groups, the rows stay
+   where they are (`numbered_groups`). Else, if grouping changes the order (`group_codes`), the *batch* is reordered,
+   lazily, so the arguments are read in group order, still encoded, and computed in that order.
 3. Partials are collected, and spilled if they do not fit in memory (`partial_collector`).
 4. Partials are merged. If rows of two tablets cannot have equal keys (the keys include the partition columns), each
    tablet is merged separately, in parallel. Many groups are merged partition by partition (`partitioned_merge`). Keys
@@ -40,8 +41,9 @@ from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 from ..spilling.heaps import Heap, HeapWork
 from .accumulators import UnreadValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
-from .group_codes import Segments, one_group, segments
+from .group_codes import Segments
 from .hash_groups import hashed_rows
+from .numbered_groups import groups_by
 from .partial_collector import GroupingSet, PartialCollector, roots_of
 from .partials import Partial, States
 from .partitioned_merge import PARTITIONED_ROWS, is_worth_partitioning, merge_few_groups, merge_groups
@@ -108,7 +110,7 @@ class Aggregation:
     def partial(self, batch: Batch, by: GroupingSet) -> Partial:
         """Group a prepared batch of at least one row."""
         keys = [self._work.evaluations[i](batch) for i in by]
-        groups = segments(keys, batch.length) if keys else one_group(batch.length)
+        groups = groups_by(keys, batch.length, self.states.by_number)
         key_rows = groups.representatives
         if groups.order is not None:
             batch = batch.select(groups.order)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import InternalError, NumericOutOfRange
 from ...model.lazy_dataclass import dataclass
-from ...model.types import BIGINT, BOOLEAN, Kind
+from ...model.types import BIGINT, BOOLEAN, DataType, Kind
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr
 from ...sql.functions import AGGREGATES
@@ -60,12 +60,11 @@ class Part:
         return isinstance(arg, Column) and not arg.nullable and self.filter is None
 
 
+_EXTREMES = ("min", "max")
 _ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
     "rows": Rows,
     "count": Count,
     "sum": Sum,
-    "min": lambda: Extreme(greatest=False),
-    "max": lambda: Extreme(greatest=True),
     "any_value": AnyValue,
     "min_by": lambda: ExtremeBy(greatest=False),
     "max_by": lambda: ExtremeBy(greatest=True),
@@ -78,8 +77,18 @@ _ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
 
 def accumulator_of(part: Part) -> Accumulator[Any]:
     """Make an accumulator for a part."""
-    accumulator = Collected(part.keys) if part.kind == "collected" else _ACCUMULATORS[part.kind]()
+    if part.kind == "collected":
+        accumulator: Accumulator[Any] = Collected(part.keys)
+    elif part.kind in _EXTREMES:
+        accumulator = Extreme(part.kind == "max", by_number=_is_one_number(part.inputs[0].type))
+    else:
+        accumulator = _ACCUMULATORS[part.kind]()
     return Distinct(accumulator) if part.distinct else accumulator
+
+
+def _is_one_number(type_: DataType) -> bool:
+    """True if a physical value is one integer of at most 64 bits or a float."""
+    return type_.is_code_like or type_.is_float
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -104,7 +113,7 @@ def parts_of(call: Aggregate) -> list[Part]:
         or (function == "any_value" and call.order)
     ):
         return [_collected_part(call)]
-    if function in _ACCUMULATORS:
+    if function in _ACCUMULATORS or function in _EXTREMES:
         return [Part(function, args, call.filter, distinct and not AGGREGATES[function].ignores_duplicates)]
     raise InternalError(f"there is no accumulator for the aggregate {function}")
 

@@ -29,6 +29,7 @@ from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wi
 from ..kernels.numbers.bounded_integers import measured_bounds
 from ..kernels.times.intervals import sortable
 from .hash_groups import group_rows, number_rows, number_texts
+from .radix_sort import radix_order
 
 _MOST_BITS = 62
 _MOST_CODES = (1 << 64) - 1
@@ -36,7 +37,7 @@ _MOST_CODES = (1 << 64) - 1
 _MOST_LAYERS = 8
 _RADIX_CODES = 1 << 16
 """Number of codes up to which NumPy's stable sort is a radix sort."""
-_HASHED_ROWS = 1024
+HASHED_ROWS = 1024
 """Number of rows from which on the hash table is worth its call."""
 _FLOAT_CODES = 0xFFF0_0000_0000_0001
 """The greatest code of a float, that of negative infinity, plus one."""
@@ -100,6 +101,33 @@ class Segments:
             sums[chosen] += values.take(rows)
         return sums
 
+    def float_sums(self, values: Array) -> Array:
+        """Sums (float64) of doubles in the groups' order."""
+        sums: Array = np.add.reduceat(values, self.starts)
+        return sums
+
+    def extremes(self, values: Array, greatest: bool) -> Array:
+        """The least or greatest value of each group, of the values' type. NaN is above all; a least value is NaN if the
+        group has no other."""
+        if values.dtype.kind == "f" and not greatest:
+            return np.fmin.reduceat(values, self.starts)
+        found: Array = (np.maximum if greatest else np.minimum).reduceat(values, self.starts)
+        return found
+
+    def has_any(self, mask: Array) -> Array:
+        """True for the groups with a row whose `mask` is True."""
+        found: Array = np.logical_or.reduceat(mask, self.starts)
+        return found
+
+    def spread(self, values: Array) -> Array:
+        """For each row in the groups' order, the value of its group."""
+        return np.repeat(values, self.sizes)
+
+    @property
+    def firsts(self) -> Array:
+        """One row of each group, as a position in the groups' order."""
+        return self.starts
+
     @property
     def representatives(self) -> Array:
         """Return one row of each group."""
@@ -123,13 +151,13 @@ def one_group(length: int) -> Segments:
 def segments(keys: Sequence[Vector], length: int) -> Segments:
     """Group rows with equal keys; NULLs equal each other. `length` is at least 1. The groups come in no order, the
     rows of each in their own."""
-    keys = [key for key in keys if not isinstance(key, Const)]
-    if not keys:
-        return one_group(length)
-    columns = packed_codes(keys)
-    if not columns:
-        return one_group(length)
-    if (len(columns) == 1 and columns[0][1] <= _RADIX_CODES) or length < _HASHED_ROWS:
+    columns = packed_codes([key for key in keys if not isinstance(key, Const)])
+    return segments_of_columns(columns, length) if columns else one_group(length)
+
+
+def segments_of_columns(columns: Sequence[tuple[Array, int]], length: int) -> Segments:
+    """Group rows with equal codes in all of `packed_codes`, at least one."""
+    if (len(columns) == 1 and columns[0][1] <= _RADIX_CODES) or length < HASHED_ROWS:
         return segments_of_codes(*_one_column(columns))
     codes = [column for column, _ in columns]
     if are_ascending(codes):
@@ -183,6 +211,8 @@ def sort_rows(codes: Array, size: int) -> tuple[Array, Array]:
     if size <= _RADIX_CODES:
         order = np.argsort(codes.astype(np.uint16, copy=False), kind="stable")
         return order, codes.take(order)
+    if (sorted_rows := radix_order([codes])) is not None:
+        return sorted_rows, codes.take(sorted_rows)
     row_bits = max(1, (len(codes) - 1).bit_length())
     bits = max(1, (size - 1).bit_length()) + row_bits
     if bits > 64:
@@ -244,18 +274,36 @@ def _one_column(columns: Sequence[tuple[Array, int]]) -> tuple[Array, int]:
     return found
 
 
-def combined_order(columns: Sequence[tuple[Array, int]], length: int) -> tuple[Array, int]:
-    """Return one code per row that sorts as the codes of all columns do, the first column first, and its bound. Each
-    column is its codes and an exclusive upper bound."""
-    codes, size = np.zeros(length, np.uint64), 1
-    for more, count in columns:
+def sort_by_columns(columns: Sequence[tuple[Array, int]]) -> tuple[Array | None, list[Array]]:
+    """Sort rows by the codes of columns, the first column first; equal rows keep their order.
+
+    Parameters
+    ----------
+    columns : sequence of (ndarray, int)
+        At least one: unsigned codes and an exclusive upper bound of them.
+
+    Returns
+    -------
+    ndarray of intp, optional
+        The row numbers in order; None: the rows are in order.
+    list of ndarray
+        Codes in that order. Rows are equal in all of them exactly if they are equal in all columns.
+    """
+    codes, size = columns[0]
+    packed: list[Array] = []
+    for more, count in columns[1:]:
         if size * count > 1 << _MOST_BITS:
-            codes, size = densely(codes, size)
-        if size * count > 1 << _MOST_BITS:
-            more, count = densely(more, count)
-        codes = codes * np.uint64(count) + more.astype(np.uint64)
-        size *= count
-    return codes, size
+            packed.append(codes)
+            codes, size = more, count
+        else:
+            codes, size = codes.astype(np.uint64) * np.uint64(count) + more.astype(np.uint64), size * count
+    packed.append(codes)
+    if are_ascending(packed):
+        return None, packed
+    order = radix_order(packed) if len(packed) > 1 else sort_rows(codes, size)[0]
+    if order is None:
+        order = np.lexsort(packed[::-1])
+    return order, [column.take(order) for column in packed]
 
 
 def _dtype(size: int) -> np.dtype[Any]:

@@ -23,12 +23,16 @@ from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.keys.hashing import hash64_words
 from ...model.vectors.vector import Array
 
+_VERSION = 2
+"""Version of the kernels' functions; those of an older build are not used."""
+
 
 def _installed() -> Any:
     try:
-        return import_module("..kernels.compiled", __package__)
+        found = import_module("..kernels.compiled", __package__)
     except ImportError:
         return None
+    return found if getattr(found, "VERSION", 1) == _VERSION else None
 
 
 compiled: Any = _installed()
@@ -63,15 +67,27 @@ def partition_rows(columns: Sequence[Array], bits: int) -> list[Array]:
     return np.split(order, np.searchsorted(numbers.take(order), np.arange(1, 1 << bits)))
 
 
+def count_hashed(rows: int) -> None:
+    """Count rows for `hashed_rows`."""
+    _hashed.rows += rows
+
+
 def number_rows(codes: Array) -> tuple[Array, int]:
     """Number equal codes (uint64) alike, by first occurrence: a number per row (uint32), and their count."""
-    codes = np.ascontiguousarray(codes, np.uint64)
     if compiled is not None:
-        _hashed.rows += len(codes)
-        numbers = np.empty(len(codes), np.uint32)
-        return numbers, compiled.number_rows(codes, numbers)
-    encoded = pc.dictionary_encode(arrow_array(codes))
+        return number_columns([codes])
+    encoded = pc.dictionary_encode(arrow_array(np.ascontiguousarray(codes, np.uint64)))
     return numpy_array(encoded.indices).view(np.uint32), len(encoded.dictionary)
+
+
+def number_columns(columns: Sequence[Array]) -> tuple[Array, int]:
+    """Number rows with equal codes (uint64) in all columns alike, by first occurrence: a number per row (uint32), and
+    their count. The compiled kernels are needed."""
+    codes = tuple(np.ascontiguousarray(column, np.uint64) for column in columns)
+    rows = len(codes[0])
+    count_hashed(rows)
+    numbers = np.empty(rows, np.uint32)
+    return numbers, compiled.number_rows(codes, numbers, np.empty(rows, np.uint32))
 
 
 def number_texts(array: pa.Array) -> tuple[Array, int]:
@@ -81,7 +97,7 @@ def number_texts(array: pa.Array) -> tuple[Array, int]:
     if compiled is None or not rows or array.type not in (pa.string(), pa.binary()):
         encoded = pc.dictionary_encode(array)
         return encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint32), len(encoded.dictionary)
-    _hashed.rows += rows
+    count_hashed(rows)
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)
     data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
@@ -94,7 +110,7 @@ def group_rows(columns: Sequence[Array]) -> tuple[Array, Array] | None:
     begins; None without the compiled kernel: sorting is as fast then."""
     if compiled is None:
         return None
-    _hashed.rows += len(columns[0])
+    count_hashed(len(columns[0]))
     codes = tuple(np.ascontiguousarray(column, np.uint64) for column in columns)
     order, starts = np.empty(len(codes[0]), np.intp), np.empty(len(codes[0]), np.intp)
     count = compiled.group_rows(codes, order, starts)

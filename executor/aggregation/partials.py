@@ -10,7 +10,8 @@ from ...model.vectors.vector import Array, Vector, concat
 from ..spilling.sizes import vectors_bytes
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct
-from .group_codes import Segments, one_group, segments
+from .group_codes import Segments
+from .numbered_groups import groups_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class States:
 
     def __init__(self, accumulators: Sequence[Accumulator[Any]]):
         self.accumulators = list(accumulators)
+        self.by_number = all(accumulator.by_number for accumulator in accumulators)
+        """True if rows and states may be numbered by group instead of gathered (`numbered_groups`)."""
 
     def merge(self, partials: Sequence[Partial]) -> Partial:
         """Merge many partials (at least one) into one, in which every group occurs once."""
@@ -45,7 +48,7 @@ class States:
         """Group the concatenated rows of partials by their keys; return the keys of each group, and the rows."""
         total = sum(p.groups for p in partials)
         keys = [concat([p.keys[i] for p in partials]) for i in range(len(partials[0].keys))]
-        groups = segments(keys, total) if keys else one_group(total)
+        groups = groups_by(keys, total, self.by_number)
         rows = groups.representatives
         return [key.take(rows) for key in keys], groups
 

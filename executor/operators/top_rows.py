@@ -1,6 +1,6 @@
 """The first rows of each group in order: LIMIT for every row of an outer query at once, and FETCH ... WITH TIES.
 
-Group and order become one integer per row (`sorting.sort_keys.ordered_codes`). Sorting these integers once separates
+Group and order become integers per row (`sorting.sort_keys.ordered_codes`). Sorting by these once separates
 the groups and orders their rows; a row's position within its group is then a subtraction. If only one row of a group is
 needed, those behind the least first key of their group are dropped beforehand, which takes no sort. Rows that cannot be
 among the first of their group are dropped from each batch before it is kept. Rows that do not fit in memory are sorted
@@ -17,7 +17,7 @@ import numpy as np
 from ...model.vectors.vector import Array, Batch
 from ...planner.algebra.physical import TopRows
 from ...sql.expressions import OrderItem
-from ..aggregation.group_codes import combined_codes, combined_order, densely, run_starts, sort_rows
+from ..aggregation.group_codes import combined_codes, run_starts, sort_by_columns
 from ..expressions.evaluate import Compiler, Evaluation
 from ..lazy import concat_batches
 from ..run.context import ExecutionContext
@@ -28,7 +28,6 @@ from ..sorting.sorted_rows import held_stream, let_go
 from ..sorting.sorter import Sorter
 from .limit import constant
 
-_MOST_BITS = 62
 _FEWEST = 4096
 """Rows of a batch from which the least first keys are compared before the sort (9 ns a row, beside 60 for a sort),"""
 _WORTH_SELECTING = 4
@@ -86,17 +85,12 @@ class _Ranking:
         groups, size = combined_codes([batch.column(i) for i in self._groups]) if self._groups else _one(batch.length)
         by = zip(self.keys, self._order, strict=True)
         columns = [ordered_codes(key(batch), item.descending, item.nulls_first) for key, item in by]
-        keys, key_size = combined_order(columns, batch.length)
-        if size * key_size > 1 << _MOST_BITS:
-            groups, size = densely(groups, size)
-        if size * key_size > 1 << _MOST_BITS:
-            keys, key_size = densely(keys, key_size)
-        codes = groups.astype(np.uint64) * np.uint64(key_size) + keys.astype(np.uint64)
-        order, ordered = sort_rows(codes, size * key_size)
-        place = _place_within(run_starts(ordered // np.uint64(key_size)), batch.length)
+        sequence, ordered = sort_by_columns([(groups, size), *columns])
+        order = np.arange(batch.length) if sequence is None else sequence
+        place = _place_within(run_starts(groups.take(order)), batch.length)
         kept = place >= skipped
         if wanted is not None:
-            peers = run_starts(ordered)
+            peers = run_starts(*ordered)
             rank = np.repeat(place.take(peers), np.diff(peers, append=batch.length)) if self._ties else place
             kept &= rank < wanted
         return order.compress(kept)

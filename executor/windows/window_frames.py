@@ -20,7 +20,7 @@ from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...sql.expressions import Expr, Literal, OrderItem, Window
 from ...sql.functions.windows import check_offset
-from ..aggregation.group_codes import combined_codes, combined_order, densely, is_ascending, run_starts, sort_rows
+from ..aggregation.group_codes import combined_codes, densely, run_starts, sort_by_columns
 from ..expressions.evaluate import Compiler, physical
 from ..sorting.sort_keys import ordered_codes
 
@@ -94,12 +94,10 @@ def laid_out(
     by = [key for key in partition if not isinstance(key, Const)]
     columns = [combined_codes(by)] if by else []
     columns += [ordered_codes(k, item.descending, item.nulls_first) for k, item in zip(order, items, strict=True)]
-    codes, size = combined_order(columns, length)
-    if is_ascending(codes):
-        sequence, ordered = None, codes
-    else:
-        sequence, ordered = sort_rows(codes, size)
-    peers = run_starts(ordered)
+    if not columns:
+        return None, Layout(length, np.zeros(1, np.intp), np.zeros(1, np.intp))
+    sequence, ordered = sort_by_columns(columns)
+    peers = run_starts(*ordered)
     if not by:
         return sequence, Layout(length, np.zeros(1, np.intp), peers)
     parts = columns[0][0] if sequence is None else columns[0][0].take(sequence)

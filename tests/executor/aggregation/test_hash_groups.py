@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import shutil
-import subprocess
-import sysconfig
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import nyala
 import pyarrow as pa
 import pytest
 from executor_support import encoded
@@ -20,38 +14,12 @@ from nyala.executor.aggregation import group_codes, hash_groups
 from nyala.executor.aggregation.group_codes import segments
 from nyala.model.types import BIGINT, DECIMAL, DOUBLE, STRING, TIMESTAMP
 
-SOURCE = Path(nyala.__file__).parent / "compiled" / "grouping.c"
-
-
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The compiled kernels, built from their source."""
-    compiler = shutil.which("cc")
-    if compiler is None or not SOURCE.exists():
-        pytest.skip("there is no C compiler")
-    made = tmp_path_factory.mktemp("compiled") / "compiled.abi3.so"
-    include = f"-I{sysconfig.get_paths()['include']}"
-    done = subprocess.run(
-        [compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", include, str(SOURCE), "-o", str(made)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "Python.h" in done.stderr:
-        pytest.skip("Python's headers are not installed")
-    assert not done.returncode, done.stderr
-    spec = importlib.util.spec_from_file_location("compiled", made)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture(params=["compiled", "numpy"])
 def grouping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = request.getfixturevalue("kernels") if request.param == "compiled" else None
     monkeypatch.setattr(hash_groups, "compiled", kernels)
-    monkeypatch.setattr(group_codes, "_HASHED_ROWS", 2)
+    monkeypatch.setattr(group_codes, "HASHED_ROWS", 2)
 
 
 def numbers_of(values: list[Any]) -> list[int]:
@@ -231,7 +199,9 @@ def test_buffers_that_do_not_fit_are_refused(kernels: Any) -> None:
     with pytest.raises(ValueError, match="starts: at least 9"):
         kernels.group_rows((codes,), room.copy(), np.zeros(9, np.int32))
     with pytest.raises(ValueError, match="numbers: at least 9 items of 4 bytes"):
-        kernels.number_rows(codes, room)
+        kernels.number_rows((codes,), room, np.zeros(9, np.uint32))
+    with pytest.raises(ValueError, match="firsts: at least 9 items of 4 bytes"):
+        kernels.number_rows((codes,), np.zeros(9, np.uint32), np.zeros(8, np.uint32))
     with pytest.raises((ValueError, BufferError)):
         kernels.group_rows((codes[::2],), room, room.copy())
     for wrong in (codes, (), (codes,) * 65):
