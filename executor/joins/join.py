@@ -60,6 +60,7 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
         return side.spilled.open(filters, open_node)
     if context.collect:
         context.actuals.of(node).searched = probing.searched
+        context.actuals.of(node).looked_up = probing.looked_up
     # They would not reach a scan that was prefetched.
     if drops_unmatched and node.runtime_filters and node.probe.number not in context.prefetched:
         kept = KeptKeys(node, account)

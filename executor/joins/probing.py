@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...model.vectors.vector import Array, Batch, Vector
+from ...model.vectors.vector import Array, Batch, Vector, taken
 from ..expressions.evaluate import Compiler
 from ..run.memory import Account
 from . import probe_runs
+from .code_table import CodeTable
 from .join_index import JoinIndex
 from .join_keys import KeyCoder
 from .join_shape import JoinShape
@@ -70,6 +71,8 @@ class Probing:
         self._is_plain = shape.residual is None and shape.kind != "null_anti"
         self._is_half = self._unequal is not None or (self._is_plain and shape.kind in ("semi", "anti"))
         self._probe_columns = shape.probe
+        is_direct = self._is_plain and not self._is_half and self._index.is_unique and len(keys) == 1
+        self._by_code = CodeTable(self._coder, self._index) if is_direct else None
 
     def probe_all(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the join's rows for a morsel of the probe side."""
@@ -94,15 +97,24 @@ class Probing:
         """Return the output after all probe rows; for the kinds of `MARKS_BUILD`."""
         return self.matches.rest(self._probe_columns)
 
+    @property
+    def looked_up(self) -> list[int] | None:
+        """Number of the probe rows that were looked up by their codes, as it grows; None: no such look-up."""
+        return None if self._by_code is None else self._by_code.looked_up
+
     def _probe(self, batch: Batch) -> Iterator[Batch]:
         keys = [evaluate(batch) for evaluate in self._keys]
+        if self._by_code is not None:
+            rows = self._by_code.rows(keys[0])
+            if rows is not None:
+                return self._unique(batch, rows)
         codes = self._coder.encode(keys)
         if self._simple_not_in:
             return iter((self._not_in(batch, keys[0], codes),))
         if self._is_half:
             return self._half(batch, codes)
         if self._is_plain and self._index.is_unique:
-            return self._unique(batch, codes)
+            return self._unique(batch, self._index.find(codes))
         parts, exact = self._candidates(batch, keys, codes)
         return self.matches.emit(batch, parts, exact)
 
@@ -116,10 +128,9 @@ class Probing:
     def _has(self, batch: Batch, codes: Array) -> Array:
         return self._index.has(codes) if self._unequal is None else self._unequal.has(batch, codes)
 
-    def _unique(self, batch: Batch, codes: Array) -> Iterator[Batch]:
-        """Join with at most one partner per probe row, so rows never multiply."""
+    def _unique(self, batch: Batch, rows: Array) -> Iterator[Batch]:
+        """Join with at most one partner per probe row, so rows never multiply. `rows` are the partners, -1 for none."""
         matches = self.matches
-        rows = self._index.find(codes)
         mask = rows >= 0
         if self.kind in MARKS_BUILD:
             matches.mark(rows[mask])
@@ -131,7 +142,7 @@ class Probing:
             yield matches.project(matches.extended(batch, rows))
         else:
             chosen = np.flatnonzero(mask)
-            yield matches.project(matches.pair(batch, chosen, rows.take(chosen)))
+            yield matches.project(matches.pair(batch, chosen, taken(rows, chosen)))
 
     # ---- a part of the build side -----------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class Actual:
     `bound_rows` are the rows that a sort dropped by its bound, or by the least key of their group, and all that it
     compared. `hashed_rows` are the rows that an aggregation grouped by compiled kernels, `partitions` those that it
     merged in parallel. `searched` are the probe rows of a range join that were searched in their order, and all of
-    them.
+    them; `looked_up` are those of a join that were looked up by their codes.
     """
 
     rows: int = 0
@@ -40,6 +40,7 @@ class Actual:
     bounded_by: str = ""
     bound_rows: tuple[int, int] | None = None
     searched: list[int] | None = None
+    looked_up: list[int] | None = None
     hashed_rows: int = 0
     partitions: int = 0
 

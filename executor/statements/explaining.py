@@ -176,6 +176,8 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
             notes.append("{}: {:,} of {:,} rows dropped".format(by, *actual.bound_rows))
         if actual.searched is not None and actual.searched[0]:
             notes.append("{:,} of {:,} probe rows searched in their order".format(*actual.searched))
+        if actual.looked_up is not None and actual.looked_up[0]:
+            notes.append("{:,} probe rows looked up by their codes".format(*actual.looked_up))
         if actual.hashed_rows:
             notes.append(f"{actual.hashed_rows:,} rows grouped by the compiled kernel")
         if actual.partitions:
