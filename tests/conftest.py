@@ -36,7 +36,7 @@ for variable in ENVIRONMENT.values():
     os.environ.pop(variable, None)
 
 TESTS = Path(__file__).parent
-FIRST = ("spark", "cluster/test_sql_suite.py", "tpcds", "tpch")
+FIRST = ("spark", "cluster/test_sql_suite.py", "cluster/tablets/test_transaction_schedules.py", "tpcds", "tpch")
 """Folders and modules that run before all others, after the tests of Spark's session."""
 
 # How long an example takes says something about the machine, nothing about the code. A run that decides whether a

@@ -298,6 +298,10 @@ EXAMPLES = {"ca", "client", "df", "engine", "error", "kudu", "main", "orders", "
 """First parts of dotted names that are variables, files, schemas or libraries."""
 
 
+NAMED = frozenset(("id", "attr", "arg", "name", "asname"))
+"""Fields of syntax trees that hold an identifier."""
+
+
 @cache
 def _words_of_the_code() -> frozenset[str]:
     """Identifiers of the package's sources, and words of its text literals; docstrings and comments do not count."""
@@ -306,15 +310,15 @@ def _words_of_the_code() -> frozenset[str]:
         origin = Path(importlib.util.find_spec(name).origin)  # type: ignore
         if origin.suffix != ".py":  # compiled
             continue
-        tree = ast.parse(origin.read_text(encoding="utf-8"))
-        bodies = [body for n in ast.walk(tree) if isinstance(body := getattr(n, "body", None), list)]
+        nodes = list(ast.walk(ast.parse(origin.read_text(encoding="utf-8"))))
+        bodies = [body for n in nodes if isinstance(body := getattr(n, "body", None), list)]
         docstrings = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
-        for node in ast.walk(tree):
-            words.update(
-                v for f in ("id", "attr", "arg", "name", "asname") if isinstance(v := getattr(node, f, None), str)
-            )
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                words.update(re.findall(r"\w+", node.value))
+        for node in nodes:
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and id(node) not in docstrings:
+                    words.update(re.findall(r"\w+", node.value))
+            elif named := NAMED.intersection(node._fields):
+                words.update(name for field in named if isinstance(name := getattr(node, field), str))
     return frozenset(words)
 
 
@@ -390,9 +394,12 @@ def _commands(text: str) -> Iterator[str]:
     yield from (token for token in TICKED.findall(FENCE.sub("", text)) if re.match(r"nyala \w", token))
 
 
+_whole_parser = cache(nyala_parser)
+
+
 def _parser_of(words: list[str]) -> argparse.ArgumentParser:
     """The parser of the sub-command that the words begin with."""
-    parser: argparse.ArgumentParser = nyala_parser()
+    parser: argparse.ArgumentParser = _whole_parser()
     for word in words:
         steps = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
         if not steps or word.startswith(("-", "[")):
