@@ -15,6 +15,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Unpack
 
+from .driver import doors as driver_doors
 from .driver.dbapi_types import (
     BINARY,
     DATETIME,
@@ -116,6 +117,15 @@ def _spark(target: str | Path) -> engines.Engine:
 
 
 engines.register("spark", _spark)
+
+
+def _postgres(connection: Connection, address: str, **options: Any) -> driver_doors.Door:
+    from .doors.postgres import serve
+
+    return serve(connection, address, **options)
+
+
+driver_doors.register("postgres", _postgres)
 
 
 def __getattr__(name: str) -> Any:

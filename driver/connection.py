@@ -33,6 +33,7 @@ from ..sql.settings import read_option
 from .checked_options import SESSION_OPTIONS, STORE_OPTIONS, check_target, checked_options, store_options, whole_target
 from .connect_options import ConnectOptions
 from .cursor import Cursor
+from .doors import Door, opened
 from .session.bind_values import Parameters
 from .session.session import Session
 from .stores.open_stores import SharedStore, acquire, is_cluster, lent
@@ -171,6 +172,7 @@ class Connection:
         self._write_sessions: weakref.WeakSet[WriteSession] = weakref.WeakSet()
         session.transactions.before_end = partial(_flush_buffered, self._write_sessions)
         self._closed = False
+        self._doors: list[Door] = []
         self._finalizer = close_when_dropped(self, shared.name, partial(_give_up, shared, session))
         stay_with_process(self)
 
@@ -370,16 +372,32 @@ class Connection:
         self.check_open()
         return Connection(self._shared.share(), self._session.duplicate())
 
-    def serve(self) -> str:
+    def serve(self, postgres: str | None = None, **options: Any) -> str:
         """Let other processes reach this connection's store; the URL by which they do, as
         `nyala.connect("nyala://127.0.0.1:...")`.
 
+        Parameters
+        ----------
+        postgres : str, optional
+            "host:port" at which clients of PostgreSQL are served instead, until this connection is closed; port 0 takes
+            any free one. The URL is that for them.
+        options
+            Of the PostgreSQL protocol: `password`, `tls_cert`, `tls_key`, `connections`.
+
+        Notes
+        -----
         The store of a directory, or in memory, is served by this process from now on, until the last connection to it
         is closed; connections of this process go on using it directly. Other processes that connect to the directory
         itself are led here. A cluster's URL is the cluster's. Only this machine can reach it; there is no
         authentication.
         """
         self.check_open()
+        if postgres is not None:
+            door = opened("postgres", self, postgres, options)
+            self._doors.append(door)
+            return door.url
+        if options:
+            raise InterfaceError(f"{', '.join(options)}: options of a protocol, and none is named; give postgres=...")
         return self._shared.serve()
 
     def set_progress_handler(self, handler: Handler | None) -> None:
@@ -531,6 +549,8 @@ class Connection:
         """Cancel running statements, roll an open transaction back, and release the store. May be repeated."""
         if self._closed:
             return
+        while self._doors:
+            self._doors.pop().close()
         try:
             # What they gathered is written first, through this connection.
             for session in list(self._write_sessions):

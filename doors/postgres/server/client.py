@@ -138,6 +138,7 @@ class PostgresClient:
         self._queued = 0
         self._is_paused = False
         self._is_lost = False
+        self._is_leaving = False
         self._steps: Iterator[bytes] | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -201,7 +202,7 @@ class PostgresClient:
 
     def connection_lost(self, reason: str) -> None:
         """See `net.connection.Protocol`."""
-        if reason and self.is_working:
+        if reason and not self._is_leaving and self._state is not State.STARTING:
             _logger.info("a client is lost", extra={"fields": {"from": self._address, "reason": reason}})
         self._server.forget(self)
         with self._lock:
@@ -318,7 +319,12 @@ class PostgresClient:
                 self._to(State.WORKING)
         if pauses:
             self.connection.pause_reading(True)
-        if begins:
+        if not begins:
+            return
+        # Waking a thread costs more than a look-up takes.
+        if self._backend is not None and self._backend.are_lookups([message for message, _ in found]):
+            self._work()
+        else:
             self._server.submit(self._work)
 
     def _following(self) -> type | None:
@@ -364,6 +370,7 @@ class PostgresClient:
                     if message is None:
                         break
                     if isinstance(message, frontend.Terminate):
+                        self._is_leaving = True
                         self.connection.end()
                         continue
                     assert self._backend is not None

@@ -10,12 +10,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
 from ....errors import Error
+from ....executor.statements.single_rows import RowWrite
 from ....model.types import DataType
 from ....sql import bound
 from ....sql.binding.parameter_types import infer_parameters
@@ -42,6 +43,9 @@ WAIT: Final = _Wait()
 _IMPLICIT: Final = (Kind.CHANGE, Kind.CATALOG, Kind.COPY)
 """Kinds of statements that begin an implicit block if others follow before Sync."""
 _ALONE: Final = ("COMPACT", "ANALYZE")
+_MOST_AT_ONCE: Final = 16
+"""Messages that the reactor's thread may handle itself."""
+_LIGHT: Final = (frontend.Describe, frontend.Execute, frontend.Sync)
 _DATA: Final = (frontend.CopyData, frontend.CopyDone, frontend.CopyFail)
 
 
@@ -70,6 +74,7 @@ class Backend:
         self.settings = settings
         self._session = connection.session
         self._session.files = None
+        self._is_local = not self._session.store.runs_fragments
         self._following = following
         self._arm = arm
         self._block = TransactionBlock(self._session)
@@ -122,6 +127,26 @@ class Backend:
         if self._copy is not None:
             self._copy.close()
         self.connection.close()
+
+    def are_lookups(self, messages: Sequence[Any]) -> bool:
+        """True if messages run nothing but prepared look-ups of single rows in this process: some microseconds each."""
+        if not self._is_local or len(messages) > _MOST_AT_ONCE or self._waiting is not None:
+            return False
+        for message in messages:
+            kind = type(message)
+            if kind is frontend.Bind:
+                prepared = self._statements.get(message.statement)
+                if prepared is None or prepared.statement is None or not self._is_lookup(prepared.statement.text):
+                    return False
+            elif kind not in _LIGHT:
+                return False
+        return True
+
+    def _is_lookup(self, text: str) -> bool:
+        variants = self._session.plans.find(text)
+        return bool(variants) and all(
+            known.single is not None and not isinstance(known.single, RowWrite) for known in variants or ()
+        )
 
     def handle(self, message: Any) -> Iterator[bytes]:
         """Yields the response to a message, piece by piece."""
@@ -399,7 +424,15 @@ class Backend:
         self._block.check(statement)
         if portal.columns is None and portal.execution is None:
             self._describe_portal(portal, statement)
-        yield self._row_description(portal.columns, portal.result_formats)
+        if portal.columns is None:
+            yield replies.NO_DATA
+            return
+        # A prepared look-up has the same columns each time.
+        known = portal.prepared.row_description
+        if known is None or known[0] is not portal.columns or known[1] != portal.result_formats:
+            described = self._row_description(portal.columns, portal.result_formats)
+            known = portal.prepared.row_description = (portal.columns, portal.result_formats, described)
+        yield known[2]
 
     def _row_description(self, columns: Any, formats: tuple[int, ...]) -> bytes:
         if columns is None:

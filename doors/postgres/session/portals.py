@@ -37,6 +37,8 @@ class PreparedStatement:
     statement: StatementText | None
     oids: tuple[int, ...]
     description: Description | None = None
+    row_description: tuple[tuple[Column, ...], tuple[int, ...], bytes] | None = None
+    """Columns and formats of its latest portal, and the message for them."""
 
     def parameter_oids(self, types: Sequence[DataType | None]) -> list[int]:
         """The oids of all parameters: the client's own, or those of the inferred types."""

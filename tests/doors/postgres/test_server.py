@@ -406,3 +406,18 @@ def test_the_time_of_a_timeout_ends_with_its_statement() -> None:
         while time.monotonic() < end:
             wire.send(query("SELECT 1"))
             assert [kind for kind, _ in wire.until("Z")] == ["T", "D", "C", "Z"]
+
+
+def test_a_connection_serves_until_it_is_closed() -> None:
+    with nyala.connect(":memory:") as connection:
+        url = connection.serve(postgres="127.0.0.1:0", connections=3)
+        port = int(url.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as found:
+            found.sendall(startup())
+            assert found.recv(1) == b"R"
+        with pytest.raises(InterfaceError, match="nothing_of_that_name"):
+            connection.serve(postgres="127.0.0.1:0", nothing_of_that_name=1)
+        with pytest.raises(InterfaceError, match="none is named"):
+            connection.serve(password="x")
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
