@@ -40,20 +40,22 @@ def read_binary(data: BinaryIO, names: Sequence[str], types: Sequence[DataType])
     """Yields the rows of data in the binary format. Raises `DataError` if it is malformed."""
     _read_header(data)
     rest, row, at_end = b"", 1, False
+    widths = [np.dtype(_DTYPES[type_.kind]).itemsize if type_.kind in _DTYPES else 0 for type_ in types]
     while not at_end:
         piece = data.read(BLOCK_BYTES)
         block = rest + piece
-        starts, lengths, end = _rows(block, len(types))
+        starts, lengths, end = _rows(block, widths)
         trailer = block[end : end + 2]
         at_end = trailer == TRAILER
         if not at_end and len(trailer) == 2 and trailer != len(types).to_bytes(2, "big"):
             found = int.from_bytes(trailer, "big", signed=True)
             raise DataError(f"COPY data, row {row + starts.shape[1]}: {len(types)} fields expected, {found} found")
+        if not at_end and not starts.shape[1] and _has_row(block, len(types)):
+            raise DataError(f"COPY data, row {row}: a field has a length that its column's type does not have")
         if not piece and not at_end:
             raise DataError(f"COPY data ends in the middle of row {row + starts.shape[1]}")
         if starts.shape[1]:
-            whole = np.frombuffer(block, np.uint8)
-            arrays = [_column(whole, starts[i], lengths[i], type_, names[i]) for i, type_ in enumerate(types)]
+            arrays = [_column(block, starts[i], lengths[i], type_, names[i]) for i, type_ in enumerate(types)]
             yield pa.RecordBatch.from_arrays(arrays, names=list(names))
             row += starts.shape[1]
         rest = block[end:]
@@ -71,29 +73,44 @@ def _read_header(data: BinaryIO) -> None:
     data.read(extension)
 
 
-def _rows(block: bytes, columns: int) -> tuple[Any, Any, int]:
-    """Begin and length of each field of the whole rows of a block (columns by rows), and where the last row ends."""
+def _rows(block: bytes, widths: Sequence[int]) -> tuple[Any, Any, int]:
+    """Begin and length of each field of the whole rows of a block (columns by rows), and where the last row ends.
+
+    A place where a field has a length that its column cannot have (`widths`; 0: any) begins no row.
+    """
     data = np.frombuffer(block, np.uint8)
     size = len(data)
-    if size < 2:
-        return np.zeros((columns, 0), np.int64), np.zeros((columns, 0), np.int32), 0
-    high, low = columns >> 8, columns & 0xFF
+    high, low = len(widths) >> 8, len(widths) & 0xFF
     candidates = np.flatnonzero((data[:-1] == high) & (data[1:] == low))
-    starts = np.zeros((columns, len(candidates)), np.int64)
-    lengths = np.zeros((columns, len(candidates)), np.int32)
-    place = candidates + 2
-    is_whole = np.ones(len(candidates), np.bool_)
-    for column in range(columns):
-        is_whole &= place + 4 <= size
-        at = np.where(is_whole, place, 0)
-        found = _big_endian(data, at, 4).view(">i4")[:, 0] if size >= 4 else np.full(len(at), -2)
-        lengths[column], starts[column] = found, at + 4
-        is_whole &= found >= -1
-        place = at + 4 + np.where(is_whole, np.maximum(found, 0), 0).astype(np.int64)
-        is_whole &= place <= size
-    chosen = _reached(candidates, np.where(is_whole, place, -1))
+    rows = candidates
+    starts: list[Any] = []
+    lengths: list[Any] = []
+    place = rows + 2
+    for width in widths:
+        kept = place + 4 <= size
+        found = _numbers_at(block, np.where(kept, place, 0), ">i4")
+        kept &= (found == -1) | ((found == width) if width else (found >= 0))
+        following = place + 4 + np.maximum(found, 0)
+        kept &= following <= size
+        if not kept.all():
+            rows, place, found, following = rows[kept], place[kept], found[kept], following[kept]
+            starts, lengths = [begin[kept] for begin in starts], [length[kept] for length in lengths]
+        starts.append(place + 4)
+        lengths.append(found)
+        place = following
+    chosen = _reached(rows, place)
     end = int(place[chosen[-1]]) if len(chosen) else 0
-    return starts[:, chosen], lengths[:, chosen], end
+    return np.stack(starts)[:, chosen], np.stack(lengths)[:, chosen], end
+
+
+def _has_row(block: bytes, columns: int) -> bool:
+    """True if a block begins with a whole row, of fields of any length."""
+    place = 2
+    for _ in range(columns):
+        if place + 4 > len(block):
+            return False
+        place += 4 + max(0, int.from_bytes(block[place : place + 4], "big", signed=True))
+    return place <= len(block)
 
 
 def _reached(candidates: Any, following: Any) -> Any:
@@ -116,25 +133,28 @@ def _reached(candidates: Any, following: Any) -> Any:
     return np.flatnonzero(reached[:count] & (following >= 0))
 
 
-def _big_endian(data: Any, starts: Any, width: int) -> Any:
-    """The bytes of values of one width, as a table."""
-    return np.ascontiguousarray(data[starts[:, None] + np.arange(width)])
+def _numbers_at(block: Any, starts: Any, dtype: str) -> Any:
+    """Numbers at any places of a block, aligned or not; of NULLs, in a block shorter than a number, zeros."""
+    width = np.dtype(dtype).itemsize
+    if len(block) < width:
+        return np.zeros(len(starts), dtype[1:])
+    windows: Any = np.ndarray((len(block) - width + 1,), dtype, block, strides=(1,))
+    return windows[starts].astype(dtype[1:])
 
 
-def _column(data: Any, starts: Any, lengths: Any, type_: DataType, name: str) -> pa.Array:
+def _column(block: bytes, starts: Any, lengths: Any, type_: DataType, name: str) -> pa.Array:
     nulls = lengths < 0
     if type_.is_text:
-        return _texts(data, starts, np.maximum(lengths, 0), nulls, type_, name)
+        return _texts(np.frombuffer(block, np.uint8), starts, np.maximum(lengths, 0), nulls, type_, name)
     if type_.kind in _DTYPES:
-        return _numbers(data, starts, lengths, nulls, type_, name)
+        return _numbers(block, starts, nulls, type_, name)
     if type_.is_decimal:
-        found = _decimals(data, starts, lengths, nulls, type_)
+        found = _decimals(block, starts, lengths, nulls, type_)
         if found is not None:
             return found
     read = numeric_from_bytes if type_.is_decimal else lambda value: from_binary(value, type_)
-    whole = data.tobytes()
     values = [
-        None if length < 0 else read(whole[start : start + length])
+        None if length < 0 else read(block[start : start + length])
         for start, length in zip(starts.tolist(), lengths.tolist())
     ]
     try:
@@ -143,19 +163,13 @@ def _column(data: Any, starts: Any, lengths: Any, type_: DataType, name: str) ->
         raise type(error)(f"COPY data, column {name}: {error}") from None
 
 
-def _numbers(data: Any, starts: Any, lengths: Any, nulls: Any, type_: DataType, name: str) -> pa.Array:
-    dtype = np.dtype(_DTYPES[type_.kind])
-    if not ((lengths == dtype.itemsize) | nulls).all():
-        raise DataError(f"COPY data, column {name}: {dtype.itemsize} bytes expected for {type_}")
-    has_nulls = bool(nulls.any())
-    table = _big_endian(data, np.where(nulls, 0, starts) if has_nulls else starts, dtype.itemsize)
-    values = table.view(dtype)[:, 0]
-    mask = nulls if has_nulls else None
+def _numbers(block: bytes, starts: Any, nulls: Any, type_: DataType, name: str) -> pa.Array:
+    mask = nulls if nulls.any() else None
+    values = _numbers_at(block, starts if mask is None else np.where(nulls, 0, starts), _DTYPES[type_.kind])
     if type_.kind is Kind.DATE:
         return pa.array((values + POSTGRES_EPOCH_DAYS).astype(np.int32), mask=mask).view(pa.date32())
     if type_.kind is Kind.TIMESTAMP:
-        shifted = (values + POSTGRES_EPOCH_MICROSECONDS).astype(np.int64)
-        return pa.array(shifted, mask=mask).view(pa.timestamp("us"))
+        return pa.array(values + POSTGRES_EPOCH_MICROSECONDS, mask=mask).view(pa.timestamp("us"))
     if type_.kind is Kind.TINYINT and ((values < -128) | (values > 127))[~nulls].any():
         raise DataError(f"COPY data, column {name}: a value is out of range for TINYINT")
     return pa.array(values.astype(type_.dtype), type_.arrow, mask=mask)
@@ -178,16 +192,16 @@ def _texts(data: Any, starts: Any, lengths: Any, nulls: Any, type_: DataType, na
         raise DataError(f"COPY data, column {name}: a text is not UTF-8") from None
 
 
-def _decimals(data: Any, starts: Any, lengths: Any, nulls: Any, type_: DataType) -> pa.Array | None:
+def _decimals(block: bytes, starts: Any, lengths: Any, nulls: Any, type_: DataType) -> pa.Array | None:
     """DECIMALs of up to 18 digits, if all values are plain; else None."""
     scale = type_.scale or 0
     at = np.where(nulls, 0, starts)
-    if type_.is_wide or ((lengths < 8) & ~nulls).any() or len(data) < 8:
+    if type_.is_wide or ((lengths < 8) & ~nulls).any() or len(block) < 8:
         return None
-    head = _big_endian(data, at, 8).view(">i2")
-    counts = np.where(nulls, 0, head[:, 0]).astype(np.int64)
-    weights = head[:, 1].astype(np.int64)
-    signs = head[:, 2].astype(np.int64) & 0xFFFF
+    head = _numbers_at(block, at, ">i8")
+    counts = np.where(nulls, 0, head >> 48)
+    weights = head << 16 >> 48
+    signs = head >> 16 & 0xFFFF
     most = int(counts.max(initial=0))
     if ((counts < 0) | ((lengths != 8 + 2 * counts) & ~nulls) | ((signs != 0) & (signs != 0x4000) & ~nulls)).any():
         return None
@@ -196,7 +210,7 @@ def _decimals(data: Any, starts: Any, lengths: Any, nulls: Any, type_: DataType)
     total = np.zeros(len(starts), np.int64)
     for number in range(most):
         has = counts > number
-        digit = np.where(has, _big_endian(data, np.where(has, at + 8 + 2 * number, 0), 2).view(">i2")[:, 0], 0)
+        digit = np.where(has, _numbers_at(block, np.where(has, at + 8 + 2 * number, 0), ">i2").astype(np.int64), 0)
         exponent = 4 * (weights - number) + scale
         if ((digit < 0) | (digit > 9999)).any() or (has & (exponent < -3) & (digit != 0)).any():
             return None
