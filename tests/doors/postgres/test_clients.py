@@ -308,11 +308,7 @@ def test_sqlalchemy_and_pandas(server: PostgresServer) -> None:
     sqlalchemy: Any = pytest.importorskip("sqlalchemy")
     pandas: Any = pytest.importorskip("pandas")
     url = f"postgresql+psycopg://me@127.0.0.1:{server.port}/store"
-    engine = sqlalchemy.create_engine(url, use_native_hstore=False)
-    # The dialect's queries at its first connection need more of the catalog.
-    engine.dialect._get_server_version_info = lambda connection: (15, 0)
-    engine.dialect._get_default_schema_name = lambda connection: "public"
-    engine.dialect.get_default_isolation_level = lambda connection: "READ COMMITTED"
+    engine = sqlalchemy.create_engine(url)
     try:
         with engine.begin() as connection:
             statement = sqlalchemy.text("SELECT k, name FROM v WHERE k = :k")

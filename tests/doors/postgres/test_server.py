@@ -10,17 +10,19 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
 import nyala
 import pytest
+from nyala.doors.postgres.protocol import frontend
 from nyala.doors.postgres.server import client as client_module
 from nyala.doors.postgres.server.authentication import Password, ScramExchange, prepared, read_password_file
 from nyala.doors.postgres.server.options import PostgresOptions
 from nyala.doors.postgres.server.server import PostgresServer
+from nyala.doors.postgres.session.backend import Backend
+from nyala.doors.postgres.session.client_settings import ClientSettings
 from nyala.errors import AuthenticationFailed, InterfaceError
 from postgres_support import (
     PATIENCE,
@@ -31,6 +33,7 @@ from postgres_support import (
     message,
     parse,
     query,
+    replies,
     served,
     startup,
     text,
@@ -87,6 +90,8 @@ def test_statement_timeout() -> None:
         wire.send(query(SLOW))
         found = fields(wire.until("Z")[-2][1])
         assert (found["C"], found["M"]) == ("57014", "canceling statement due to statement timeout")
+        wire.send(query("SET statement_timeout = 0"))
+        wire.until("Z")
         wire.send(query("SELECT 1"))
         assert [kind for kind, _ in wire.until("Z")] == ["T", "D", "C", "Z"]
 
@@ -210,7 +215,7 @@ def test_too_many_bytes_of_messages_end_the_largest() -> None:
 
 def test_shutdown_lets_statements_end() -> None:
     with nyala.connect(":memory:") as connection:
-        server = PostgresServer(connection, PostgresOptions())
+        server = PostgresServer(connection, PostgresOptions(drain_seconds=PATIENCE))
         server.start()
         with Wire(server, startup()) as idle, Wire(server, startup()) as busy:
             idle.until("Z")
@@ -400,12 +405,19 @@ def test_pipelined_messages_are_answered_in_order() -> None:
 
 
 def test_the_time_of_a_timeout_ends_with_its_statement() -> None:
-    with served() as server, Wire(server, startup(options="-c statement_timeout=100")) as wire:
-        wire.until("Z")
-        end = time.monotonic() + 0.3
-        while time.monotonic() < end:
-            wire.send(query("SELECT 1"))
-            assert [kind for kind, _ in wire.until("Z")] == ["T", "D", "C", "Z"]
+    armed: list[tuple[float, Any]] = []
+    with nyala.connect(":memory:") as connection:
+        settings = ClientSettings("me", {"statement_timeout": "1min"})
+        backend = Backend(connection.duplicate(), settings, arm=lambda seconds, halt: armed.append((seconds, halt)))
+        for _ in range(2):
+            pieces = []
+            for piece in backend.handle(frontend.Query(b"SELECT n FROM generate_series(1, 3) AS g(n)")):
+                pieces.append(piece)
+                for _, before in armed[:-1]:
+                    backend.time_out(before)  # of the statement before
+            assert [kind for kind, _ in replies(b"".join(pieces))] == ["T", "D", "D", "D", "C", "Z"]
+        assert [seconds for seconds, _ in armed] == [60, 60]
+        backend.close()
 
 
 def test_a_connection_serves_until_it_is_closed() -> None:
