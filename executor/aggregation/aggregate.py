@@ -11,7 +11,8 @@ The steps:
 2. Each batch is grouped by its keys. If all accumulators can add rows to the totals of their groups, the rows stay
    where they are (`numbered_groups`). Else, if grouping changes the order (`group_codes`), the *batch* is reordered,
    lazily, so the arguments are read in group order, still encoded, and computed in that order.
-3. Partials are collected, and spilled if they do not fit in memory (`partial_collector`).
+3. Partials are collected, and spilled if they do not fit in memory (`partial_collector`). Many groups that repeat are
+   merged by the thread of each morsel first, which leaves a partial per morsel instead of one per batch.
 4. Partials are merged. If rows of two tablets cannot have equal keys (the keys include the partition columns), each
    tablet is merged separately, in parallel. Many groups are merged partition by partition (`partitioned_merge`). Keys
    that ascend along a tablet need no sorting.
@@ -49,6 +50,11 @@ from .partials import Partial, States
 from .partitioned_merge import PARTITIONED_ROWS, is_worth_partitioning, merge_few_groups, merge_groups
 from .spilled_groups import SpilledGroups
 
+COMBINED_GROUPS = 1 << 16
+"""Groups of a morsel's batches from which on its thread merges them: 1 to 2 ms of work."""
+COMBINED_SHARE = 0.75
+"""Groups per row of the batches up to which they are merged: keys that hardly repeat in a batch may never repeat."""
+
 
 class Aggregation:
     """The compiled node. Threads may share it."""
@@ -63,6 +69,7 @@ class Aggregation:
         self.parts = list(dict.fromkeys(part for call in node.aggregates for part in parts_of(call)))
         self.states = States([UnreadValue() if part.is_unread else accumulator_of(part) for part in self.parts])
         self._hashed_rows: list[int] = []
+        self._combined: list[int] = []
         self._compile()
 
     def _compile(self) -> None:
@@ -88,20 +95,32 @@ class Aggregation:
     ) -> None:
         """Pass a morsel's partials to the collector, one per batch and root. `order` is the morsel's position, `tags`
         its tablet for each root that keeps tablets apart."""
-        rows = 0
+        rows = hashed = 0
+        groups = dict.fromkeys(self.roots, 0)
         for batch in batches:
             batch = self.prepare(batch)
+            rows += batch.length
             for root, tag in zip(self.roots, tags, strict=True):
                 before = hashed_rows()
                 partial = self.partial(batch, root)
-                rows += hashed_rows() - before
+                hashed += hashed_rows() - before
+                groups[root] += partial.groups
                 collector.add(root, partial, order, tag)
-        self._hashed_rows.append(rows)
+        for root, count in groups.items():
+            if self.states.by_number and COMBINED_GROUPS <= count <= rows * COMBINED_SHARE:
+                collector.combine(root, order)
+                self._combined.append(count)
+        self._hashed_rows.append(hashed)
 
     @property
     def hashed_rows(self) -> int:
         """Number of rows of `collect` that compiled kernels have grouped or numbered."""
         return sum(self._hashed_rows)
+
+    @property
+    def combined(self) -> int:
+        """Number of groups of batches that the threads of their morsels have merged."""
+        return sum(self._combined)
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with the subexpressions that several expressions share, for `partial`."""
@@ -194,6 +213,7 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
     context.run_all(source, work)
     if context.collect:
         context.actuals.of(node).hashed_rows = aggregation.hashed_rows
+        context.actuals.of(node).combined = aggregation.combined
     return finish_aggregate(aggregation, collector, source.partitioned_by, context)
 
 

@@ -97,6 +97,24 @@ class PartialCollector:
             chosen.kept.append(_Kept(order, tag, partial))
             chosen.size += size
 
+    def combine(self, by: GroupingSet, order: int) -> None:
+        """Merge the partials of a set that were added with `order`, in the calling thread."""
+        chosen = self._sets[by]
+        with self._lock:
+            own = [kept for kept in chosen.kept if kept.order == order]
+            if len(own) < 2:
+                return
+            chosen.kept = [kept for kept in chosen.kept if kept.order != order]
+            # Until they are merged, no thread that spills has them: the account holds their bytes for this one.
+            before = MERGING * sum(self._states.size(kept.partial) for kept in own)
+            chosen.size -= before
+        merged = self._states.merge([kept.partial for kept in own])
+        after = min(before, MERGING * self._states.size(merged))
+        with self._lock:
+            chosen.kept.append(_Kept(order, own[0].tag, merged))
+            chosen.size += after
+        self.account.shrink(before - after)
+
     @property
     def is_empty(self) -> bool:
         """True if nothing was added so far."""

@@ -26,7 +26,8 @@ class Actual:
     `bound_rows` are the rows that a sort dropped by its bound, or by the least key of their group, and all that it
     compared. `hashed_rows` are the rows that an aggregation grouped by compiled kernels, `partitions` those that it
     merged in parallel. `searched` are the probe rows of a range join that were searched in their order, and all of
-    them; `looked_up` are those of a join that were looked up by their codes.
+    them; `looked_up` are those of a join that were looked up by their codes. `combined`
+    are the groups of batches that an aggregation merged morsel by morsel.
     """
 
     rows: int = 0
@@ -43,6 +44,7 @@ class Actual:
     looked_up: list[int] | None = None
     hashed_rows: int = 0
     partitions: int = 0
+    combined: int = 0
 
     @property
     def memory(self) -> int:

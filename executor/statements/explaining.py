@@ -180,6 +180,8 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
             notes.append("{:,} probe rows looked up by their codes".format(*actual.looked_up))
         if actual.hashed_rows:
             notes.append(f"{actual.hashed_rows:,} rows grouped by the compiled kernel")
+        if actual.combined:
+            notes.append(f"{actual.combined:,} groups of batches merged morsel by morsel")
         if actual.partitions:
             notes.append(f"merged in {actual.partitions:,} partitions")
         if actual.fragment:

@@ -11,7 +11,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.errors import InternalError
-from nyala.executor.aggregation import hash_groups
+from nyala.executor.aggregation import aggregate, hash_groups
 from nyala.executor.aggregation.group_codes import Segments, segments
 from nyala.executor.aggregation.numbered_groups import NumberedGroups, groups_by, numbered_groups
 from nyala.model.types import BIGINT
@@ -180,6 +180,31 @@ def test_statements_have_the_answers_of_segments_and_of_duckdb(
     for answer in others:
         assert len(answer) == len(first)
         assert [(a, b) for a, b in zip(answer, first, strict=True) if not all(map(are_equal, a, b))] == []
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 3 << 20])
+def test_batches_of_a_morsel_are_merged_first_if_their_groups_repeat(
+    monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    monkeypatch.setattr(aggregate, "COMBINED_GROUPS", 100)
+    rng = np.random.default_rng(1)
+    length = 500_000
+    table = pa.table(
+        {"id": np.arange(length), "k": rng.integers(0, 70_000, length), "v": rng.integers(-9, 99, length, np.int32)}
+    )
+    wanted = np.bincount(table["k"].to_numpy(), table["v"].to_numpy(), 70_000)
+    with nyala.connect(":memory:", threads=2, memory_limit=memory) as connection:
+        connection.execute("CREATE TABLE x (id BIGINT PRIMARY KEY, k BIGINT, v INT)")
+        connection.load("x", table)
+        text = "SELECT k, sum(v), min(v) FROM x GROUP BY k"
+        plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN ANALYZE {text}").fetchall())
+        assert "groups of batches merged morsel by morsel" in plan
+        found = connection.execute(text).fetchall()
+        unique = "SELECT id, sum(v) FROM x GROUP BY id"
+        plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN ANALYZE {unique}").fetchall())
+        assert "merged morsel by morsel" not in plan
+    assert len(found) == len({k for k, _, _ in found}) == np.count_nonzero(np.bincount(table["k"].to_numpy()))
+    assert all(int(total) == wanted[k] for k, total, _ in found)
 
 
 def are_equal(one: Any, other: Any) -> bool:
