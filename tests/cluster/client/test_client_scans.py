@@ -408,12 +408,12 @@ def test_all_tokens_read_at_one_time_above_all_writes(client, table):
 
 
 def test_a_time_of_another_client_is_taken_note_of(client, make_client, table, cluster):
-    ahead = Timestamp(client.now() + (3_600_000_000 << 12))
+    ahead = Timestamp(client.now() + (5_000_000 << 12))
     other = make_client()
     other._shared.clock._latest = 0
     with pytest.raises(errors.DataError, match=r"cannot read table t as of .*: it is only"):
         other.scan_tokens(table, ScanSpec(("k",), snapshot=ahead))
-    other.update(ahead)
+    other.observe(ahead)
     assert other.scan_tokens(table, ScanSpec(("k",), snapshot=ahead))
 
 
