@@ -173,6 +173,11 @@ class NamedStatements:
             self._reset()
         return _done()
 
+    def columns(self, name: str) -> tuple[Column, ...] | None:
+        """The columns of a cursor's rows; None if there is no such cursor."""
+        rows = self._found(name)
+        return None if rows is None else rows.columns
+
     # ---- cursors -----------------------------------------------------------------------------------------------------
 
     def _declare(self, statement: bound.DeclareCursor) -> StatementResult:

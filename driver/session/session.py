@@ -499,11 +499,11 @@ class Session:
                 self._refuse_engine(statement.value)
             return self.settings.run(statement)
         if isinstance(statement, bound.SessionStatement):
-            return self._named_statements().run(statement)
+            return self.named_statements().run(statement)
         self.transactions.run(statement)
         return StatementResult(None, iter(()))
 
-    def _named_statements(self) -> NamedStatements:
+    def named_statements(self) -> NamedStatements:
         """The prepared statements and cursors, which few sessions have."""
         if self._named is None:
             reset = partial(self.settings.run, bound.ResetSettings())

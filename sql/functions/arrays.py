@@ -148,7 +148,8 @@ ARRAYS = (
         description="The parts of a written name as an array", example="parse_ident('Main.\"T\"')", result="{main,T}",
     ),
     Function(
-        "json_build_object", "json_build_object(name, value, ...)", 0, None, _object, skips_nulls=True,
+        "json_build_object", "json_build_object(name, value, ...)", 2, None, _object, skips_nulls=True,
+        fallible=True,
         description="A JSON object as a text", example="json_build_object('a', 1)", result='{"a" : 1}',
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ....driver.connection import Connection
@@ -27,6 +28,7 @@ from . import commands, statements
 from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
+from .names import decoded, result_columns, shown
 from .portals import MOST_STATEMENTS, Description, Portal, PreparedStatement, formats_for, row_fields
 from .reports import Refused, report
 from .results import RowWriter, command_tag
@@ -98,6 +100,13 @@ class Backend:
 
     def opening(self, process: int, key: bytes) -> bytes:
         """The messages that follow authentication."""
+        session = self._session
+        session.facts = replace(
+            session.facts,
+            user=self.settings.values()["session_authorization"],
+            process=process,
+            settings=lambda: session.settings.texts() | self.settings.values(),
+        )
         values = {**self.settings.reported(), "TimeZone": "UTC"}
         return b"".join(
             (
@@ -221,7 +230,7 @@ class Backend:
         self._in_extended = False
         self._offset = 0
         self._close_portal(b"")
-        found = statements.split(_decoded(message.text))
+        found = statements.split(decoded(message.text))
         if not found:
             yield replies.EMPTY_QUERY
         shares = len(found) > 1 and self._can_share(found)
@@ -343,12 +352,12 @@ class Backend:
     def _parse(self, message: frontend.Parse) -> Iterator[bytes]:
         self._in_extended = True
         self._offset = 0
-        found = statements.split(_decoded(message.text))
+        found = statements.split(decoded(message.text))
         if len(found) > 1:
             raise Refused("cannot insert multiple commands into a prepared statement", "42601")
         if message.name:
             if message.name in self._statements:
-                raise Refused(f'prepared statement "{_shown(message.name)}" already exists', "42P05")
+                raise Refused(f'prepared statement "{shown(message.name)}" already exists', "42P05")
             _refuse_many(len(self._statements))
         if found:
             self._block.check(found[0])
@@ -358,13 +367,13 @@ class Backend:
     def _statement(self, name: bytes) -> PreparedStatement:
         found = self._statements.get(name)
         if found is None:
-            raise Refused(f'prepared statement "{_shown(name)}" does not exist', "26000")
+            raise Refused(f'prepared statement "{shown(name)}" does not exist', "26000")
         return found
 
     def _portal(self, name: bytes) -> Portal:
         found = self._portals.get(name)
         if found is None:
-            raise Refused(f'portal "{_shown(name)}" does not exist', "34000")
+            raise Refused(f'portal "{shown(name)}" does not exist', "34000")
         return found
 
     def _bind(self, message: frontend.Bind) -> Iterator[bytes]:
@@ -374,7 +383,7 @@ class Backend:
         if prepared.statement is not None:
             self._block.check(prepared.statement)
         if message.portal and message.portal in self._portals:
-            raise Refused(f'portal "{_shown(message.portal)}" already exists', "42P03")
+            raise Refused(f'portal "{shown(message.portal)}" already exists', "42P03")
         _refuse_many(len(self._portals))
         self._close_portal(message.portal)
         described = prepared.description
@@ -416,6 +425,10 @@ class Backend:
             yield replies.parameter_description(prepared.parameter_oids(found.parameters))
             yield self._row_description(found.columns, ())
             return
+        cursor = self._session.named_statements().columns(decoded(message.name))  # drivers take it for a portal
+        if message.name not in self._portals and cursor is not None:
+            yield self._row_description(cursor, ())
+            return
         portal = self._portal(message.name)
         statement = portal.prepared.statement
         if statement is None:
@@ -447,7 +460,7 @@ class Backend:
             portal.columns = commands.shown_columns(self.settings, self._session, statement)
         elif statement.kind is Kind.CHANGE and "RETURNING" in statement.text.upper():
             (parsed,) = self._session.parse(statement.text)
-            portal.columns = _columns(self._session.bind(parsed, portal.values or None))
+            portal.columns = result_columns(self._session.bind(parsed, portal.values or None))
 
     def _describe_statement(self, prepared: PreparedStatement, statement: StatementText) -> Description:
         """Types of the parameters and columns of the result; kept until the catalog changes."""
@@ -464,7 +477,7 @@ class Backend:
         (parsed,) = self._session.parse(statement.text)
         found, types = infer_parameters(parsed, self._session.store, [type_of(oid) for oid in prepared.oids])
         if isinstance(found, bound.WITH_QUERY):
-            return Description(version, types, _columns(found))
+            return Description(version, types, result_columns(found))
         # A listing, such as DESCRIBE: its columns are known once it has run, and it changes nothing.
         execution = self._run(statement.text) if statement.kind is Kind.QUERY else None
         columns = None if execution is None else execution.columns
@@ -490,9 +503,9 @@ class Backend:
                 return
             self._start(portal)
         elif portal.is_done and portal.columns is None:
-            raise Refused(f'portal "{_shown(message.portal)}" cannot be run', "55000")
+            raise Refused(f'portal "{shown(message.portal)}" cannot be run', "55000")
         if portal.execution is None:
-            raise Refused(f'portal "{_shown(message.portal)}" cannot be run', "55000")
+            raise Refused(f'portal "{shown(message.portal)}" cannot be run', "55000")
         yield from self._rows(portal, True, message.rows)
 
     def _begin_group(self, statement: StatementText) -> None:
@@ -557,28 +570,14 @@ class Backend:
         if portals:
             self._close_portals()
 
+    def run_in_session(self, text: str) -> None:
+        """A statement about the names that SQL has given in the session."""
+        self._session.run(text).drain()
+
     @property
     def is_in_block(self) -> bool:
         """True in a transaction of any kind."""
         return self._block.is_open
-
-
-def _columns(statement: bound.Statement) -> Any:
-    """The columns of a bound statement's result; None if it has none."""
-    if isinstance(statement, bound.SelectStatement):
-        return statement.query.columns[: statement.visible]
-    return getattr(statement, "returning", None)
-
-
-def _decoded(text: bytes) -> str:
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        raise Refused(f'invalid byte sequence for encoding "UTF8": 0x{text[error.start]:02x}', "22021") from None
-
-
-def _shown(name: bytes) -> str:
-    return name.decode(errors="replace")
 
 
 def _refuse_many(count: int) -> None:

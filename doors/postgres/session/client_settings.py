@@ -178,6 +178,10 @@ class ClientSettings:
         value = self._values[name]
         return 0.0 if value == "0" else milliseconds(value) / 1000
 
+    def values(self) -> dict[str, str]:
+        """All values by name, in lower case."""
+        return dict(self._values)
+
     def reported(self) -> dict[str, str]:
         """All values that clients are told."""
         names = [name for name, setting in CLIENT_SETTINGS.items() if setting.is_reported]

@@ -40,6 +40,9 @@ class Desk(Protocol):
     def discard(self, portals: bool) -> None:
         """Discards prepared statements, and portals."""
 
+    def run_in_session(self, text: str) -> None:
+        """Runs a statement about the names that SQL has given: PREPARE, DECLARE."""
+
 
 def setting(
     settings: ClientSettings, session: Session, statement: StatementText, describes: bool
@@ -94,20 +97,19 @@ def session(desk: Desk, statement: StatementText) -> Iterator[bytes]:
     elif verb == "DEALLOCATE":
         yield from _deallocate(desk, statement, rest)
     else:
-        name = _name(statement.text)
-        if rest[:1] != ["ALL"] and not desk.close_cursor(name):
-            raise Refused(f'cursor "{name}" does not exist', "34000")
+        if rest[:1] == ["ALL"] or not desk.close_cursor(_name(statement.text)):
+            desk.run_in_session(statement.text)
         yield replies.command_complete("CLOSE CURSOR ALL" if rest[:1] == ["ALL"] else "CLOSE CURSOR")
 
 
 def _deallocate(desk: Desk, statement: StatementText, rest: list[str]) -> Iterator[bytes]:
     if rest[-1:] == ["ALL"]:
         desk.deallocate(None)
+        desk.run_in_session(statement.text)
         yield replies.command_complete("DEALLOCATE ALL")
         return
-    name = _name(statement.text)
-    if not desk.deallocate(name):
-        raise Refused(f'prepared statement "{name}" does not exist', "26000")
+    if not desk.deallocate(_name(statement.text)):
+        desk.run_in_session(statement.text)
     yield replies.command_complete("DEALLOCATE")
 
 
@@ -125,5 +127,6 @@ def _discard(desk: Desk, what: str) -> Iterator[bytes]:
         if desk.is_in_block:
             raise Refused("DISCARD ALL cannot run inside a transaction block", "25001")
         desk.discard(portals=True)
+        desk.run_in_session("DISCARD ALL")
         yield replies.parameter_statuses(desk.settings.reset())
     yield replies.command_complete(f"DISCARD {'TEMP' if what == 'TEMPORARY' else what}")

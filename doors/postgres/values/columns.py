@@ -9,6 +9,7 @@ Texts are written by the kernels of CAST, which follow PostgreSQL, except for bo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,8 +21,9 @@ from ....model.arrow_arrays import fill_nulls, numpy_array
 from ....model.lazy_dataclass import dataclass
 from ....model.types import STRING, DataType, Kind
 from ....model.vectors.vector import vector_from_arrow
+from .arrays import array_to_bytes, binary_arrays
 from .numerics import numeric_fields
-from .types import TEXT
+from .types import TEXT, element_oid
 
 POSTGRES_EPOCH_DAYS: Final = 10_957
 """Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts."""
@@ -70,6 +72,8 @@ def fields(type_: DataType, array: pa.Array, format_: int) -> Fields:
         return Fixed(np.where(flags, np.uint8(ord("t")), np.uint8(ord("f")))[:, None], nulls)
     if format_ == TEXT:
         return _varying(_texts(type_, array), nulls)
+    if type_.alias is not None and (found := _of_catalogs(type_, array, nulls)) is not None:
+        return found
     return _BINARY[type_.kind](type_, array, nulls)
 
 
@@ -135,6 +139,17 @@ def _numbers(dtype: str, shift: int = 0) -> Callable[[DataType, pa.Array, Any], 
         return Fixed(_table(values - shift if shift else values, dtype), nulls)
 
     return make
+
+
+def _of_catalogs(type_: DataType, array: pa.Array, nulls: Any) -> Fields | None:
+    """Values of a type of the system catalogs that has a binary format of its own: an oid, an array."""
+    if type_.alias in ("oid", "xid"):
+        return _numbers(">u4")(type_, array, nulls)
+    element = element_oid(type_)
+    if element is None:
+        return None
+    lengths, data = binary_arrays(array, partial(array_to_bytes, element=element))
+    return Varying(binary_array(lengths, data), lengths, nulls)
 
 
 def _booleans(type_: DataType, array: pa.Array, nulls: Any) -> Fields:

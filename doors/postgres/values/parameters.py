@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from ....errors import InvalidText, NotSupportedError
 from ....model.types import EPOCH_DATE, EPOCH_TIMESTAMP, DataType, Interval, Kind
+from .arrays import array_from_bytes
 from .columns import POSTGRES_EPOCH_DAYS, POSTGRES_EPOCH_MICROSECONDS
 from .numerics import numeric_from_bytes
-from .types import BINARY_FORMAT, TEXT, type_of
+from .types import BINARY_FORMAT, TEXT, element_oid, type_of
 
 
 def parameter_value(data: bytes, oid: int, format_: int, inferred: DataType | None = None) -> Any:
@@ -76,6 +77,8 @@ def _decimal(text: str) -> decimal.Decimal:
 
 def from_binary(data: bytes, type_: DataType) -> Any:
     """The value of a type in the binary format. Raises `InvalidText` if the bytes are no value of it."""
+    if type_.alias is not None and (element := element_oid(type_)) is not None:
+        return array_from_bytes(data, element)
     try:
         return _READERS[type_.kind](data)
     except (struct.error, OverflowError, ValueError):

@@ -19,6 +19,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Final, NamedTuple
 
 from ....model.types import (
@@ -38,6 +40,8 @@ from ....model.types import (
     DataType,
     Kind,
 )
+from ....sql.binding.system.types import postgres_name, postgres_types
+from ....sql.functions.arrays import is_array
 
 TEXT: Final = 0
 BINARY_FORMAT: Final = 1
@@ -77,12 +81,33 @@ def wire_type(type_: DataType) -> WireType:
     >>> wire_type(DECIMAL(15, 2))
     WireType(oid=1700, size=-1, modifier=983046)
     """
+    if type_.alias is not None and (found := _of_catalogs(type_)) is not None:
+        return found
     if type_.kind is Kind.DECIMAL:
         assert type_.precision is not None and type_.scale is not None
         return WireType(1700, -1, (type_.precision << 16 | type_.scale) + _HEADER)
     if type_.length is not None:
         return WireType(1043, -1, type_.length + _HEADER)
     return _TYPES[type_.kind]
+
+
+_CATALOG_TYPES: Final = ("oid", "xid", "name", "char", "int2vector", "oidvector")
+
+
+def _of_catalogs(type_: DataType) -> WireType | None:
+    """A type of the system catalogs; None for one that goes as what nyala has for it."""
+    if type_.alias not in _CATALOG_TYPES and not is_array(type_):
+        return None
+    found = postgres_types().get(postgres_name(type_))
+    return None if found is None else WireType(found.oid, found.facts["typlen"])
+
+
+def element_oid(type_: DataType) -> int | None:
+    """The oid of an array's elements; None for a type that is no array."""
+    if not is_array(type_):
+        return None
+    found = postgres_types().get(postgres_name(type_))
+    return None if found is None else int(found.facts["typelem"])
 
 
 _BY_OID: Final = {
@@ -105,9 +130,18 @@ _BY_OID: Final = {
 
 def type_of(oid: int) -> DataType | None:
     """The type of parameters of an oid; None if the oid says nothing: unknown, or a type that nyala does not have."""
-    return _BY_OID.get(oid)
+    return _BY_OID.get(oid) or _arrays().get(oid)
+
+
+@cache
+def _arrays() -> dict[int, DataType]:
+    """The types of arrays that have a binary format here, by oid."""
+    names = ("bool", "int2", "int4", "int8", "oid", "float4", "float8", "text", "varchar", "name")
+    return {postgres_types()[f"_{name}"].oid: DataType(Kind.STRING, alias=f"{name}[]") for name in names}
 
 
 def parameter_oid(type_: DataType | None) -> int:
     """The oid by which a parameter of a type is described; a text if the type is open."""
-    return 25 if type_ is None else wire_type(type_).oid
+    if type_ is None:
+        return 25
+    return wire_type(type_ if is_array(type_) else replace(type_, alias=None)).oid

@@ -166,7 +166,7 @@ def size_pretty(size: int) -> str:
 
 def json_object(*parts: Any) -> str:
     """`json_build_object(name, value, ...)`."""
-    pairs = zip(parts[::2], parts[1::2], strict=True)
+    pairs = zip(parts[::2], parts[1::2])  # the binder has checked that there are as many of both
     return "{" + ", ".join(f"{json.dumps(str(k))} : {json.dumps(v, default=str)}" for k, v in pairs) + "}"
 
 

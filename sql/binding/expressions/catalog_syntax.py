@@ -55,10 +55,10 @@ def cast_to(value: Expr, target: DataType, frame: Frame) -> Expr | None:
         if target.kind is Kind.STRING:
             return shown(value, objects_of(frame.context))
         return cast(retyped(value, BIGINT), target)
-    if alias is None:
-        return None
     from ..system.lookups import retyped
 
+    if alias is None and source is None:
+        return None
     if isinstance(value, Literal) and value.value is not None and arrays.is_array(target):
         parse_array(str(value.value))  # raises where it is none
     return retyped(cast(value, target), target)

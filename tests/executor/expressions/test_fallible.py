@@ -57,13 +57,14 @@ COLUMNS = {f"c{i}": kind for i, (kind, _) in enumerate(HOSTILE.values())} | {"CA
 FALLIBLE = {name for name, operation in OPERATIONS.items() if operation.fallible}
 OVERFLOWING = {name for name, operation in OPERATIONS.items() if operation.overflows}
 KNOWN = FALLIBLE | OVERFLOWING | {"like", "ilike"}
-COMPARED = {"eq", "ne", "lt", "le", "gt", "ge", "saturated"}
-"""Kernels that the evaluator calls through another path."""
+COMPARED = {"eq", "ne", "lt", "le", "gt", "ge", "saturated", "array_quote", "record_field"}
+"""Kernels that the evaluator calls through another path, or over results of other kernels alone."""
 SIGNS = ("+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "||", "&", "|", "#", "<<", ">>", "LIKE", "ILIKE")
 OPERATORS = (
     *(f"{{}} {sign} {{}}" for sign in SIGNS),
     *("- {}", "~ {}", "NOT {}", "{} IS NULL", "{} IS TRUE", "{} IS FALSE", "{} IS DISTINCT FROM {}"),
     *("{} BETWEEN {} AND {}", "{} IN ({}, {})", "{} ~ {}", "{} ~* {}", "{} SIMILAR TO {}", "CAST({} AS STRING)"),
+    *("({})[1]", "{} = ANY ({})", "ARRAY[{}, {}]", "ARRAY[{}] || ARRAY['a']", "pg_get_userbyid({})"),
     *("CASE WHEN {} THEN {} ELSE {} END", "date_trunc('week', {})", "TRY_CAST({} AS SMALLINT)"),
     *(f"EXTRACT({part} FROM {{}})" for part in sorted(PARTS)),
     *("to_timestamp({}, 'YYYY-MM-DD')", "to_char({}, '999D99')", "substring({} FROM '(a)')", "'a' ~ {}"),
