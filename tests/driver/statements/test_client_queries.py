@@ -43,6 +43,7 @@ def play(connection: nyala.Connection) -> Callable[[str], str]:
     return run
 
 
+@pytest.mark.embedded_only("its scripts have the numbers of the first tables of a store", "cluster")
 @pytest.mark.parametrize("client", sorted(path.stem for path in CLIENTS.glob("*.txt")))
 def test_queries_of_a_client(
     client: str, golden: Callable[[Path, Callable[[str], str]], None], play: Callable[[str], str]
