@@ -10,10 +10,10 @@ import sys
 import pyarrow as pa
 from nyala.cluster.wire.process.pandas_import import keep_pandas_out
 
-finders = list(sys.meta_path)
 keep_pandas_out()
 values = pa.array(["a", None])
-assert values.to_pylist() == ["a", None] and sys.meta_path == finders
+assert values.to_pylist() == ["a", None]
+assert not [finder for finder in sys.meta_path if type(finder).__module__.startswith("nyala.")]
 print("pandas" in sys.modules)
 print(pa.table({"s": values}).to_pandas()["s"].isna().tolist())
 import pandas
