@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....sql.functions.arrays import ARRAYS
+from ....sql.functions.system import SYSTEM
 from ..model import Query, QuerySuite, Size, TableSpec, named_queries
 from .draws import decimals, generator, identifiers, joined, number_texts, phrase, pieces, record_batch, words
 
@@ -111,8 +113,8 @@ def queries(size: Size) -> list[Query]:
 
 NO_PEER: Final = frozenset(
     ("sha224", "sha384", "sha512", "months_between", "justify_days", "justify_hours", "justify_interval")
-)
-"""Functions without a counterpart in DuckDB."""
+).union(function.name for function in (*SYSTEM, *ARRAYS))
+"""Functions without a counterpart in DuckDB, and those of the system catalogs: tables have no arrays."""
 
 SUITE: Final = QuerySuite(
     "functions",
