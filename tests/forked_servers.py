@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -71,10 +70,6 @@ while line := sys.stdin.readline():
 '''
 
 
-_requests = threading.Lock()
-"""Held from a request to its reply: threads start servers at the same time, too."""
-
-
 class ForkedServer:
     """In place of a `subprocess.Popen` of `python -m nyala ...`: what `ServerProcess` needs of it."""
 
@@ -86,12 +81,11 @@ class ForkedServer:
             "environment": dict(os.environ),
             "log": str(stdout.name),
         }
-        with _requests:
-            template, self._statuses = _template()
-            assert template.stdin is not None and template.stdout is not None
-            template.stdin.write(json.dumps(call) + "\n")
-            template.stdin.flush()
-            self.pid = int(template.stdout.readline())
+        template, self._statuses = _template()
+        assert template.stdin is not None and template.stdout is not None
+        template.stdin.write(json.dumps(call) + "\n")
+        template.stdin.flush()
+        self.pid = int(template.stdout.readline())
         self.returncode: int | None = None
 
     def wait(self) -> int:
