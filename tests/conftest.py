@@ -14,7 +14,6 @@ import module_seconds
 import nyala
 import pytest
 from examples import examples
-from forked_servers import fork_servers
 from golden import rewrite
 from hypothesis import HealthCheck, settings
 from nyala.driver.stores.cluster_url import ENVIRONMENT
@@ -106,7 +105,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    fork_servers()
     check, record = config.getoption("--check"), config.getoption("--record-seconds")
     if check or record:
         config.pluginmanager.register(module_seconds.ModuleSeconds(check, record))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import nyala
 import pytest
 from cluster_workload import check_replicas
-from forked_command import nyala as nyala_command
 from nyala.cluster.wire.messages.methods import ListServers, NamedServer
 from nyala.errors import OperationalError
 from nyala.testing import MiniCluster
@@ -32,7 +33,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
 
 
 def run(*words: object) -> tuple[int, str]:
-    ended = nyala_command(*words)
+    ended = subprocess.run(
+        [sys.executable, "-m", "nyala", *map(str, words)], capture_output=True, text=True, timeout=120
+    )
     return ended.returncode, ended.stdout + ended.stderr
 
 
