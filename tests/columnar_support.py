@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -90,11 +89,6 @@ def _key(value: Any) -> Any:
     return value
 
 
-@cache
-def _keys(predicate: InList) -> frozenset[Any]:
-    return frozenset(map(_key, predicate.values))
-
-
 def holds(predicate: ColumnPredicate, value: Any) -> bool:
     """The oracle: is the predicate true for one physical value?"""
     if isinstance(predicate, IsNull):
@@ -104,7 +98,7 @@ def holds(predicate: ColumnPredicate, value: Any) -> bool:
     if value is None:
         return False
     if isinstance(predicate, InList):
-        return _key(value) in _keys(predicate)
+        return _key(value) in [_key(v) for v in predicate.values]
     if isinstance(predicate, BitmapFilter):
         place = int(value) - predicate.base
         return 0 <= place < len(predicate.bits) and bool(predicate.bits[place])

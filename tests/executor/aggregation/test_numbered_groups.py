@@ -182,6 +182,7 @@ def test_statements_have_the_answers_of_segments_and_of_duckdb(
         assert [(a, b) for a, b in zip(answer, first, strict=True) if not all(map(are_equal, a, b))] == []
 
 
+@pytest.mark.embedded_only("servers group the rows of their tablets")
 @pytest.mark.parametrize("memory", [1 << 30, 3 << 20])
 def test_batches_of_a_morsel_are_merged_first_if_their_groups_repeat(
     monkeypatch: pytest.MonkeyPatch, memory: int
