@@ -119,6 +119,7 @@ class RowWrites:
             if row.call is not None:
                 self._calls.end(row.call, outcome if isinstance(outcome, WriteResult) else None)
             row.answer(outcome if isinstance(outcome, Exception) else write_reply(outcome))
+            del outcome  # an error refers to this frame, and in a cycle would keep what was read
 
     def _abandon(self) -> None:
         """In a forked child: there are no threads."""

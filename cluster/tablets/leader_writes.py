@@ -288,8 +288,11 @@ class LeaderWrites:
         if is_overfull(tablet):
             return None
 
+        applied = 0
+
+        # Not a method of the part, which has the context: in a cycle, it would keep the tablet's files in use.
         def result(timestamp: Timestamp) -> WriteResult:
-            return WriteResult(part.applied, (), timestamp)
+            return WriteResult(applied, (), timestamp)
 
         try:
             context = self._context(call, result, deadline=0.0, waits=False)
@@ -303,6 +306,7 @@ class LeaderWrites:
                 part.check()
                 if not part.has_changes:
                     return None  # it waits for the writes on which its result depends
+                applied = part.applied
                 part.encode()
                 timestamp = tablet.mvcc.start()
                 ticket = part.apply(timestamp)
@@ -325,7 +329,10 @@ class LeaderWrites:
             outcome = error
         if call is not None:
             self._results.end(call)
-        done(outcome)
+        try:
+            done(outcome)
+        finally:
+            del outcome  # an error refers to this frame, and in a cycle would keep the tablet's files in use
 
     def _writer(self, layout: ReplicaLayout) -> RowWriter:
         known = self._rows
