@@ -57,6 +57,7 @@ class Completions:
             job = self._jobs.get()
             with gathering():
                 goes_on = self._do(job) and self._do_waiting()
+            del job  # while this thread waits for another one, it would keep the tablet's files in use
 
     def _do_waiting(self) -> bool:
         with contextlib.suppress(queue.Empty):
