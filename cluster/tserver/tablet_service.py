@@ -79,7 +79,7 @@ class TabletService(Generic[Tablet]):
 
     def later(self) -> dict[type[Request], Later]:
         """Returns the handlers that answer without a wait of their thread, by class of request."""
-        return {methods.ReadRow: self.try_read_row, methods.StartScan: self._scans.start_at_once}
+        return {methods.ReadRow: self.try_read_row}
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 

@@ -82,11 +82,6 @@ def cut(view: TabletView, spec: ScanSpec) -> list[tuple[Piece, ...]]:
     return [*tokens, tuple(group)] if group else tokens
 
 
-def is_short(schema: Schema, spec: ScanSpec) -> bool:
-    """True for a scan of a few rows in key order, which reads little more than these (`short_scan`)."""
-    return short_interval(schema, spec) is not None
-
-
 def even_rows(spec: ScanSpec, tokens: Sequence[int]) -> int | None:
     """Rows per token by `spec.split_evenly` of a scan whose tokens would have `tokens` rows; None if these stay as they
     are."""

@@ -5,10 +5,6 @@ Its reply has the whole scan if that is small and soon done, otherwise the batch
 `START_SECONDS`. All longer waits (for writes up to the scan's timestamp, for scan threads, for a slow reader) are left
 to the stream that resumes the scan. At most `STARTS` such calls are served at once, and each of them reads at most a
 few row groups in its own thread (`ALONE_ROWS`).
-
-    StartScan ─┬─ few rows, timestamp complete ─► the reactor's thread ─ whole within `AT_ONCE_SECONDS` ─► its reply
-               │                                                       └─ not whole: dropped ─┐
-               └─ all others ─────────────────► a thread of the pool ◄────────────────────────┘
 """
 
 from __future__ import annotations
@@ -20,16 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ....errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
 from ....model.codec.values import key_from_plain
-from ....model.store import ScanSpec, Timestamp
+from ....model.store import Timestamp
 from ....model.vectors.vector import Batch
 from ....storage.columns.column_file import ROW_GROUP_ROWS
-from ....storage.reading.tablet_scan import is_short
 from ....storage.tablet.tablet import TabletView
 from ...tablets.damage import Watched
-from ...tablets.reads import NO_WAIT
 from ...tablets.served_tablet import ServedTablet
 from ...wire.call_context import CallContext
-from ...wire.calls.deferred_replies import Answer
 from ...wire.messages import plain
 from ...wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ...wire.messages.value_count import check_value_count
@@ -46,14 +39,6 @@ START_BYTES = 2 << 20
 side works: as much as one or two mebibytes."""
 START_SECONDS = 0.1
 STARTS = 32
-AT_ONCE_ROWS = 2_000
-"""Most rows of a tablet that the reactor's thread scans, whatever the scan is."""
-SHORT_ROWS, SHORT_MEMORY_ROWS = 128, 10_000
-"""Most rows that it returns of the first ones in key order of any tablet, and most rows in memory there: the first such
-scan sorts them."""
-AT_ONCE_SECONDS = 0.002
-"""Processor seconds after which it drops a scan at its next step. Seconds of the clock would drop many scans on a busy
-machine, and each is then read twice."""
 _CLOSE_SECONDS = 10.0
 """Seconds for which a stopping server waits for threads that read a tablet."""
 
@@ -100,64 +85,25 @@ class ScanService:
     def start(self, request: StartScan, context: CallContext) -> ScanStart:
         """Begins a scan; returns its first batches, with the end if no stream needs to resume it."""
         ticket = request.ticket
-        _check_first(ticket)
+        if ticket.resume_batch:
+            raise ProtocolError(f"a scan begins with its first batch, not with batch {ticket.resume_batch}")
         if not self._starts.acquire(blocking=False):
             return ScanStart()
         try:
             until = min(context.deadline, time.monotonic() + START_SECONDS)
-            return self._started(ticket, context, until, lambda: self._begin(ticket, context, until))
+            most = min(START_BYTES, context.room)  # a stream sends what does not fit, from the beginning
+            batches, end = self._scanners.start(
+                ticket.scanner, most, until, context.is_cancelled, lambda: self._begin(ticket, context, until)
+            )
+            return ScanStart(batches=tuple(map(small_batch, batches)), end=end)
         except NotYet:
             return ScanStart()
         finally:
             self._starts.release()
 
-    def start_at_once(self, request: StartScan, context: CallContext, answer: Answer) -> bool:
-        """Like `start`, for a scan of few rows that needs no wait; False, with nothing done, for any other."""
-        ticket = request.ticket
-        _check_first(ticket)
+    def _begin(self, ticket: ScanTablet, context: CallContext, until: float | None = None) -> Scanner:
         replica = self._replica(ticket.tablet_id)
         spec = plain.spec_from_plain(ticket.spec)
-        if not _is_soon_done(replica, spec):
-            return False
-        until = time.thread_time() + AT_ONCE_SECONDS
-
-        def check(rows: int) -> None:
-            if time.thread_time() > until:
-                raise NotYet
-
-        def begin() -> Scanner:
-            return self._begun(ticket, spec, context, NO_WAIT, check)
-
-        try:
-            reply = self._started(ticket, context, context.deadline, begin)
-        except NotYet:
-            return False
-        if reply.end is None:  # a batch that does not fit into a reply
-            self._scanners.drop(ticket.scanner)
-            return False
-        answer(reply)
-        return True
-
-    def _started(
-        self, ticket: ScanTablet, context: CallContext, until: float, begin: Callable[[], Scanner]
-    ) -> ScanStart:
-        most = min(START_BYTES, context.room)  # a stream sends what does not fit, from the beginning
-        batches, end = self._scanners.start(ticket.scanner, most, until, context.is_cancelled, begin)
-        return ScanStart(batches=tuple(map(small_batch, batches)), end=end)
-
-    def _begin(self, ticket: ScanTablet, context: CallContext, until: float | None = None) -> Scanner:
-        return self._begun(ticket, plain.spec_from_plain(ticket.spec), context, until)
-
-    def _begun(
-        self,
-        ticket: ScanTablet,
-        spec: ScanSpec,
-        context: CallContext,
-        until: float | None,
-        check: Callable[[int], None] | None = None,
-    ) -> Scanner:
-        """Begins a scan. `until`: see `_view`. `check` is called before each row group; its error ends the scan."""
-        replica = self._replica(ticket.tablet_id)
         view = self._view(replica, ticket, spec.snapshot, context, until)
         if spec.changes is not None:
             replica.tablet.check_history(spec.changes.since)
@@ -173,7 +119,7 @@ class ScanService:
                 view,
                 spec,
                 parallel=self._parallel,
-                watch=check or production.watch,
+                watch=production.watch,
                 after_key=None if ticket.after_key is None else key_from_plain(ticket.after_key),
                 evaluate=evaluate,
             )
@@ -231,22 +177,6 @@ class ScanService:
         """Ends all scans."""
         self._scanners.close_all(_CLOSE_SECONDS)
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _check_first(ticket: ScanTablet) -> None:
-    if ticket.resume_batch:
-        raise ProtocolError(f"a scan begins with its first batch, not with batch {ticket.resume_batch}")
-
-
-def _is_soon_done(replica: ServedTablet, spec: ScanSpec) -> bool:
-    """True if a scan reads few rows, as far as is known before."""
-    state = replica.tablet.state
-    in_memory = sum([memrowset.row_count for memrowset in state.memrowsets])
-    if in_memory + sum([stored.row_count for stored in state.rowsets]) <= AT_ONCE_ROWS:
-        return True
-    if spec.limit is None or spec.limit > SHORT_ROWS or in_memory > SHORT_MEMORY_ROWS:
-        return False
-    return is_short(replica.tablet.table.schema, spec)
 
 
 def _watched(batches: Iterator[Batch], replica: ServedTablet) -> Iterator[Batch]:

@@ -312,10 +312,10 @@ class Scanners:
         except ScannerExpired:
             raise  # a stream has it
         except Exception:
-            self.drop(id)
+            self._forget(id)
             raise
         if end is not None:
-            self.drop(id)
+            self._forget(id)
         return batches, end
 
     def _scanner(self, id: str, number: int, begin: Callable[[], Scanner]) -> Scanner:
@@ -357,7 +357,7 @@ class Scanners:
                 # The stream has ended; the scan waits for another one.
                 raise
             except Exception:
-                self.drop(scanner.id)
+                self._forget(scanner.id)
                 raise
 
     def _finish(self, scanner: Scanner) -> None:
@@ -385,10 +385,10 @@ class Scanners:
             self._closed[id] = None
             if len(self._closed) > CLOSED_SCANS:
                 del self._closed[next(iter(self._closed))]
-        self.drop(id)
+        self._forget(id)
 
-    def drop(self, id: str) -> None:
-        """Drops a scan, if it is known; it may be begun again."""
+    def _forget(self, id: str) -> None:
+        """Drops a scan, if it is known."""
         with self._lock:
             scanner = self._live.pop(id, None) or self._finished.pop(id, None)
         if scanner is not None:
@@ -400,14 +400,14 @@ class Scanners:
             old = [s for s in self._live.values() if s.idle_seconds(now) > self._ttl]
             old += [s for s in self._finished.values() if s.idle_seconds(now) > min(FINISHED_SECONDS, self._ttl)]
         for scanner in old:
-            self.drop(scanner.id)
+            self._forget(scanner.id)
 
     def release(self, tablet_id: str) -> None:
         """Drops the scans of a tablet that have no stream, before its files are removed."""
         with self._lock:
             scans = [s for s in self._live.values() if s.tablet_id == tablet_id and not s.is_attached]
         for scanner in scans:
-            self.drop(scanner.id)
+            self._forget(scanner.id)
 
     def close_all(self, timeout: float) -> None:
         """Drops all scans; waits until no thread reads a tablet, at most `timeout` seconds."""
