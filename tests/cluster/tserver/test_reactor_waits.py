@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from nyala.cluster.tserver.scans import scan_service
-from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.messages import methods
 from nyala.cluster.wire.rows.write_rows import write_to_request
-from nyala.model.predicates import Range
 from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.maintenance.memory import Memory
 from tserver_support import Servers, rows, tablet, wait_for
@@ -91,28 +88,3 @@ def test_small_batches_have_no_thread_and_large_or_refused_ones_the_same_results
         now = servers.clock.now()
         for number in range(3):
             assert dict(servers.read(number, id, ScanSpec(("k", "v"), snapshot=now))) == expected
-
-
-def test_small_scans_have_no_thread_unless_they_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(spec: ScanSpec) -> methods.ScanStart:
-        fields = {"tablet_id": id, "schema_version": 0, "scanner": uuid.uuid4().hex}
-        asked = methods.ScanTablet(spec=plain.spec_to_plain(replace(spec, snapshot=servers.clock.now())), **fields)
-        found: methods.ScanStart = servers.call(0, methods.StartScan(ticket=asked))
-        assert found.end is not None and found.end.rows_returned == sum(batch.rows for batch in found.batches)
-        return found
-
-    few = ScanSpec(("k",), (Range("k", lower=500),), ordered=True, limit=3)
-    with Servers(tmp_path, 1) as servers:
-        id = servers.create()
-        servers.write(id, rows(range(1_000)))
-        monkeypatch.setattr(scan_service, "AT_ONCE_SECONDS", 60.0)
-        before = in_threads(servers, 0)
-        assert sum(batch.rows for batch in begin(ScanSpec(("k", "v"))).batches) == 1_000
-        servers.write(id, rows(range(1_000, 5_000)))
-        assert sum(batch.rows for batch in begin(few).batches) == 3
-        assert in_threads(servers, 0) - before == 3  # the second write, the search for its leader, a count
-        begin(ScanSpec(("k", "v")))
-        monkeypatch.setattr(scan_service, "AT_ONCE_SECONDS", -1.0)
-        assert sum(batch.rows for batch in begin(few).batches) == 3
-        assert in_threads(servers, 0) - before == 3 + 3
-        assert servers.running[0].scans.count == 0
