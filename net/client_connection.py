@@ -176,18 +176,7 @@ class ClientConnection:
         ends = time.monotonic() + timeout
         while not waiting.is_done:
             until = ends if look is None else min(ends, time.monotonic() + LOOK_SECONDS)
-            if not self._has_to_read(waiting):
-                self._sleep(waiting, until)
-            else:
-                try:
-                    while not waiting.is_done and time.monotonic() < until:
-                        self._read()
-                except BaseException:
-                    # Interrupted: bytes may be lost.
-                    self._fail(errors.ServerUnavailable(f"a call to {self.address} was interrupted"))
-                    raise
-                finally:
-                    self._pass_on()
+            self._await(waiting, until)
             if waiting.is_done:
                 break
             if time.monotonic() >= ends:
@@ -206,22 +195,26 @@ class ClientConnection:
         """See `PendingCall.wait`."""
         ends = time.monotonic() + seconds
         while not waiting.is_done and time.monotonic() < ends:
-            if not self._has_to_read(waiting):
-                self._sleep(waiting, ends)
-                continue
-            try:
-                while not waiting.is_done and (left := ends - time.monotonic()) > 0:
-                    # `recv` itself waits for longer than most callers may.
-                    if self._readable.poll(left * 1000):
-                        self._read()
-            except BaseException:
-                # Interrupted: bytes may be lost.
-                self._fail(errors.ServerUnavailable(f"a call to {self.address} was interrupted"))
-                raise
-            finally:
-                self._pass_on()
+            self._await(waiting, ends, is_exact=True)
         self._decline(waiting)
         return waiting.is_done
+
+    def _await(self, waiting: _Waiting, until: float, is_exact: bool = False) -> None:
+        """Waits for a reply, at most until a time: reads, or sleeps while another thread reads. Without `is_exact` it
+        may be `LOOK_SECONDS` longer, as `recv` itself waits so long."""
+        if not self._has_to_read(waiting):
+            self._sleep(waiting, until)
+            return
+        try:
+            while not waiting.is_done and (left := until - time.monotonic()) > 0:
+                if not is_exact or self._readable.poll(left * 1000):
+                    self._read()
+        except BaseException:
+            # Interrupted: bytes may be lost.
+            self._fail(errors.ServerUnavailable(f"a call to {self.address} was interrupted"))
+            raise
+        finally:
+            self._pass_on()
 
     def _decline(self, waiting: _Waiting) -> None:
         """Has another thread read, if this one was made the one that reads and does not wait any more."""
@@ -326,20 +319,29 @@ class ClientConnection:
         return True
 
     def _deliver(self, frames: list[Frame]) -> None:
-        arrived: list[threading.Lock] = []
         with self._lock:
             self._heard = time.monotonic()
+            ended = []
             for waiting, body in self._calls.replies(frames):
                 waiting.body = body
-                waiting.is_done = True
-                if waiting in self._sleepers:
-                    del self._sleepers[waiting]
-                    assert waiting.arrived is not None
-                    arrived.append(waiting.arrived)
-        for lock in arrived:
-            lock.release()
+                ended.append(waiting)
+            sleepers = self._end(ended)
+        for arrived in sleepers:
+            arrived.release()
         if self._calls.refusal:
             self._fail(errors.ServerUnavailable(f"{self.address} has ended the connection: {self._calls.refusal}"))
+
+    def _end(self, calls: list[_Waiting]) -> list[threading.Lock]:
+        """Marks calls as done; returns what wakes the threads of those that sleep, once the lock is released. Needs the
+        lock."""
+        sleepers = []
+        for waiting in calls:
+            waiting.is_done = True
+            if waiting in self._sleepers:
+                del self._sleepers[waiting]
+                assert waiting.arrived is not None
+                sleepers.append(waiting.arrived)
+        return sleepers
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
@@ -372,16 +374,12 @@ class ClientConnection:
             if self._error is not None:
                 return
             self._error = error
-            arrived = []
-            for call in self._calls.abandon():
-                call.error = error
-                call.is_done = True
-                if call in self._sleepers:
-                    del self._sleepers[call]
-                    assert call.arrived is not None
-                    arrived.append(call.arrived)
-        for lock in arrived:
-            lock.release()
+            ended = self._calls.abandon()
+            for waiting in ended:
+                waiting.error = error
+            sleepers = self._end(ended)
+        for arrived in sleepers:
+            arrived.release()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # ends a read or write of another thread
         self._close_if_unused()
