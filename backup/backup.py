@@ -21,6 +21,7 @@ from typing import Any
 from ..driver.connection import connect
 from ..driver.stores.cluster_url import servers
 from ..driver.stores.open_stores import MEMORY, is_cluster
+from ..driver.stores.server_processes import holds_store, no_store
 from ..errors import (
     HistoryGone,
     InterfaceError,
@@ -126,8 +127,8 @@ def check_target(target: str | Path) -> None:
     if is_cluster(target):
         return
     path = Path(target).expanduser()
-    if not (path / "FORMAT").exists():
-        raise OperationalError(f"{path}: there is {'no nyala store in it' if path.is_dir() else 'no such directory'}")
+    if not holds_store(path):
+        raise OperationalError(no_store(path))
 
 
 def save_store(

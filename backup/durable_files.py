@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file atomically and durably: after a failure it is complete or absent."""
+@contextmanager
+def durable_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file for writing: at the end of the block it is complete and durable; after an error it is absent."""
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("wb") as file:
-        file.write(data)
+        yield file
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
     sync_directory(path.parent)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Writes a file atomically and durably: after a failure it is complete or absent."""
+    with durable_file(path) as file:
+        file.write(data)
 
 
 def sync_directory(path: Path) -> None:

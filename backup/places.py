@@ -10,7 +10,6 @@ Paths of a place are relative to it, with "/" between folders. A place is sent t
 from __future__ import annotations
 
 import hashlib
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from ..errors import InterfaceError, StoreLocked
 from ..model.disk_errors import disk_error
 from ..model.lazy_dataclass import dataclass
 from ..storage.files.os_filesystem import OsFileSystem
-from .durable_files import sync_directory
+from .durable_files import durable_file, sync_directory
 
 LOCK: Final = "lock"
 CLAIM: Final = "claim-"
@@ -125,20 +124,16 @@ class Place:
     def create(self, relative: str) -> Iterator[BinaryIO | pa.NativeFile]:
         """A new file for writing: at the end of the block it is complete and durable; after an error there is none.
         Raises `DiskError`."""
-        path, temporary = self._at(relative), self._at(f"{relative}.tmp")
+        path = self._at(relative)
         with self._errors("write", relative):
             self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-            if not self.is_local:
-                with self.filesystem.open_output_stream(temporary, compression=None) as stream:
-                    yield stream
-                self.filesystem.move(temporary, path)
+            if self.is_local:
+                with durable_file(Path(path)) as file:
+                    yield file
                 return
-            with Path(temporary).open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-            sync_directory(Path(path).parent)
+            with self.filesystem.open_output_stream(f"{path}.tmp", compression=None) as stream:
+                yield stream
+            self.filesystem.move(f"{path}.tmp", path)
 
     def write(self, relative: str, content: bytes) -> None:
         """Writes a file atomically and durably: after a failure it is complete or absent. Raises `DiskError`."""

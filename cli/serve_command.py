@@ -11,6 +11,7 @@ from ..doors.postgres.server.options import PostgresOptions
 from ..doors.postgres.server.server import PostgresServer
 from ..driver.connection import connect_to
 from ..driver.stores.open_stores import directory_of
+from ..driver.stores.server_processes import holds_store
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
 from ..model.store import Store
@@ -80,7 +81,7 @@ def _served(arguments: argparse.Namespace) -> str | None:
         An option is given that only the process which opens the store can follow.
     """
     directory = directory_of(arguments.directory)
-    record = find_server(directory) if (Path(directory) / "FORMAT").exists() else None
+    record = find_server(directory) if holds_store(Path(directory)) else None
     if record is None or not record.address:
         return None
     given = {"--history-seconds": arguments.history_seconds, "--store-memory": arguments.store_memory}

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..driver.connection import Connection
 from ..driver.stores.open_stores import MEMORY, is_cluster
-from ..driver.stores.server_processes import ADVICE
+from ..driver.stores.server_processes import ADVICE, holds_store
 from ..errors import Error, OperationalError
 
 _LOCKED: Final = (
@@ -94,5 +94,5 @@ def is_directory(target: str) -> bool:
 def note_new(target: str | Path) -> None:
     """Say on standard error that a directory will be made, before it is: a mistyped name shows at once."""
     path = Path(target).expanduser()
-    if is_directory(str(target)) and not (path / "FORMAT").exists():
+    if is_directory(str(target)) and not holds_store(path):
         print(f"nyala: note: {path} holds no store yet; a new one is made", file=sys.stderr)

@@ -42,15 +42,24 @@ def locked(error: StoreLocked) -> StoreLocked:
     return StoreLocked(f"{error}. That process does not serve it: {ADVICE}")
 
 
+def holds_store(directory: Path) -> bool:
+    """True if a store was created in a directory."""
+    return (directory / "FORMAT").exists()
+
+
+def no_store(directory: Path) -> str:
+    """The reason for an error about a directory that holds no store."""
+    return f"{directory}: there is {'no nyala store in it' if directory.is_dir() else 'no such directory'}"
+
+
 def found_or_started(directory: str, create: bool, idle_exit: float) -> ServerRecord:
     """The process that serves a directory, started if there is none. Parameters and errors as for
     `served_directory.reachable`."""
     path = Path(directory)
     if create:
         path.mkdir(parents=True, exist_ok=True)
-    elif not (path / "FORMAT").exists():
-        what = "no nyala store in it" if path.is_dir() else "no such directory"
-        raise OperationalError(f"{directory}: there is {what}; create=True makes one")
+    elif not holds_store(path):
+        raise OperationalError(f"{no_store(path)}; create=True makes one")
     deadline = time.monotonic() + START_SECONDS
     child: _Child | None = None
     while True:
