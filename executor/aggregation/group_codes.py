@@ -29,7 +29,7 @@ from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wi
 from ..kernels.numbers.bounded_integers import measured_bounds
 from ..kernels.times.intervals import sortable
 from .hash_groups import group_rows, number_rows, number_texts
-from .radix_sort import radix_order
+from .radix_sort import radix_order, stable_order
 
 _MOST_BITS = 62
 _MOST_CODES = (1 << 64) - 1
@@ -300,9 +300,7 @@ def sort_by_columns(columns: Sequence[tuple[Array, int]]) -> tuple[Array | None,
     packed.append(codes)
     if are_ascending(packed):
         return None, packed
-    order = radix_order(packed) if len(packed) > 1 else sort_rows(codes, size)[0]
-    if order is None:
-        order = np.lexsort(packed[::-1])
+    order = stable_order(packed) if len(packed) > 1 else sort_rows(codes, size)[0]
     return order, [column.take(order) for column in packed]
 
 

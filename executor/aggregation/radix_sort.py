@@ -18,6 +18,14 @@ _FEWEST = 1024
 """Number of rows from which on the sort is worth its call."""
 
 
+def stable_order(columns: Sequence[Array]) -> Array:
+    """Return the rows in the order of their codes, equal rows in their own: `radix_order`, or by NumPy."""
+    order = radix_order(columns)
+    if order is None:
+        order = np.argsort(columns[0], kind="stable") if len(columns) == 1 else np.lexsort(columns[::-1])
+    return order
+
+
 def radix_order(columns: Sequence[Array]) -> Array | None:
     """Return the rows in the order of their codes, equal rows in their own; None: let NumPy sort them.
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, spread
-from ..aggregation.radix_sort import radix_order
+from ..aggregation.radix_sort import stable_order
 from .times.intervals import sortable
 
 Word: TypeAlias = Callable[[Array | None], Array]
@@ -292,7 +292,7 @@ def ranks_by_words(words: Sequence[Word], length: int) -> tuple[Array, int]:
 def _sorted_runs(words: Sequence[Word], length: int) -> tuple[Array, Array]:
     """Return the row numbers in order, and True for each that differs from the row before."""
     codes = words[0](None)
-    order = _stable_order(codes)
+    order = stable_order([codes])
     is_new = _is_new(codes.take(order))
     places = np.arange(length)
     """Positions in `order` of the rows that are not ordered completely,"""
@@ -305,21 +305,13 @@ def _sorted_runs(words: Sequence[Word], length: int) -> tuple[Array, Array]:
             break
         rows = order.take(places)
         codes = word(rows)
-        again = _stable_order(runs.view(np.uint64), codes)
+        again = stable_order([runs.view(np.uint64), codes])
         order[places] = rows.take(again)
         codes = codes.take(again)
         begins = _is_new(runs) | _is_new(codes)
         is_new[places] = begins
         runs = np.cumsum(begins)
     return order, is_new
-
-
-def _stable_order(*columns: Array) -> Array:
-    """Return the rows in the order of columns of unsigned integers, the first one first; equal rows in their own."""
-    order = radix_order(columns)
-    if order is not None:
-        return order
-    return np.argsort(columns[0], kind="stable") if len(columns) == 1 else np.lexsort(columns[::-1])
 
 
 def _is_new(ordered: Array) -> Array:
