@@ -1,4 +1,4 @@
-"""One client of the server: the protocol of its connection (`net.connection.Protocol`), and its turn in the pool.
+"""One client of the server: the protocol of its connection (`net.connection.Protocol`), and its work in the pool.
 
     | state | event | next state |
     |---|---|---|

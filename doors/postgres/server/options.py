@@ -38,7 +38,7 @@ class PostgresOptions:
     connections : int
         Clients at the same time.
     threads : int
-        Statements that run at the same time; others wait for their turn.
+        Statements that run at the same time; others are queued.
     message_bytes : int
         Longest message of a client.
     incomplete_bytes : int

@@ -190,7 +190,7 @@ class PostgresServer:
             self._bytes.pop(client, None)
 
     def cancel(self, process: int, key: bytes) -> None:
-        """Cancels the statement of a client, if the key is right. The one who requests it is never told."""
+        """Cancels the statement of a client, if the key is right. The request gets no reply in any case."""
         client = self._clients.get(process)
         if client is not None and secrets.compare_digest(client.key, key):
             client.cancel()

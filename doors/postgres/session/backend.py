@@ -83,6 +83,8 @@ class Backend:
         self._statements: dict[bytes, PreparedStatement] = {}
         self._portals: dict[bytes, Portal] = {}
         self._skips = False
+        self._in_extended = False
+        """True from an extended message up to Sync or a simple query."""
         self._copy: CopyIn | None = None
         self._waiting: Iterator[bytes] | None = None
         """The statement that waits for the client's data."""
@@ -170,6 +172,9 @@ class Backend:
             handler = _HANDLERS.get(kind)
             if handler is None:  # data of a COPY that has failed
                 return
+            if kind is frontend.Query or kind in _EXTENDED:
+                self._in_extended = kind is not frontend.Query
+                self._offset = 0
             steps = handler(self, message)  # a generator: it has not begun
         try:
             for piece in steps:
@@ -224,11 +229,7 @@ class Backend:
 
     # ---- simple query ----------------------------------------------------------------------------------------------
 
-    _in_extended = False
-
     def _query(self, message: frontend.Query) -> Iterator[bytes]:
-        self._in_extended = False
-        self._offset = 0
         self._close_portal(b"")
         found = statements.split(decoded(message.text))
         if not found:
@@ -350,8 +351,6 @@ class Backend:
     # ---- extended query --------------------------------------------------------------------------------------------
 
     def _parse(self, message: frontend.Parse) -> Iterator[bytes]:
-        self._in_extended = True
-        self._offset = 0
         found = statements.split(decoded(message.text))
         if len(found) > 1:
             raise Refused("cannot insert multiple commands into a prepared statement", "42601")
@@ -377,8 +376,6 @@ class Backend:
         return found
 
     def _bind(self, message: frontend.Bind) -> Iterator[bytes]:
-        self._in_extended = True
-        self._offset = 0
         prepared = self._statement(message.statement)
         if prepared.statement is not None:
             self._block.check(prepared.statement)
@@ -413,8 +410,6 @@ class Backend:
         return tuple(values)
 
     def _describe(self, message: frontend.Describe) -> Iterator[bytes]:
-        self._in_extended = True
-        self._offset = 0
         if message.kind == b"S":
             prepared = self._statement(message.name)
             if prepared.statement is None:
@@ -486,8 +481,6 @@ class Backend:
         return Description(version, types, columns)
 
     def _execute(self, message: frontend.Execute) -> Iterator[bytes]:
-        self._in_extended = True
-        self._offset = 0
         portal = self._portal(message.portal)
         statement = portal.prepared.statement
         if statement is None:
@@ -502,9 +495,7 @@ class Backend:
                 yield from special
                 return
             self._start(portal)
-        elif portal.is_done and portal.columns is None:
-            raise Refused(f'portal "{shown(message.portal)}" cannot be run', "55000")
-        if portal.execution is None:
+        if portal.execution is None or (portal.is_done and portal.columns is None):
             raise Refused(f'portal "{shown(message.portal)}" cannot be run', "55000")
         yield from self._rows(portal, True, message.rows)
 

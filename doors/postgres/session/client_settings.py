@@ -128,7 +128,7 @@ CLIENT_SETTINGS: Final = {
 }
 """All settings by name, in lower case."""
 _NAMES: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle"}
-"""How a setting is reported, if not in lower case."""
+"""Names under which settings are reported, if not in lower case."""
 _SET: Final = re.compile(
     r"SET\s+(?:(SESSION|LOCAL)\s+)?(?!SESSION\b|LOCAL\b)([A-Za-z_][\w.]*)\s*(?:=|\bTO\b)\s*(.+)", re.I | re.S
 )
@@ -183,7 +183,7 @@ class ClientSettings:
         return dict(self._values)
 
     def reported(self) -> dict[str, str]:
-        """All values that clients are told."""
+        """All values that are reported to clients."""
         names = [name for name, setting in CLIENT_SETTINGS.items() if setting.is_reported]
         return {_NAMES.get(name, name): self._values[name] for name in names}
 

@@ -57,7 +57,7 @@ class CopyIn:
         else:
             self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=folder)  # noqa: SIM115
         self.failure: str | None = None
-        """Why the client has abandoned it."""
+        """The reason for which the client has abandoned it."""
         self.is_complete = False
 
     @property

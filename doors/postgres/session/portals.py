@@ -55,7 +55,7 @@ class Portal:
     result_formats: tuple[int, ...]
     execution: Execution | None = None
     columns: tuple[Column, ...] | None = None
-    """That the client was told, or those of the execution."""
+    """Those reported to the client, or those of the execution."""
     halt: Halt = field(default_factory=Halt)
     rest: pa.RecordBatch | None = None
     """Rows of the batch at which the portal was suspended."""

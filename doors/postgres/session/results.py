@@ -8,10 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from ....driver.session.executions import Execution, RowExecution
-from ....executor.kernels.cast import cast
-from ....model.types import DataType
-from ....model.vectors.vector import vector_from_arrow
 from ....sql.expressions import Column
+from ..values.columns import cast_array
 from ..values.rows import DATA_ROW, encode_rows, pieces
 from ..values.single_rows import encode_row
 from .portals import Portal
@@ -24,7 +22,7 @@ class RowWriter:
     Parameters
     ----------
     columns : sequence of Column
-        That the client was told.
+        Those reported to the client.
     formats : sequence of int
         One for each of them.
     kind : bytes
@@ -39,7 +37,8 @@ class RowWriter:
         """Number of rows so far."""
 
     def write(self, portal: Portal, limit: int = 0) -> Iterator[bytes]:
-        """Yields the messages of a portal's next rows: all, or `limit` of them. `portal.is_done` tells which."""
+        """Yields the messages of a portal's next rows: all, or `limit` of them. After the last row
+        `portal.is_done` is True."""
         execution = portal.execution
         assert execution is not None
         if isinstance(execution, RowExecution):
@@ -69,19 +68,14 @@ class RowWriter:
         portal.is_done = True
 
     def _converted(self, batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-        """The batch with the types that the client was told: those of expressions depend on parameters' values."""
+        """The batch with the types reported to the client: those of expressions depend on parameters' values."""
         if all(column.type == type_ for column, type_ in zip(columns, self._types)):
             return batch
         arrays = [
-            array if column.type == type_ else _cast(type_, column.type, array)
+            array if column.type == type_ else cast_array(type_, column.type, array)
             for array, column, type_ in zip(batch.columns, columns, self._types, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _cast(target: DataType, source: DataType, array: pa.Array) -> pa.Array:
-    found = cast(target, vector_from_arrow(source, array)).to_arrow()
-    return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
 
 
 _COUNTED: Final = {"INSERT": "INSERT 0", "UPSERT": "INSERT 0", "UPDATE": "UPDATE", "DELETE": "DELETE", "MERGE": "MERGE"}

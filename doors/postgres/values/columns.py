@@ -94,7 +94,12 @@ def _texts(type_: DataType, array: pa.Array) -> pa.Array:
         return _hexadecimal(array)
     if type_.is_integer:
         return array.cast(pa.string())
-    found = cast(STRING, vector_from_arrow(type_, array)).to_arrow()
+    return cast_array(STRING, type_, array)
+
+
+def cast_array(target: DataType, source: DataType, array: pa.Array) -> pa.Array:
+    """Values of one type as those of another, by CAST, without a dictionary. Raises as CAST does."""
+    found = cast(target, vector_from_arrow(source, array)).to_arrow()
     return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from ....errors import DataError, InvalidText
-from ....executor.kernels.cast import cast
 from ....model.arrow_arrays import arrow_array
 from ....model.types import STRING, DataType, Kind, bytes_of
-from ....model.vectors.vector import Text
-from .columns import binary_array, texts
+from .columns import binary_array, cast_array, texts
 from .rows import COPY_DATA
 
 _ESCAPES: Final = (
@@ -253,7 +251,6 @@ def _converted(array: pa.Array, type_: DataType, name: str, line: int) -> pa.Arr
         if type_.kind is Kind.BINARY:
             values = [None if value is None else bytes_of(value) for value in array.to_pylist()]
             return arrow_array(values, pa.binary())
-        found: Any = cast(type_, Text(STRING, array)).to_arrow()
-        return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+        return cast_array(type_, STRING, array)
     except DataError as error:
         raise type(error)(f"COPY data, from line {line}, column {name}: {error}") from None

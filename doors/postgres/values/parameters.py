@@ -1,6 +1,6 @@
 """Parameters of statements: bytes in either format to the Python values that a statement is run with.
 
-A parameter whose type nobody has named comes as text and stays a text: the context gives it a type, as it does for a
+A parameter without a named type comes as text and stays a text: the context gives it a type, as it does for a
 quoted constant. One of a named type becomes a value of that type.
 """
 
@@ -27,11 +27,11 @@ def parameter_value(data: bytes, oid: int, format_: int, inferred: DataType | No
     ----------
     data : bytes
     oid : int
-        That the client gave; 0 for none.
+        The one that the client gave; 0 for none.
     format_ : int
         `types.TEXT` or `types.BINARY_FORMAT`.
     inferred : DataType, optional
-        That the client was told when it asked for a description; used for values in the binary format.
+        The one reported by Describe; used for values in the binary format.
 
     Raises `InvalidText` if the bytes are no value of the type.
     """
@@ -98,7 +98,7 @@ _INTEGER_SIZES: Final = {1: "!b", 2: "!h", 4: "!i", 8: "!q"}
 
 
 def _integer(data: bytes) -> int:
-    """An integer of any width: a driver may send a narrower one than the type that it was told."""
+    """An integer of any width: a driver may send a narrower one than the reported type."""
     return int(struct.unpack(_INTEGER_SIZES.get(len(data), "!q"), data)[0])
 
 

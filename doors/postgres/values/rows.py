@@ -46,7 +46,7 @@ def encode_rows(
     ----------
     batch : pa.RecordBatch
     types : sequence of DataType
-        Of its columns; the client was told so.
+        Of its columns, as reported to the client.
     formats : sequence of int
         `types.TEXT` or `types.BINARY_FORMAT`, one for each column.
     kind : bytes
