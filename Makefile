@@ -7,7 +7,8 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
-PARALLEL := -n auto --dist worksteal
+# A test that hangs fails after twenty minutes, with its name and the stacks of its threads, and the others go on.
+PARALLEL := -n auto --dist worksteal --timeout 1200 --timeout-method signal
 DEMO := .data/tpch-0.1
 
 SHELL := /bin/bash
