@@ -12,16 +12,20 @@ import pyarrow.parquet as pq
 
 from ..cluster.consensus.log.entry_texts import open_entry
 from ..errors import InterfaceError
+from ..model.clock import format_timestamp
 from ..model.disk_errors import disk_error
+from ..model.store import Timestamp
 from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.check.check_store import check_store
 from ..storage.inspect.check.findings import describe_report
+from ..storage.inspect.copying.copy_store import copy_store
 from ..storage.inspect.cut_log import cut_log
 from ..storage.inspect.dump.dump_file import describe_file
 from ..storage.inspect.layout.layout_svg import draw_layout
 from ..storage.inspect.layout.layout_text import describe_layout
 from ..storage.inspect.layout.table_layout import table_layout
 from ..storage.inspect.salvage import salvage_table
+from ..storage.inspect.text import format_bytes, plural
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -29,6 +33,23 @@ def check_command(arguments: argparse.Namespace) -> int:
     report = check_store(OsFileSystem(), str(arguments.directory))
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe_report(report))
     return 0 if report.is_clean else 1
+
+
+def copy_command(arguments: argparse.Namespace) -> int:
+    """`nyala fs copy DIR DEST`."""
+    source, destination = arguments.directory.absolute(), arguments.destination.absolute()
+    done = copy_store(OsFileSystem(), str(source), str(destination), links=not arguments.no_links)
+    if arguments.json:
+        print(json.dumps(asdict(done), indent=2))
+        return 0
+    print(
+        f"copied {plural(done.tables, 'table')}, {plural(done.tablets, 'tablet')} to {arguments.destination}, "
+        f"as of {format_timestamp(Timestamp(done.timestamp))}"
+    )
+    linked = f"{plural(done.linked_files, 'file')} with {format_bytes(done.linked_bytes)}"
+    copied = f"{plural(done.copied_files, 'file')} with {format_bytes(done.copied_bytes)}"
+    print(f"files of rowsets: {linked} linked, {copied} copied; attempts: {done.rounds}")
+    return 0
 
 
 def dump_command(arguments: argparse.Namespace) -> int:

@@ -144,6 +144,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `inspect.check.check_store` | `nyala fs check` |
 | `inspect.check.check_rowset` | one column file checked |
 | `inspect.check.findings` | findings of a check |
+| `inspect.copying.copy_store` | `nyala fs copy` |
 | `inspect.cut_log` | `nyala fs cut-log` |
 | `inspect.dump.dump_file` | `nyala fs dump` |
 | `inspect.layout.table_layout` | rowsets over the keys, as data |

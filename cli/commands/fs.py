@@ -8,8 +8,8 @@ from ...command_line import Command, argument, natural
 
 FS = Command(
     "fs",
-    "inspect a store's files, and salvage damaged ones",
-    "Inspect a store's files. Only cut-log changes the store.",
+    "copy a store, inspect its files, salvage damaged ones",
+    "Copy a store, or inspect its files. Only cut-log changes the store.",
     examples=("nyala fs check weather", "nyala fs layout weather readings"),
     commands=(
         Command(
@@ -23,6 +23,21 @@ FS = Command(
                 argument("--json", action="store_true", help="print the findings as JSON"),
             ),
             examples=("nyala fs check weather", "nyala fs check weather --json"),
+        ),
+        Command(
+            "copy",
+            "copy a store, also while it is open",
+            "Copy a store to a new directory, also while another process has it open and writes. The copy has the "
+            "commits up to one timestamp, which is printed. Files that never change become hard links where the file "
+            "system has them.",
+            handler="cli.fs_command:copy_command",
+            arguments=(
+                argument("directory", type=Path, metavar="DIR", help="the store's directory; it may be open"),
+                argument("destination", type=Path, metavar="DEST", help="a new directory"),
+                argument("--no-links", action="store_true", help="copy all files, so that both share no disk block"),
+                argument("--json", action="store_true", help="print the result as JSON"),
+            ),
+            examples=("nyala fs copy weather weather-copy", "nyala fs copy weather /mnt/other/weather --json"),
         ),
         Command(
             "dump",

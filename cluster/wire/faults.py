@@ -118,6 +118,10 @@ class FaultyFileSystem:
         self._faults.check_path(new)
         self._fs.rename(old, new)
 
+    def link(self, old: str, new: str) -> bool:
+        self._faults.check_path(new)
+        return self._fs.link(old, new)
+
     def remove(self, path: str) -> None:
         self._faults.check_path(path)
         self._fs.remove(path)

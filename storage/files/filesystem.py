@@ -60,6 +60,10 @@ class FileSystem(Protocol):
     def rename(self, old: str, new: str) -> None:
         """Atomically, replacing `new`."""
 
+    def link(self, old: str, new: str) -> bool:
+        """Give a file that never changes a second name; False if that cannot be: on another file system, or on one
+        without hard links."""
+
     def remove(self, path: str) -> None: ...
 
     def remove_tree(self, path: str) -> None: ...

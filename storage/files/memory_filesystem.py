@@ -117,6 +117,16 @@ class MemoryFileSystem:
                 self._change(target, {new_name: node})
                 self._change(source, {old_name: None})
 
+    def link(self, old: str, new: str) -> bool:
+        """Give a file a second name; `new` must not exist."""
+        with self._mutex:
+            file = self._file(old)
+            if self._find(new) is not None:
+                raise _refused(f"cannot link {old} to {new}", errno.EEXIST)
+            directory, name = self._parent(new)
+            self._change(directory, {name: file})
+        return True
+
     def remove(self, path: str) -> None:
         """Remove a file."""
         with self._mutex:
@@ -403,6 +413,10 @@ class FaultyFileSystem:
     def rename(self, old: str, new: str) -> None:
         self.check("rename", new)
         self._inner.rename(old, new)
+
+    def link(self, old: str, new: str) -> bool:
+        self.check("link", new)
+        return self._inner.link(old, new)
 
     def remove(self, path: str) -> None:
         self.check("remove", path)

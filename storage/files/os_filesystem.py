@@ -22,6 +22,7 @@ from ...model.forks import parent_process, stay_with_process
 from .filesystem import Lock, ReadableFile, WritableFile
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
 
@@ -68,6 +69,17 @@ class OsFileSystem:
         """Atomically, replacing `new`."""
         with _disk_errors(f"rename {old} to", new):
             os.replace(old, new)
+
+    def link(self, old: str, new: str) -> bool:
+        """Give a file a second name; False on another file system, or on one without hard links."""
+        with _disk_errors(f"link {old} to", new):
+            try:
+                os.link(old, new)
+            except OSError as error:
+                if error.errno in _NO_LINK:
+                    return False
+                raise
+        return True
 
     def remove(self, path: str) -> None:
         """Remove a file."""

@@ -42,6 +42,9 @@ class ReadOnlyFileSystem:
 
     def rename(self, old: str, new: str) -> None: ...
 
+    def link(self, old: str, new: str) -> bool:
+        return True
+
     def remove(self, path: str) -> None: ...
 
     def remove_tree(self, path: str) -> None: ...
