@@ -73,3 +73,52 @@ class StatementTooComplex(NotSupportedError):
     """Split the statement: it is nested deeper than it can be read, planned or run."""
 
     sqlstate = "54001"
+
+
+class StatementError(ProgrammingError):
+    """Correct the statement at the place shown.
+
+    Parameters
+    ----------
+    message : str
+        The error and the names that exist instead, one sentence.
+    statement : str, optional
+        The whole SQL text; together with `position` it shows the line and a caret under the position.
+    position : int, optional
+        0-based offset of the offending token in `statement`, in characters.
+    width : int
+        Length of the offending token, in characters.
+    """
+
+    def __init__(self, message: str, statement: str | None = None, position: int | None = None, width: int = 1):
+        super().__init__(message)
+        self.message = message
+        self.statement = statement
+        self.position = position
+        self.width = width
+
+    @property
+    def line(self) -> int | None:
+        """1-based line of the position, or None if it is unknown."""
+        if self.statement is None or self.position is None:
+            return None
+        return self.statement.count("\n", 0, self.position) + 1
+
+    @property
+    def column(self) -> int | None:
+        """1-based column of the position, or None if it is unknown."""
+        if self.statement is None or self.position is None:
+            return None
+        return self.position - (self.statement.rfind("\n", 0, self.position) + 1) + 1
+
+    def __str__(self) -> str:
+        if self.statement is None or self.position is None:
+            return self.message
+        line, column = self.line, self.column
+        assert line is not None and column is not None
+        text = self.statement.splitlines()[line - 1] if self.statement.splitlines() else ""
+        prefix = f"LINE {line}: "
+        width = max(1, min(self.width, len(text) - column + 1))
+        # A tab stays a tab under the text, so that the caret lines up on any terminal.
+        blank = "".join("\t" if char == "\t" else " " for char in text[: column - 1])
+        return f"{self.message}\n{prefix}{text}\n{' ' * len(prefix)}{blank}{'^' * width}"

@@ -24,6 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .error_access import DependentObjects as DependentObjects
+from .error_access import DuplicateRole as DuplicateRole
+from .error_access import InvalidPassword as InvalidPassword
+from .error_access import PermissionDenied as PermissionDenied
+from .error_access import UnknownRole as UnknownRole
 from .error_bases import DatabaseError as DatabaseError
 from .error_bases import DataError as DataError
 from .error_bases import Error as Error
@@ -34,6 +39,7 @@ from .error_bases import NotRolledBackWarning as NotRolledBackWarning
 from .error_bases import NotSupportedError as NotSupportedError
 from .error_bases import OperationalError as OperationalError
 from .error_bases import ProgrammingError as ProgrammingError
+from .error_bases import StatementError as StatementError
 from .error_bases import StatementTooComplex as StatementTooComplex
 from .error_bases import Warning as Warning
 from .error_hints import did_you_mean as did_you_mean
@@ -43,70 +49,27 @@ from .error_hints import quoted_name as quoted_name
 for _base in (
     DatabaseError,
     DataError,
+    DependentObjects,
+    DuplicateRole,
     Error,
     IntegrityError,
     InterfaceError,
     InternalError,
+    InvalidPassword,
     NotRolledBackWarning,
     NotSupportedError,
     OperationalError,
+    PermissionDenied,
     ProgrammingError,
+    StatementError,
     StatementTooComplex,
+    UnknownRole,
     Warning,
 ):
     _base.__module__ = __name__  # as tracebacks and pickles name it
 
 
 # ---- ProgrammingError: the statement ---------------------------------------------------------------------------
-
-
-class StatementError(ProgrammingError):
-    """Correct the statement at the place shown.
-
-    Parameters
-    ----------
-    message : str
-        The error and the names that exist instead, one sentence.
-    statement : str, optional
-        The whole SQL text; together with `position` it shows the line and a caret under the position.
-    position : int, optional
-        0-based offset of the offending token in `statement`, in characters.
-    width : int
-        Length of the offending token, in characters.
-    """
-
-    def __init__(self, message: str, statement: str | None = None, position: int | None = None, width: int = 1):
-        super().__init__(message)
-        self.message = message
-        self.statement = statement
-        self.position = position
-        self.width = width
-
-    @property
-    def line(self) -> int | None:
-        """1-based line of the position, or None if it is unknown."""
-        if self.statement is None or self.position is None:
-            return None
-        return self.statement.count("\n", 0, self.position) + 1
-
-    @property
-    def column(self) -> int | None:
-        """1-based column of the position, or None if it is unknown."""
-        if self.statement is None or self.position is None:
-            return None
-        return self.position - (self.statement.rfind("\n", 0, self.position) + 1) + 1
-
-    def __str__(self) -> str:
-        if self.statement is None or self.position is None:
-            return self.message
-        line, column = self.line, self.column
-        assert line is not None and column is not None
-        text = self.statement.splitlines()[line - 1] if self.statement.splitlines() else ""
-        prefix = f"LINE {line}: "
-        width = max(1, min(self.width, len(text) - column + 1))
-        # A tab stays a tab under the text, so that the caret lines up on any terminal.
-        blank = "".join("\t" if char == "\t" else " " for char in text[: column - 1])
-        return f"{self.message}\n{prefix}{text}\n{' ' * len(prefix)}{blank}{'^' * width}"
 
 
 class SqlSyntaxError(StatementError):

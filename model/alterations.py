@@ -70,6 +70,13 @@ class SetComment:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOwner:
+    """`OWNER TO`: a role; empty for the store's own role."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddRangePartition:
     """`ADD RANGE PARTITION`: must not overlap one that exists; it may have hash rules of its own."""
 
@@ -91,6 +98,7 @@ AlterStep: TypeAlias = (
     | SetDefault
     | SetStorage
     | SetComment
+    | SetOwner
     | AddRangePartition
     | DropRangePartition
 )

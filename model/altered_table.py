@@ -21,6 +21,7 @@ from .alterations import (
     RenameTable,
     SetComment,
     SetDefault,
+    SetOwner,
     SetStorage,
 )
 from .keys.key_encoding import encode_key
@@ -92,6 +93,8 @@ def _apply(table: Table, step: AlterStep, tables: Collection[str]) -> Table:
         return _set_storage(table, step)
     if isinstance(step, SetComment):
         return _set_comment(table, step)
+    if isinstance(step, SetOwner):
+        return replace(table, owner=step.owner)
     if isinstance(step, AddRangePartition):
         return _add_range(table, step.partition)
     return _drop_range(table, step.partition)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
+from .access.steps import AccessStep
 from .lazy_dataclass import dataclass
 from .schema import Table, View
 
@@ -67,6 +68,8 @@ class CatalogChanges:
     known_views : mapping of str to View, optional
         Of a transaction that has dropped or altered tables, on which views depend: no other view may have been created
         or replaced since. None: any may.
+    access : tuple of AccessStep
+        Changes of users and grants, in their order.
     """
 
     tables: tuple[TableChange, ...] = ()
@@ -74,8 +77,9 @@ class CatalogChanges:
     relied_on: Mapping[str, Named] = field(default_factory=dict)
     known_names: Collection[str] | None = None
     known_views: Mapping[str, View] | None = None
+    access: tuple[AccessStep, ...] = ()
 
     @property
     def has_changes(self) -> bool:
         """True if the catalog is to be changed; otherwise it is only validated."""
-        return bool(self.tables or self.views)
+        return bool(self.tables or self.views or self.access)

@@ -267,28 +267,32 @@ class PartitionSchema:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query. `text` is the query's SQL, which only `sql` parses; `columns` are the names of its columns."""
+    """A named query. `text` is the query's SQL, which only `sql` parses; `columns` are the names of its columns. The
+    query reads with the rights of `owner`, a role; empty for the store's own role."""
 
     name: str
     text: str
     columns: tuple[str, ...]
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A CREATE TABLE; the store assigns ids to table and columns. `replicas` None: the store's default."""
+    """A CREATE TABLE; the store assigns ids to table and columns. `replicas` None: the store's default. `owner` is a
+    role; empty for the store's own role."""
 
     name: str
     schema: Schema
     partitions: PartitionSchema = field(default_factory=PartitionSchema)
     comment: str = ""
     replicas: int | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of the catalog. `id` is permanent; `version` counts its schema changes. `replicas`: the number requested
-    for a cluster; None if unspecified, and in an embedded store."""
+    for a cluster; None if unspecified, and in an embedded store. `owner` is a role; empty for the store's own role."""
 
     id: str
     name: str
@@ -298,6 +302,7 @@ class Table:
     comment: str = ""
     next_column_id: int = 0
     replicas: int | None = None
+    owner: str = ""
 
 
 def assign_column_ids(columns: Iterable[ColumnSchema], first: int = 0) -> tuple[ColumnSchema, ...]:

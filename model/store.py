@@ -18,6 +18,7 @@ from typing import Any, NewType, Protocol
 import pyarrow as pa
 
 from ..errors import IntegrityError
+from .access.keeping import KeepsAccess
 from .alterations import AlterStep
 from .catalog_changes import CatalogChanges
 from .lazy_dataclass import dataclass
@@ -401,7 +402,7 @@ class BulkLoader(Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
 
-class Store(Protocol):
+class Store(KeepsAccess, Protocol):
     """Everything that SQL needs of a store. All methods may be called from several threads."""
 
     @property

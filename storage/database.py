@@ -67,6 +67,7 @@ from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
 from .single_rows.row_write import StartedRow, finish_row
 from .statistics.analysis import table_storage
+from .tables.access_methods import AccessMethods
 from .tables.atomic_write import AtomicWriter
 from .tables.catalog import Catalog
 from .tables.damage_notes import quarantined
@@ -90,7 +91,7 @@ _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
 
-class Database:
+class Database(AccessMethods):
     """Tables on the local disk; implements `model.store.Store`. Safe for several threads.
 
     Parameters
@@ -274,7 +275,7 @@ class Database:
 
     @property
     def catalog(self) -> Catalog:
-        """All tables with their tablets, and all views, of one version of the catalog."""
+        """All of one version of the catalog."""
         self._check_open()
         return self._catalog.current
 
@@ -354,7 +355,7 @@ class Database:
             return store.statistics()
 
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
-        """Bring the table's statistics up to date with all updates and deletions, durably."""
+        """Bring the table's statistics up to date, durably."""
         with self._opened(table) as store:
             return store.analyze(check)
 
@@ -542,7 +543,8 @@ class Database:
 
         self._check_open()
         with self._ddl.switch_lock:
-            return TransactionStore(self, options, OwnCatalog(self._catalog.current, self._ddl.take_table_number))
+            catalog = OwnCatalog(self._catalog.current, self._ddl.take_table_number, lambda: self.access)
+            return TransactionStore(self, options, catalog)
 
     def flush(self, table: Table | None = None) -> int:
         """Flush the memory of one table or all to DiskRowSets; returns the number of rows."""
@@ -554,9 +556,7 @@ class Database:
         return rows
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
-        """Flush the table, merge all deltas into base data and merge overlapping rowsets, at once and completely. Reads
-        and writes continue. Finished steps remain after a `DiskError`, or if `check`, called before each step,
-        raises."""
+        """As `Store.compact_table`. Reads and writes continue; finished steps remain after a `DiskError`."""
         self._ddl.settle()
         with self._opened(table) as store:
             return compact_tablets(store.tablets, check)
@@ -575,8 +575,7 @@ class Database:
         return self._maintenance.maintain(until_idle)
 
     def maintenance_status(self) -> MaintenanceStatus:
-        """The operation that runs, the last ones, those that could be run, with their numbers, and the tablets in
-        quarantine."""
+        """Operations that run, that ran and that could be run, and the tablets in quarantine."""
         self._check_open()
         return replace(self._maintenance.status(), quarantined=quarantined(list(self._stores.values())))
 

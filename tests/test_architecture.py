@@ -33,6 +33,7 @@ STOREYS = (
     ("model",),
     ("command_line",),
     ("errors",),
+    ("error_access",),
     ("error_bases", "error_hints"),
 )
 """Top to bottom: a room knows only the rooms below it, and of its own storey only itself."""

@@ -31,6 +31,7 @@ ROOMS = (
     "docs",
     "doors",
     "driver",
+    "error_access.py",
     "error_bases.py",
     "error_hints.py",
     "errors.py",

@@ -8,8 +8,10 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ClockTooFarAhead, Error
+from ...errors import ClockTooFarAhead, Error, NotSupportedError
 from ...model.abandoned import close_when_dropped
+from ...model.access.roles import Access
+from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
@@ -82,6 +84,7 @@ from .writes.transactions import TransactionWriter
 if TYPE_CHECKING:
     from .awaited_rows import AwaitedRows
 
+_NO_USERS = Access()
 _DDL_SECONDS = 10.0
 """Seconds for a reply that waits until all tablets have done their part; then another master is called."""
 
@@ -298,6 +301,19 @@ class Client:
     def drop_views(self, names: Collection[str]) -> None:
         """Implements `Store.drop_views`."""
         self._change(lambda call: DropViews(names=tuple(names), call=call), Done, "DROP VIEW")
+
+    @property
+    def access(self) -> Access:
+        """Returns those of a new store: servers do not share the users that a directory may have."""
+        return _NO_USERS
+
+    def change_access(self, steps: Sequence[AccessStep]) -> None:
+        """Raises `NotSupportedError`."""
+        raise NotSupportedError(
+            "users and grants are kept by the store of one process: neither a cluster's masters nor the server of a "
+            "directory can change them through this connection; open the directory itself, and serve it to clients "
+            "with --postgres"
+        )
 
     @one_statement
     def _change(self, request: Callable[[Any], Request], reply: type[Reply], what: str) -> Any:

@@ -35,7 +35,11 @@ def table_to_dict(table: Table) -> dict[str, Any]:
         "next_column_id": table.next_column_id,
         **_shape_to_dict(table.schema, table.partitions),
     }
-    return data if table.replicas is None else {**data, "asked_replicas": table.replicas}
+    if table.replicas is not None:
+        data["asked_replicas"] = table.replicas
+    if table.owner:
+        data["owner"] = table.owner
+    return data
 
 
 def table_from_dict(data: Mapping[str, Any]) -> Table:
@@ -50,34 +54,37 @@ def table_from_dict(data: Mapping[str, Any]) -> Table:
         comment=data["comment"],
         next_column_id=data["next_column_id"],
         replicas=data.get("asked_replicas"),
+        owner=data.get("owner", ""),
     )
 
 
 def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
     """A table definition."""
-    return {
+    data = {
         "name": definition.name,
         "comment": definition.comment,
         "replicas": definition.replicas,
         **_shape_to_dict(definition.schema, definition.partitions),
     }
+    return {**data, "owner": definition.owner} if definition.owner else data
 
 
 def definition_from_dict(data: Mapping[str, Any]) -> TableDefinition:
     """The definition of `definition_to_dict`."""
     schema, partitions = _shape_from_dict(data)
-    return TableDefinition(data["name"], schema, partitions, data["comment"], data["replicas"])
+    owner = data.get("owner", "")
+    return TableDefinition(data["name"], schema, partitions, data["comment"], data["replicas"], owner)
 
 
 def view_to_list(view: View) -> list[Any]:
     """A view."""
-    return [view.name, view.text, list(view.columns)]
+    return [view.name, view.text, list(view.columns), *([view.owner] if view.owner else [])]
 
 
 def view_from_list(data: Sequence[Any]) -> View:
     """The view of `view_to_list`."""
-    name, text, columns = data
-    return View(name, text, tuple(columns))
+    name, text, columns, *owner = data
+    return View(name, text, tuple(columns), *owner)
 
 
 def column_to_dict(column: ColumnSchema) -> dict[str, Any]:

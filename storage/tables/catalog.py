@@ -11,8 +11,12 @@ from dataclasses import field, replace
 from typing import Any
 
 from ...errors import DuplicateTable, UnknownTable, did_you_mean, quoted_name
+from ...model.access.rights import Secured, secured, secured_schema, view_key
+from ...model.access.roles import Access
+from ...model.access.steps import AccessStep, OwnerChanged, apply_access_steps, without_objects
 from ...model.alterations import AlterStep
 from ...model.altered_table import apply_steps
+from ...model.codec.access import access_from_dict, access_to_dict
 from ...model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 from ...model.lazy_dataclass import dataclass
 from ...model.partitions.partition import Partition, Partitioner
@@ -29,10 +33,12 @@ from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 
 MAGIC = b"nyalaCAT"
-VERSION = 5
+VERSION = 6
 """Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`.
 Version 2 had no views and no hash rules of single ranges. Version 3 had no `history_seconds`. Version 4 has no
-`decided`: a catalog that decides on nothing is written with it, so that earlier nyalas can read it."""
+`decided`: a catalog that decides on nothing is written with it, so that earlier nyalas can read it. Version 5 has no
+`access`: a catalog without users and grants is written without it; an earlier nyala would open the others to anyone."""
+_VERSION_WITHOUT_ACCESS = 5
 _VERSION_WITHOUT_DECISIONS = 4
 
 
@@ -77,7 +83,7 @@ class Catalog:
     `version` counts DDL; `next_table` numbers tables, and no number is ever used twice. `history_seconds` is the number
     of seconds for which history stays readable; None for the default. `decided` has the COMMITs that this catalog
     decides on, and which the commit log may lack yet: by timestamp, the last log entries of their parts by tablet
-    (`catalog_commit`).
+    (`catalog_commit`). `access` has the users and grants; owners are with the tables and views.
     """
 
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
@@ -86,6 +92,7 @@ class Catalog:
     views: Mapping[str, View] = field(default_factory=dict)
     history_seconds: int | None = None
     decided: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    access: Access = field(default_factory=Access)
 
     def tables(self) -> list[Table]:
         """All tables by name, ascending."""
@@ -132,6 +139,7 @@ class Catalog:
             partitions=definition.partitions,
             comment=definition.comment,
             next_column_id=len(columns),
+            owner=definition.owner,
         )
         entries = {**self.entries, table.name: CatalogEntry.of(table)}
         return replace(self, entries=entries, version=self.version + 1, next_table=self.next_table + 1)
@@ -145,13 +153,16 @@ class Catalog:
         """This catalog with the table of that name altered."""
         entries = {other: entry for other, entry in self.entries.items() if other != name}
         entries[table.name] = self.entries[name].altered(table)
-        return replace(self, entries=entries, version=self.version + 1)
+        access = self._access_of_owner(secured(self.entries[name].table), table.owner)
+        return replace(self, entries=entries, version=self.version + 1, access=access)
 
     def without(self, tables: Collection[str], views: Collection[str]) -> Catalog:
         """This catalog without some of its tables and views; names that it does not have are passed over."""
         entries = {name: entry for name, entry in self.entries.items() if name not in tables}
         kept = {name: view for name, view in self.views.items() if name not in views}
-        return replace(self, entries=entries, views=kept, version=self.version + 1)
+        gone = [entry.table.id for name, entry in self.entries.items() if name in tables]
+        access = without_objects(self.access, (*gone, *(view_key(name) for name in views)))
+        return replace(self, entries=entries, views=kept, version=self.version + 1, access=access)
 
     def with_view(self, view: View, replaces: bool) -> Catalog:
         """This catalog with a view; with `replaces` in the place of one of its name. `DuplicateTable` where the name is
@@ -159,6 +170,23 @@ class Catalog:
         if not (replaces and view.name in self.views):
             self.check_free(view.name)
         return replace(self, views={**self.views, view.name: view}, version=self.version + 1)
+
+    def with_access(self, steps: Sequence[AccessStep]) -> Catalog:
+        """This catalog with users, memberships or grants changed; errors as of `Store.change_access`."""
+        access = apply_access_steps(self.access, steps, self.objects())
+        return replace(self, access=access, version=self.version + 1)
+
+    def objects(self) -> dict[str, Secured]:
+        """All objects that have an owner, by their keys in grants."""
+        found = [secured(entry.table) for entry in self.entries.values()]
+        found += [secured(view) for view in self.views.values()]
+        return {each.key: each for each in (*found, secured_schema())}
+
+    def _access_of_owner(self, object_: Secured, owner: str) -> Access:
+        """The access after an object's owner has become another one."""
+        if object_.owner == owner:
+            return self.access
+        return apply_access_steps(self.access, [OwnerChanged(object_.key, object_.owner, owner)], self.objects())
 
     def write(self, fs: FileSystem, path: str) -> None:
         """Replace the catalog file durably."""
@@ -171,7 +199,9 @@ class Catalog:
         }
         if self.decided:
             content["decided"] = [[timestamp, dict(parts)] for timestamp, parts in self.decided.items()]
-        version = VERSION if self.decided else _VERSION_WITHOUT_DECISIONS
+        version = _VERSION_WITHOUT_ACCESS if self.decided else _VERSION_WITHOUT_DECISIONS
+        if not self.access.is_first or any(object_.owner for object_ in self.objects().values()):
+            content["access"], version = access_to_dict(self.access), VERSION
         replace_checked(fs, path, MAGIC, version, content)
 
     @classmethod
@@ -187,6 +217,7 @@ class Catalog:
             {view.name: view for view in views},
             content.get("history_seconds"),
             dict(content.get("decided", [])),
+            access_from_dict(content["access"]) if "access" in content else Access(),
         )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...errors import SerializationFailure
+from ...errors import SerializationFailure, StatementError
+from ...model.access.rights import secured
+from ...model.access.steps import apply_access_steps, without_objects
 from ...model.catalog_changes import CatalogChanges, Named, TableChange
 from ...model.schema import Table, View
 from .catalog import Catalog, CatalogEntry
@@ -34,7 +36,21 @@ def changed_catalog(current: Catalog, changes: CatalogChanges) -> Catalog:
         if view.after is not None:
             _check_free(view.name, entries, views)
             views[view.name] = view.after
-    return replace(current, entries=entries, views=views, version=current.version + 1)
+    changed = replace(current, entries=entries, views=views, version=current.version + 1)
+    return _with_access(current, changed, changes)
+
+
+def _with_access(current: Catalog, changed: Catalog, changes: CatalogChanges) -> Catalog:
+    """The changed catalog with the transaction's changes of users and grants, and without grants on what is gone."""
+    created = [change.versions[0] for change in changes.tables if change.before is None and change.versions]
+    new = [*map(secured, created), *map(secured, changed.views.values())]
+    objects = {**{each.key: each for each in new}, **current.objects()}
+    try:
+        access = apply_access_steps(current.access, changes.access, objects)
+    except StatementError as error:
+        raise SerializationFailure(f"{error}: users or grants were changed by another transaction {_RETRY}") from error
+    there = changed.objects()
+    return replace(changed, access=without_objects(access, [key for key in objects if key not in there]))
 
 
 def check_relied_on(current: Catalog, changes: CatalogChanges) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
 from ...model.schema import Table, TableDefinition, View
@@ -128,6 +129,12 @@ class DataDefinition:
         with self.lock:
             self._check_open()
             self._catalog.drop_views(names)
+
+    def change_access(self, steps: Sequence[AccessStep]) -> None:
+        """`Store.change_access`."""
+        with self.lock:
+            self._check_open()
+            self._catalog.replace(self._catalog.current.with_access(steps))
 
     def settle(self) -> None:
         """Write the catalog again where a write has failed; `DiskError` while the disk refuses."""

@@ -13,6 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from ...errors import SchemaChanged, SerializationFailure, UnknownTable
+from ...model.access.rights import view_key
+from ...model.access.roles import Access
+from ...model.access.steps import AccessStep, ForgetObjects, OwnerChanged
 from ...model.alterations import AlterStep, DropColumn, DropRangePartition
 from ...model.catalog_changes import CatalogChanges, Named, TableChange, ViewChange
 from ...model.lazy_dataclass import dataclass
@@ -62,12 +65,15 @@ class CatalogState:
         Tables that the transaction has found and dropped, by id.
     version : int
         `Store.catalog_version`.
+    access : tuple of AccessStep
+        The transaction's changes of users and grants.
     """
 
     catalog: Catalog
     own: Mapping[str, OwnTable] = field(default_factory=dict)
     dropped: Mapping[str, Table] = field(default_factory=dict)
     version: int = 0
+    access: tuple[AccessStep, ...] = ()
 
 
 class OwnCatalog:
@@ -79,11 +85,14 @@ class OwnCatalog:
         That of BEGIN.
     take_number : callable
         Returns a number for a new table, which no other table gets.
+    latest_access : callable
+        Returns the users and grants of now, which hold in a transaction that has not changed them.
     """
 
-    def __init__(self, found: Catalog, take_number: Callable[[], int]):
+    def __init__(self, found: Catalog, take_number: Callable[[], int], latest_access: Callable[[], Access]):
         self._found = found
         self._take_number = take_number
+        self._latest_access = latest_access
         self.state = CatalogState(found, version=found.version)
         self._names: dict[str, None] = {}
         """Names that were looked up."""
@@ -100,6 +109,21 @@ class OwnCatalog:
     def version(self) -> int:
         """`Store.catalog_version`."""
         return self.state.version
+
+    @property
+    def access(self) -> Access:
+        """Users and grants: a right that is revoked elsewhere is lost in the transaction, too.
+
+        Raises `SerializationFailure` where the transaction has changed them, and another one has, too.
+        """
+        latest = self._latest_access()
+        if not self.state.access:
+            return latest
+        if latest is not self._found.access:
+            raise SerializationFailure(
+                "users or grants were changed by another transaction after this one began; retry the transaction"
+            )
+        return self.state.catalog.access
 
     # ---- what there is -------------------------------------------------------------------------------------------
 
@@ -156,12 +180,20 @@ class OwnCatalog:
     # ---- changes -------------------------------------------------------------------------------------------------
 
     def _change(
-        self, catalog: Catalog, own: Mapping[str, OwnTable] | None = None, dropped: Mapping[str, Table] | None = None
+        self,
+        catalog: Catalog,
+        own: Mapping[str, OwnTable] | None = None,
+        dropped: Mapping[str, Table] | None = None,
+        access: Sequence[AccessStep] = (),
     ) -> None:
         state = self.state
         version = -next(_versions)
         self.state = CatalogState(
-            catalog, state.own if own is None else own, state.dropped if dropped is None else dropped, version
+            catalog,
+            state.own if own is None else own,
+            state.dropped if dropped is None else dropped,
+            version,
+            (*state.access, *access),
         )
 
     def create_table(self, definition: TableDefinition) -> Table:
@@ -182,7 +214,7 @@ class OwnCatalog:
         own = {id_: other for id_, other in state.own.items() if id_ != table.id}
         found = self._found_entry(table.id)
         dropped = state.dropped if found is None else {**state.dropped, table.id: found.table}
-        self._change(state.catalog.without([name], views), own, dropped)
+        self._change(state.catalog.without([name], views), own, dropped, _forgotten(views))
         return table
 
     def alter_table(self, name: str, steps: Sequence[AlterStep], store: TableSource) -> Table:
@@ -204,7 +236,9 @@ class OwnCatalog:
             else:
                 source = AlteredTable(store, known.before, entry, _place(), numbers)
             own = OwnTable(known.before, (*known.versions, table), known.removes_values or removes, source)
-        self._change(changed, {**state.own, table.id: own})
+        before, after = state.catalog.table(name).owner, table.owner
+        given = [] if before == after else [OwnerChanged(table.id, before, after)]
+        self._change(changed, {**state.own, table.id: own}, access=given)
         return table
 
     def create_view(self, view: View, replaces: bool) -> None:
@@ -217,7 +251,11 @@ class OwnCatalog:
         """`Store.drop_views`."""
         catalog = self.state.catalog
         catalog.check_views(names)
-        self._change(catalog.without((), names))
+        self._change(catalog.without((), names), access=_forgotten(names))
+
+    def change_access(self, steps: Sequence[AccessStep]) -> None:
+        """`Store.change_access`."""
+        self._change(self.state.catalog.with_access(steps), access=steps)
 
     def go_back(self, state: CatalogState) -> None:
         """Return to an earlier state."""
@@ -255,7 +293,7 @@ class OwnCatalog:
             relied_on |= {name: self._found_named(name) for name in known_names if name not in changed}
         is_needed = any(change.before is not None for change in tables)
         known_views = self._found.views if is_needed else None
-        return CatalogChanges(tables, views, relied_on, known_names, known_views)
+        return CatalogChanges(tables, views, relied_on, known_names, known_views, self.state.access)
 
     def reads_before(self, read: TableRead) -> Iterator[TableRead]:
         """A read in terms of the table at BEGIN; none of a table that there was not."""
@@ -285,6 +323,10 @@ class OwnCatalog:
             for name in sorted({*found, *now})
             if found.get(name) != now.get(name)
         )
+
+
+def _forgotten(views: Collection[str]) -> list[AccessStep]:
+    return [ForgetObjects(tuple(view_key(name) for name in views))] if views else []
 
 
 def _place() -> Replica:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NoReturn
 
 from ...errors import NotSupportedError, SchemaChanged, UnknownTable
+from ...model.access.roles import Access
+from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Store
@@ -30,6 +32,13 @@ class StoreCatalog:
     @property
     def version(self) -> int:
         return self._store.catalog_version
+
+    @property
+    def access(self) -> Access:
+        return self._store.access
+
+    def change_access(self, steps: Sequence[AccessStep]) -> NoReturn:
+        self._refuse("a change of users or grants")
 
     def tables(self) -> Sequence[Table]:
         return self._store.tables()

@@ -48,6 +48,7 @@ from ...model.vectors.vector import Batch
 from ..files.spill_file import SpillFile
 from ..single_rows.row_rules import BatchPathNeeded
 from ..single_rows.row_write import as_batch
+from .access_methods import AccessMethods
 from .altered_rows import altered_rows
 from .base_rows import BaseRows
 from .batch_write import write_batch
@@ -77,7 +78,7 @@ class _Savepoint:
     catalog: CatalogState | None
 
 
-class TransactionStore:
+class TransactionStore(AccessMethods):
     """A transaction; implements `model.store.Transaction`. Safe for several threads.
 
     Parameters

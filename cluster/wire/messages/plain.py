@@ -28,6 +28,7 @@ from ....model.alterations import (
     RenameTable,
     SetComment,
     SetDefault,
+    SetOwner,
     SetStorage,
 )
 from ....model.codec import tables
@@ -88,13 +89,14 @@ def definition_from_plain(data: Plain) -> TableDefinition:
 
 def view_to_plain(view: View) -> Plain:
     """Returns a view as plain data."""
-    return {"name": view.name, "text": view.text, "columns": list(view.columns)}
+    plain: Plain = {"name": view.name, "text": view.text, "columns": list(view.columns)}
+    return {**plain, "owner": view.owner} if view.owner else plain
 
 
 @reads("view")
 def view_from_plain(data: Plain) -> View:
     """Returns the view of `view_to_plain`."""
-    return View(data["name"], data["text"], tuple(data["columns"]))
+    return View(data["name"], data["text"], tuple(data["columns"]), data.get("owner", ""))
 
 
 # ---- alterations ----------------------------------------------------------------------------------------------------
@@ -109,6 +111,7 @@ _STEPS: dict[str, type[AlterStep]] = {
         SetDefault,
         SetStorage,
         SetComment,
+        SetOwner,
         AddRangePartition,
         DropRangePartition,
     )

@@ -158,6 +158,7 @@ steps = st.one_of(
         st.none() | st.integers(0, 1 << 20),
     ),
     st.builds(alterations.SetComment, st.none() | names, st.text(max_size=5)),
+    st.builds(alterations.SetOwner, names),
     st.builds(alterations.AddRangePartition, range_partitions),
     st.builds(alterations.DropRangePartition, range_partitions),
 )

@@ -1,0 +1,35 @@
+"""Exceptions about users, roles and rights, which are all in `errors`."""
+
+from __future__ import annotations
+
+from .error_bases import OperationalError, StatementError
+
+
+class PermissionDenied(StatementError):
+    """Have the right granted that the message names, or act as another role: the current one may not do this."""
+
+    sqlstate = "42501"
+
+
+class UnknownRole(StatementError):
+    """Name a role that exists; the message lists close ones."""
+
+    sqlstate = "42704"
+
+
+class DuplicateRole(StatementError):
+    """Choose another name, or ALTER the role: there is one of this name."""
+
+    sqlstate = "42710"
+
+
+class DependentObjects(StatementError):
+    """Remove first what depends on the role or right, which the message names, or use CASCADE."""
+
+    sqlstate = "2BP01"
+
+
+class InvalidPassword(OperationalError):
+    """Correct the user's name or password. Which of the two is wrong is not said."""
+
+    sqlstate = "28P01"

@@ -1,0 +1,307 @@
+"""Changes of an `Access`: each step is plain data, and is checked when it is applied.
+
+A statement makes a tuple of steps, which take effect together or not at all (`Store.change_access`). The same steps can
+be applied to another `Access` than that for which they were made: a transaction's COMMIT applies them to the latest.
+That the user may make them is checked before, when the statement is bound; what is checked here are the invariants:
+names exist, grantors hold what they grant, nothing refers to a role that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from ...errors import DependentObjects, DuplicateRole, UnknownRole, did_you_mean
+from ..lazy_dataclass import dataclass
+from .rights import Right, Secured
+from .roles import PUBLIC, STORE_ROLE, Access, Grant, Membership, Role
+
+Owners: TypeAlias = Mapping[str, Secured]
+"""All objects by key, with their owners."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRole:
+    """A new role; its number is given to it."""
+
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class AlterRole:
+    """New values of attributes of a role, by their names in `Role`."""
+
+    name: str
+    changes: tuple[tuple[str, Any], ...]
+
+    def __repr__(self) -> str:
+        return f"AlterRole({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class DropRole:
+    """Removes a role, which must own nothing and have no grants."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """Makes a role a member of another; with `is_admin` with the right to do the same."""
+
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Ends a membership; with `only_admin` the right to make others members alone."""
+
+    role: str
+    member: str
+    only_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddGrant:
+    """Grants a right."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGrant:
+    """Revokes a right that `grantor` has granted; with `only_option` its grant option alone.
+
+    Grants that depend on it are removed too with `cascade`; otherwise they are an error.
+    """
+
+    key: str
+    right: Right
+    grantee: str
+    grantor: str
+    only_option: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerChanged:
+    """An object's owner becomes another role: what the old one has granted, the new one has granted."""
+
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetObjects:
+    """Objects are dropped, and their grants with them: a view that is made later under the name has none."""
+
+    keys: tuple[str, ...]
+
+
+AccessStep: TypeAlias = (
+    CreateRole | AlterRole | DropRole | AddMember | RemoveMember | AddGrant | RemoveGrant | OwnerChanged | ForgetObjects
+)
+
+
+def apply_access_steps(access: Access, steps: Iterable[AccessStep], objects: Owners) -> Access:
+    """The access after all steps, in their order.
+
+    Parameters
+    ----------
+    access : Access
+    steps : iterable of AccessStep
+    objects : mapping of str to Secured
+        All objects by key, as they are before the steps.
+
+    Raises
+    ------
+    UnknownRole, DuplicateRole
+        A role is missing, or is there already.
+    DependentObjects
+        A role that is dropped owns objects or has grants; or other grants depend on one that is revoked.
+    """
+    for step in steps:
+        access = _APPLY[type(step)](access, step, objects)
+        if isinstance(step, OwnerChanged) and step.key in objects:
+            objects = {**objects, step.key: replace(objects[step.key], owner=step.after)}
+    return access
+
+
+def without_objects(access: Access, keys: Iterable[str]) -> Access:
+    """The access without the grants on objects that are dropped."""
+    gone = set(keys)
+    if not any(grant.key in gone for grant in access.grants):
+        return access
+    return replace(access, grants=tuple(grant for grant in access.grants if grant.key not in gone))
+
+
+def check_role(access: Access, name: str) -> Role:
+    """A role; `UnknownRole` with similar names if there is none."""
+    found = access.role(name)
+    if found is None:
+        known = [role.name for role in access.all_roles()]
+        raise UnknownRole(f"role {name} does not exist{did_you_mean(name, known)}")
+    return found
+
+
+# ---- roles -----------------------------------------------------------------------------------------------------------
+
+
+def _create(access: Access, step: CreateRole, objects: Owners) -> Access:
+    name = step.role.name
+    if access.role(name) is not None:
+        raise DuplicateRole(f"role {name} exists already")
+    role = replace(step.role, number=access.next_number)
+    return replace(access, roles={**access.roles, name: role}, next_number=access.next_number + 1)
+
+
+def _alter(access: Access, step: AlterRole, objects: Owners) -> Access:
+    role = check_role(access, step.name)
+    return replace(access, roles={**access.roles, step.name: replace(role, **dict(step.changes))})
+
+
+def _drop(access: Access, step: DropRole, objects: Owners) -> Access:
+    name = step.name
+    check_role(access, name)
+    owned = sorted(f"{each.kind} {each.name}" for each in objects.values() if each.owner == name)
+    if owned:
+        raise DependentObjects(
+            f"role {name} cannot be dropped: it owns {_few(owned)}; give them to another role first, ALTER TABLE ... "
+            "OWNER TO, or drop them"
+        )
+    keys = {grant.key for grant in access.grants if name in (grant.grantee, grant.grantor)}
+    granted = sorted(f"{objects[key].kind} {objects[key].name}" for key in keys if key in objects)
+    if granted:
+        raise DependentObjects(f"role {name} cannot be dropped: it has grants on {_few(granted)}; REVOKE them first")
+    return replace(
+        access,
+        roles={other: role for other, role in access.roles.items() if other != name},
+        memberships=tuple(each for each in access.memberships if name not in (each.role, each.member)),
+        grants=tuple(
+            grant for grant in access.grants if grant.key not in keys or name not in (grant.grantee, grant.grantor)
+        ),
+    )
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _add_member(access: Access, step: AddMember, objects: Owners) -> Access:
+    new = step.membership
+    check_role(access, new.role)
+    check_role(access, new.member)
+    if new.member in access.roles_of(new.role):
+        raise DependentObjects(f"role {new.role} is a member of role {new.member}: memberships cannot form a circle")
+    known = next((each for each in access.memberships if (each.role, each.member) == (new.role, new.member)), None)
+    if known is not None:
+        new = replace(known, is_admin=known.is_admin or new.is_admin)
+    kept = tuple(each for each in access.memberships if each is not known)
+    return replace(access, memberships=(*kept, new))
+
+
+def _remove_member(access: Access, step: RemoveMember, objects: Owners) -> Access:
+    kept = []
+    for each in access.memberships:
+        if (each.role, each.member) != (step.role, step.member):
+            kept.append(each)
+        elif step.only_admin:
+            kept.append(replace(each, is_admin=False))
+    return replace(access, memberships=tuple(kept))
+
+
+# ---- grants ----------------------------------------------------------------------------------------------------------
+
+
+def _add_grant(access: Access, step: AddGrant, objects: Owners) -> Access:
+    new = step.grant
+    check_role(access, new.grantor)
+    if new.grantee != PUBLIC:
+        check_role(access, new.grantee)
+    if new.key not in objects:
+        return access  # dropped since
+    if not _holds_option(access.grants, new.grantor, new, objects):
+        raise DependentObjects(f"role {new.grantor} has lost the right that it grants")
+    if new.grantee == (objects[new.key].owner or STORE_ROLE):
+        return access  # the owner has all rights
+    known = next((grant for grant in access.grants if _same(grant, new)), None)
+    if known is not None:
+        new = replace(new, has_option=known.has_option or new.has_option)
+    return replace(access, grants=(*(grant for grant in access.grants if grant is not known), new))
+
+
+def _same(one: Grant, other: Grant) -> bool:
+    return (one.key, one.right, one.grantee, one.grantor) == (other.key, other.right, other.grantee, other.grantor)
+
+
+def _holds_option(grants: Iterable[Grant], role: str, of: Grant, objects: Owners) -> bool:
+    if role == (objects[of.key].owner or STORE_ROLE):
+        return True
+    return any(
+        grant.has_option and grant.grantee == role and grant.key == of.key and grant.right is of.right
+        for grant in grants
+    )
+
+
+def _remove_grant(access: Access, step: RemoveGrant, objects: Owners) -> Access:
+    if step.key not in objects:
+        return access
+    kept = []
+    for grant in access.grants:
+        if (grant.key, grant.right, grant.grantee, grant.grantor) != (step.key, step.right, step.grantee, step.grantor):
+            kept.append(grant)
+        elif step.only_option:
+            kept.append(replace(grant, has_option=False))
+    rooted = _rooted(tuple(kept), objects)
+    if len(rooted) < len(kept) and not step.cascade:
+        lost = next(grant for grant in kept if grant not in rooted)
+        raise DependentObjects(
+            f"dependent privileges exist: role {lost.grantor} has granted {lost.right.name} on "
+            f"{objects[lost.key].name} to {lost.grantee or 'PUBLIC'}; REVOKE ... CASCADE revokes that too"
+        )
+    return replace(access, grants=rooted)
+
+
+def _rooted(grants: tuple[Grant, ...], objects: Owners) -> tuple[Grant, ...]:
+    """The grants that a chain of grant options connects with the owner of their object."""
+    found: list[Grant] = [grant for grant in grants if grant.key not in objects]
+    rest = [grant for grant in grants if grant.key in objects]
+    while True:
+        reached = [grant for grant in rest if _holds_option(found, grant.grantor, grant, objects)]
+        if not reached:
+            return tuple(grant for grant in grants if grant in found)
+        found += reached
+        rest = [grant for grant in rest if grant not in reached]
+
+
+def _owner_changed(access: Access, step: OwnerChanged, objects: Owners) -> Access:
+    if step.key not in objects:
+        return access
+    before, after = step.before or STORE_ROLE, step.after or STORE_ROLE
+    check_role(access, after)
+    grants: dict[tuple[str, Right, str, str], Grant] = {}
+    for grant in access.grants:
+        if grant.key == step.key and grant.grantor == before:
+            grant = replace(grant, grantor=after)
+        if grant.key == step.key and grant.grantee == after:
+            continue  # the owner has all rights
+        place = (grant.key, grant.right, grant.grantee, grant.grantor)
+        known = grants.get(place)
+        grants[place] = grant if known is None else replace(grant, has_option=grant.has_option or known.has_option)
+    owned = {**objects, step.key: replace(objects[step.key], owner=step.after)}
+    return replace(access, grants=_rooted(tuple(grants.values()), owned))
+
+
+_APPLY: Final[dict[type, Callable[[Access, Any, Owners], Access]]] = {
+    CreateRole: _create,
+    AlterRole: _alter,
+    DropRole: _drop,
+    AddMember: _add_member,
+    RemoveMember: _remove_member,
+    AddGrant: _add_grant,
+    RemoveGrant: _remove_grant,
+    OwnerChanged: _owner_changed,
+    ForgetObjects: lambda access, step, objects: without_objects(access, step.keys),
+}
