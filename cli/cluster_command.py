@@ -6,36 +6,22 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..cluster.admin.ksck import describe, ksck
 from ..cluster.admin.leaving import Leaving
 from ..cluster.admin.local_cluster import LocalCluster, LocalServer
-from ..cluster.admin.masters import ask_master
-from ..cluster.admin.moves import ReplicaMover
 from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
 from ..cluster.admin.rebalancing import Failure, MoveRun
 from ..cluster.admin.unsafe import Forcing
-from ..cluster.admin.view import ClusterView, look
-from ..cluster.wire.calls.rpc import Channels
-from ..cluster.wire.client_clock import ClientClock
-from ..cluster.wire.messages.methods import ListServers
-from ..cluster.wire.security.tls import read_credentials
-from ..cluster.wire.security.tls_files import tls_files
-from ..driver.stores.cluster_url import ENVIRONMENT, servers, tls_options
+from ..cluster.admin.view import ClusterView
+from ..driver.stores.cluster_url import ENVIRONMENT
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
-from ..model.clock import HybridClock
-from ..model.lazy_dataclass import dataclass
-from ..net.addresses import address_of
 from ..storage.inspect.text import table_lines
-from .arguments import given_tls, tls_of
-
-_PATIENCE_SECONDS = 4.0
-"""For a master to be there: one may be restarting."""
+from .cluster_connection import connected
 
 
 def start_command(arguments: argparse.Namespace) -> int:
@@ -114,7 +100,7 @@ def _plain(server: LocalServer) -> dict[str, Any]:
 
 def ksck_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster ksck`: 1 where anything is wrong."""
-    with _connected(arguments, leaderless=True) as reached:
+    with connected(arguments, leaderless=True) as reached:
         view = reached.view(arguments.timeout, leaderless=True)
         report = ksck(view, reached.channels if arguments.checksum else None)
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe(report))
@@ -123,7 +109,7 @@ def ksck_command(arguments: argparse.Namespace) -> int:
 
 def rebalance_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster rebalance`."""
-    with _connected(arguments) as reached:
+    with connected(arguments) as reached:
         mover = reached.mover()
         view = reached.view()
         moves = _moves(view)
@@ -163,18 +149,19 @@ def _do(moves: Sequence[Move], describe: Callable[[Move], str], work: Callable[[
 
 def _moves(view: ClusterView) -> list[Move]:
     tablets = [Placed(t.id, t.table, frozenset(peer.id for peer in t.replicas)) for t in view.tablets]
-    alive = [server.id for server in view.tservers if server.state not in ("DEAD", "REPLACED")]
+    alive = [s.id for s in view.tservers if s.state not in ("DEAD", "REPLACED") and not s.in_maintenance]
     return plan_moves(tablets, alive, [server.id for server in view.tservers if server.state == "LEAVING"])
 
 
 def _leaders(view: ClusterView) -> list[Move]:
     tablets = [Led(t.id, t.table, t.leader, frozenset(t.running_voters())) for t in view.tablets if t.leader]
-    return plan_leaders(tablets, [server.id for server in view.tservers if server.state == "ALIVE"])
+    heirs = [s.id for s in view.tservers if s.state == "ALIVE" and not s.in_maintenance and not s.is_quiescing]
+    return plan_leaders(tablets, heirs)
 
 
 def leave_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster leave`."""
-    with _connected(arguments) as reached:
+    with connected(arguments) as reached:
         leaving = Leaving(reached.channels, reached.masters, arguments.server, reached.local)
         if arguments.undo:
             leaving.undo()
@@ -199,7 +186,7 @@ def _at(view: ClusterView, id: str) -> str:
 
 def tablets_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet list`."""
-    with _connected(arguments) as reached:
+    with connected(arguments) as reached:
         view = reached.view()
     if arguments.table is not None and arguments.table not in view.tables:
         raise InterfaceError(f"the cluster has no table {arguments.table}; it has: {', '.join(view.tables) or 'none'}")
@@ -233,7 +220,7 @@ def tablets_command(arguments: argparse.Namespace) -> int:
 
 def move_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet move`."""
-    with _connected(arguments) as reached:
+    with connected(arguments) as reached:
         tablet, source, target = reached.mover().move(
             arguments.tablet, arguments.source, arguments.target, arguments.timeout
         )
@@ -243,7 +230,7 @@ def move_command(arguments: argparse.Namespace) -> int:
 
 def step_down_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet leader-step-down`."""
-    with _connected(arguments) as reached:
+    with connected(arguments) as reached:
         tablet, leader = reached.mover().step_down(arguments.tablet, arguments.to, arguments.timeout)
     print(f"tablet {tablet} is led by {leader.address}")
     return 0
@@ -251,7 +238,7 @@ def step_down_command(arguments: argparse.Namespace) -> int:
 
 def unsafe_change_config_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet unsafe-change-config`."""
-    with _connected(arguments) as reached:
+    with connected(arguments) as reached:
         forcing = Forcing(reached.channels, reached.masters, reached.local, arguments.tablet, arguments.survivor)
         for line in forcing.warning():
             print(line, file=sys.stderr, flush=True)
@@ -264,47 +251,6 @@ def unsafe_change_config_command(arguments: argparse.Namespace) -> int:
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    channels: Channels
-    masters: Sequence[str]
-    local: Mapping[str, str]
-    clock: HybridClock
-
-    def view(self, seconds: float = 30.0, leaderless: bool = False) -> ClusterView:
-        """Returns the current state of the cluster; if `leaderless`, of the masters alone if none of them leads."""
-        patience = min(seconds, _PATIENCE_SECONDS) if leaderless else None  # else `_connected` has reached one
-        return look(self.channels, self.masters, self.clock, seconds, patience, leaderless=leaderless)
-
-    def mover(self) -> ReplicaMover:
-        """Moves its replicas and leaders."""
-        return ReplicaMover(self.channels, self.masters, self.local)
-
-
-@contextmanager
-def _connected(arguments: argparse.Namespace, leaderless: bool = False) -> Iterator[_Reached]:
-    """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://.
-
-    A master leads, unless `leaderless`; if none can be reached, the error comes after `_PATIENCE_SECONDS`.
-    """
-    local: Mapping[str, str] = {}
-    if is_cluster(arguments.cluster):
-        masters: Sequence[str] = [address_of(host, port) for host, port in servers(arguments.cluster)]
-        files = tls_files(tls_options(arguments.cluster, given_tls(arguments)))
-    else:
-        cluster = LocalCluster.open(Path(arguments.cluster))
-        masters, files, local = cluster.masters, tls_of(arguments) or cluster.admin_tls, cluster.addresses
-    clock = ClientClock()
-    channels = Channels(clock, tls=None if files is None else read_credentials(files))
-    try:
-        seconds = getattr(arguments, "timeout", None) or 30.0
-        if not leaderless:
-            ask_master(channels, masters, ListServers(), seconds, min(seconds, _PATIENCE_SECONDS))
-        yield _Reached(channels, masters, local, clock)
-    finally:
-        channels.close()
 
 
 def _local(arguments: argparse.Namespace) -> Path:

@@ -73,6 +73,8 @@ class ModelServer:
     id: str
     is_alive: bool = True
     is_leaving: bool = False
+    in_maintenance: bool = False
+    is_quiescing: bool = False
 
 
 @dataclass
@@ -113,7 +115,17 @@ class ModelCluster:
 
     def view(self) -> ClusterView:
         """Returns the view of a master that has all reports."""
-        servers = {s.id: ServerView(s.id, f"{s.id}:1", s.is_alive, s.is_leaving) for s in self.servers.values()}
+        servers = {
+            s.id: ServerView(
+                s.id,
+                f"{s.id}:1",
+                s.is_alive,
+                s.is_leaving,
+                in_maintenance=s.in_maintenance,
+                is_quiescing=s.is_quiescing,
+            )
+            for s in self.servers.values()
+        }
         kept = {t.id: self._view(t) for t in self.tablets.values() if not t.is_dropped}
         dropped = tuple(
             ReplicaAt(t.id, server)

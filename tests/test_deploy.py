@@ -38,7 +38,7 @@ def check_masters(servers: list[Namespace]) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_commands_of_units_are_those_of_nyala(unit: Path) -> None:
-    for line in re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE):
+    for line in re.findall(r"^Exec(?:Start|Stop)=-?(.*)$", unit.read_text(), re.MULTILINE):
         program, *words = shlex.split(line.replace("$OPTIONS", ""))
         assert program == "/opt/nyala/bin/nyala"
         parsed([word.replace("${ADDRESS}", "10.0.0.1:7051").replace("${MASTERS}", "10.0.0.1:7051") for word in words])
@@ -85,7 +85,19 @@ def pods(resources: list[dict[str, Any]]) -> Iterator[Namespace]:
             assert container["readinessProbe"]["tcpSocket"]["port"] in ports
             (mount,) = container["volumeMounts"]
             assert str(server.dir).startswith(f"{mount['mountPath']}/")
+            if "lifecycle" in container:
+                check_stop(container["lifecycle"]["preStop"]["exec"]["command"], pod, server)
             yield server
+
+
+def check_stop(command: list[str], pod: str, server: Namespace) -> None:
+    """Asserts that a pod quiesces itself, at its own masters, before it is stopped."""
+    shell, option, line = command
+    program, *words = shlex.split(line.replace("$POD", pod))
+    assert (shell, option, program) == ("sh", "-c", "nyala")
+    stop = parsed(words)
+    assert (stop.cluster, stop.server) == (f"nyala://{server.masters}", server.advertise)
+    assert stop.wait and not stop.end
 
 
 def test_the_pods_of_the_kubernetes_manifest_find_each_other() -> None:

@@ -51,6 +51,43 @@ _CERTIFICATES = Command(
     ),
 )
 
+_MAINTAIN = Command(
+    "maintain",
+    "expect a tablet server to be away",
+    "Begin the maintenance of a tablet server: while it is away, the master does not copy its replicas to other "
+    "servers, and it gets no new ones. The masters store that until --end.",
+    handler="cli.absence_command:maintain_command",
+    first_is_dir=True,
+    arguments=(
+        *_CLUSTER,
+        argument("server", metavar="SERVER", help=_SERVER_HELP),
+        argument("--end", action="store_true", help="end the maintenance"),
+    ),
+    examples=("nyala cluster maintain demo tserver-2", "nyala cluster maintain demo tserver-2 --end"),
+)
+
+_QUIESCE = Command(
+    "quiesce",
+    "prepare a tablet server for a stop",
+    "Have a tablet server transfer its leaderships, get no new ones, and refuse new scans, which go to other servers; "
+    "running scans continue. It ends with --end, or when the server is restarted.",
+    handler="cli.absence_command:quiesce_command",
+    first_is_dir=True,
+    arguments=(
+        *_CLUSTER,
+        argument("server", metavar="SERVER", help=_SERVER_HELP),
+        argument("--end", action="store_true", help="lead tablets and accept scans again"),
+        argument("--status", action="store_true", help="only print the leaderships and scans that are left"),
+        argument("--wait", action="store_true", help="return when no leadership and no scan is left"),
+        _timeout(60.0, "with --wait: stop waiting after this time"),
+    ),
+    examples=(
+        "nyala cluster quiesce demo tserver-2 --wait",
+        "nyala cluster quiesce demo tserver-2 --status",
+        "nyala cluster quiesce demo tserver-2 --end",
+    ),
+)
+
 CLUSTER = Command(
     "cluster",
     "start, stop, check and balance clusters",
@@ -158,6 +195,8 @@ CLUSTER = Command(
                 "nyala cluster leave nyala://10.0.0.1:7051 10.0.0.4:7050 --wait --timeout 600",
             ),
         ),
+        _MAINTAIN,
+        _QUIESCE,
     ),
 )
 

@@ -57,7 +57,7 @@ class TabletFinding:
 @dataclass(frozen=True, slots=True)
 class ListedServer:
     """A server of the cluster. `kind`: "master" or "tserver". `state`: of a master LEADER or FOLLOWER, of a tablet
-    server as in the masters' list, or SILENT if it does not respond."""
+    server as in the masters' list, SILENT if it does not respond, MAINTENANCE or QUIESCING if it is ALIVE otherwise."""
 
     kind: str
     address: str
@@ -112,6 +112,8 @@ def _listed(view: ClusterView) -> Iterator[ListedServer]:
     for server in view.tservers:
         answer = view.answers.get(server.id)
         state = "SILENT" if server.state == "ALIVE" and (answer is None or answer.status is None) else server.state
+        if state == "ALIVE" and (server.in_maintenance or server.is_quiescing):
+            state = "MAINTENANCE" if server.in_maintenance else "QUIESCING"
         yield ListedServer("tserver", server.address, state, server.replicas, server.leaders)
 
 
@@ -140,7 +142,10 @@ def _server_findings(view: ClusterView) -> list[str]:
         elif answer is None or answer.status is None:
             why = "" if answer is None else f"; {answer.error}"
             heard = f"the master heard of it {server.seconds_silent:.0f} s ago"
-            heard = f"and counts as dead: {heard}" if server.state == "DEAD" else f"although {heard}"
+            if server.in_maintenance:
+                heard = f"and is in maintenance, so its replicas are not copied to others: {heard}"
+            else:
+                heard = f"and counts as dead: {heard}" if server.state == "DEAD" else f"although {heard}"
             findings.append(f"tablet server {server.address} does not answer, {heard}{why}")
         elif server.state == "DEAD":
             findings.append(f"tablet server {server.address} answers, but the master has not heard of it")
@@ -263,7 +268,7 @@ def _checksum(channels: Channels, address: str, tablet_id: str, snapshot: int) -
 def describe(report: KsckReport) -> str:
     """Returns a report for people."""
     lines = [
-        f"{server.kind:<8} {server.address:<21} {server.state:<9}"
+        f"{server.kind:<8} {server.address:<21} {server.state:<11}"
         + ("" if server.kind == "master" else f" {server.replicas} replicas, {server.leaders} lead")
         for server in report.listed
     ]

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ...errors import DeadlineExceeded, InterfaceError, listed
 from ...model.lazy_dataclass import dataclass
 from ..wire.calls.rpc import Channels
-from ..wire.messages.methods import GetCatalog, LeaveCluster, LocateTablets, NamedServer
+from ..wire.messages.maintenance_methods import LeaveCluster
+from ..wire.messages.methods import GetCatalog, LocateTablets, NamedServer
 from .masters import ask_master
 from .names import Names
 
@@ -104,11 +105,15 @@ class Leaving:
 def check_room(server: NamedServer, names: Names, held: Sequence[Held]) -> None:
     """Raises `InterfaceError` if too few servers remain for some table that has replicas there."""
     others = [other for other in names.servers() if other.id != server.id]
-    takers = [other for other in others if other.state == "ALIVE"]
+    takers = [other for other in others if other.state == "ALIVE" and not other.in_maintenance]
     needy: dict[str, int] = {one.table: one.replicas for one in held if one.replicas > len(takers)}
     if not needy:
         return
-    out = ", ".join(f"{names.of(o.address)} is {o.state}" for o in others if o.state != "ALIVE")
+    out = ", ".join(
+        f"{names.of(o.address)} is {'in maintenance' if o.in_maintenance else o.state}"
+        for o in others
+        if o not in takers
+    )
     tables = listed([f"{name} ({needy[name]} replicas)" for name in sorted(needy)])
     raise InterfaceError(
         f"{names.of(server.address)} cannot be emptied: without it, {len(takers)} tablet "

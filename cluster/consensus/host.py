@@ -108,6 +108,10 @@ class ConsensusHost:
         self._lock = threading.Lock()
         """Guards the three; never held together with a tablet's lock."""
         self._closed = False
+        self._quiescing_lock = threading.Lock()
+        """Held while the peers are notified of a change, before their own locks."""
+        self.is_quiescing = False
+        """True if this server's peers leave leadership to others; changed by `quiesce`."""
         self._refused: dict[str, float] = {}
         """By tablet: when a message dropped because of its time was last logged."""
         self._log_threads = Workers("log", log_threads)
@@ -241,9 +245,14 @@ class ConsensusHost:
             if not self._closed:
                 self._tablets[tablet_id], self._consensuses[tablet_id] = driver, consensus
                 driver.on_closed = lambda: self._forget(tablet_id, driver)
-                return consensus
-        consensus.close()
-        raise StoreClosed(f"{self.server.id} is shutting down")
+            is_closed = self._closed
+        if is_closed:
+            consensus.close()
+            raise StoreClosed(f"{self.server.id} is shutting down")
+        with self._quiescing_lock:
+            if self.is_quiescing:
+                driver.quiesce(True)
+        return consensus
 
     def _node(self, log: RaftLog, kept: ConsensusState, applied_index: int, is_new: bool | None) -> RaftNode:
         found = [
@@ -276,6 +285,16 @@ class ConsensusHost:
         with self._lock:
             if self._tablets.get(tablet_id) is driver:
                 del self._tablets[tablet_id], self._consensuses[tablet_id]
+
+    def quiesce(self, is_quiescing: bool) -> None:
+        """Leaves leadership of all tablets to other servers, or takes part in elections again; also of those that are
+        opened later. Returns without waiting for the transfers."""
+        with self._quiescing_lock, self.deciding():
+            self.is_quiescing = is_quiescing
+            with self._lock:
+                drivers = list(self._tablets.values())
+            for driver in drivers:
+                driver.quiesce(is_quiescing)
 
     # ---- messages ------------------------------------------------------------------------------------------------
 

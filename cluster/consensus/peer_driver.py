@@ -33,7 +33,7 @@ from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
 from ...model.clock import LOGICAL_BITS, HybridClock
 from ...model.store import Timestamp
 from ..disk_errors import is_full
-from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Send, Tick
+from ..raft.events import Event, Persisted, Quiesce, RaftRole, Ready, Received, Renew, Send, Tick
 from ..raft.messages import AppendRequest, AppendResponse, Message, Peer
 from ..raft.node import RaftNode
 from .applier import POSTPONED, Applier
@@ -206,6 +206,12 @@ class PeerDriver:
             if self.error is None:
                 with contextlib.suppress(ClusterError):
                     self.step_locked(Received(message, sender))
+
+    def quiesce(self, is_quiescing: bool) -> None:
+        """Leaves leadership to other peers, or takes part in elections again. Acquires the lock."""
+        with self.lock:
+            if self.error is None:
+                self.step_locked(Quiesce(is_quiescing))
 
     def tick(self) -> None:
         """Called by the timer."""

@@ -134,6 +134,8 @@ def _named_servers(
             seconds_silent=min(now - server.last_heard, _LONG_SECONDS),
             replicas=replicas.get(server.id, 0),
             leaders=leaders.get(server.id, 0),
+            in_maintenance=server.id in state.absent,
+            is_quiescing=server.is_quiescing,
         )
         for _, server in sorted(directory.servers.items())
     )

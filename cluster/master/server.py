@@ -36,6 +36,7 @@ from ..wire.call_context import CallContext
 from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.messages.envelope import Caller
+from ..wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ..wire.messages.methods import (
     AlterTable,
     CreateTable,
@@ -45,7 +46,6 @@ from ..wire.messages.methods import (
     GetCatalog,
     GetStatus,
     Heartbeat,
-    LeaveCluster,
     ListServers,
     LocateTablets,
     Reply,
@@ -188,6 +188,7 @@ class MasterServer:
             CreateView: ddl.create_view,
             DropViews: ddl.drop_views,
             LeaveCluster: ddl.leave_cluster,
+            MaintainServer: ddl.maintain_server,
             Heartbeat: queries.heartbeat,
             GetCatalog: queries.catalog,
             LocateTablets: queries.locate,

@@ -15,6 +15,8 @@ from .options import RaftOptions
 from .progress import NEVER
 
 FOREVER = float("inf")
+QUIET_FACTOR = 8
+"""A quiescing voter waits this number of times as long for a leader before it campaigns: 12 to 24 s by default."""
 
 
 class Core:
@@ -35,6 +37,8 @@ class Core:
         The greatest hybrid time up to which this peer has allowed any leader to assign timestamps.
     promised_until : float
         Until then this peer votes for no other leader: it has heard from one, or may have before a restart.
+    is_quiescing : bool
+        This peer leaves leadership to others (`transfer`).
     election_at : float
         When this peer campaigns unless it hears from a leader; `FOREVER` for a leader and for a peer without a vote.
     """
@@ -47,6 +51,7 @@ class Core:
         "election_at",
         "hybrid",
         "id",
+        "is_quiescing",
         "leader",
         "log",
         "lost_elections",
@@ -92,6 +97,7 @@ class Core:
         self.clock_limit = 0
         self.promised_until = NEVER
         self.lost_elections = 0
+        self.is_quiescing = False
         self.stranger: Peer | None = None
         """The sender of the message at hand, if the driver has it."""
         self.now = now
@@ -129,14 +135,15 @@ class Core:
     def _draw_patience(self) -> float:
         return self.options.election_timeout * (1 + self.random.random())
 
-    def wait_for_leader(self) -> None:
-        """Restarts the election timer: once to twice the election timeout; the only voter does not wait."""
+    def wait_for_leader(self, is_quiet: bool = True) -> None:
+        """Restarts the election timer: once to twice the election timeout; `QUIET_FACTOR` times as long for a quiescing
+        voter, if `is_quiet`. The only voter does not wait."""
         if self.role is RaftRole.LEARNER:
             self.election_at = FOREVER
         elif self.members.is_only_voter(self.id):
             self.election_at = self.now
         else:
-            self.election_at = self.now + self._patience
+            self.election_at = self.now + self._patience * (QUIET_FACTOR if is_quiet and self.is_quiescing else 1)
 
     # ---- term and vote ---------------------------------------------------------------------------------------------
 

@@ -117,7 +117,13 @@ class Renew(Struct, frozen=True):
     send a commit index or a safe time to followers at once. Otherwise no effect."""
 
 
-Event: TypeAlias = Tick | Received | Propose | Send | Persisted | ChangePeers | Transfer | Campaign | Renew
+class Quiesce(Struct, frozen=True):
+    """Leave leadership to other peers (`is_quiescing`), or take part in elections again; see `transfer`."""
+
+    is_quiescing: bool
+
+
+Event: TypeAlias = Tick | Received | Propose | Send | Persisted | ChangePeers | Transfer | Campaign | Renew | Quiesce
 
 
 # ---- results ------------------------------------------------------------------------------------------------------

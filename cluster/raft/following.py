@@ -11,7 +11,7 @@ import msgspec
 
 from .core import Core
 from .membership import CONFIGURATION, decode_configuration
-from .messages import AppendRequest, AppendResponse, Entry
+from .messages import AppendRequest, AppendResponse, Entry, Peer
 
 MAX_PENDING_SAFE_TIMES = 16
 
@@ -60,7 +60,7 @@ class Following:
         self._heard_round = max(self._heard_round, request.round)
         core.clock_limit = max(core.clock_limit, request.clock_limit)
         if not self._has_previous(request):
-            core.send(leader, AppendResponse(core.id, core.term, request.round, False, core.commit_index))
+            self._respond(leader, request.round, False, core.commit_index)
             return
         self._take(request)
         self._take_safe_time(request.safe_time, request.safe_index)
@@ -132,7 +132,12 @@ class Following:
         assert core.leader is not None
         match_index = min(core.durable_index, self._matched_index)
         self._unacknowledged = match_index < self._matched_index
-        core.send(core.leader, AppendResponse(core.id, core.term, self._heard_round, True, match_index))
+        self._respond(core.leader, self._heard_round, True, match_index)
+
+    def _respond(self, leader: Peer, round: int, accepted: bool, match_index: int) -> None:
+        core = self._core
+        response = AppendResponse(core.id, core.term, round, accepted, match_index, is_quiescing=core.is_quiescing)
+        core.send(leader, response)
 
     # ---- safe time -------------------------------------------------------------------------------------------------
 

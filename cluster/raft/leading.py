@@ -93,6 +93,7 @@ class Leading:
         """Sends a due heartbeat, or ends a transfer that has timed out."""
         if self._core.now >= self.transferring.deadline:
             self._core.become_follower()
+            self._core.wait_for_leader(is_quiet=False)  # the target may have died: no other may be able to lead
         elif self._core.now >= self.heartbeat_at:
             self.renew()
 
@@ -109,6 +110,7 @@ class Leading:
         self.heartbeat_at = core.options.next_heartbeat(core.now)
         self._next_round()
         self._replication.begin_round()
+        self.transferring.begin_if_quiescing()
         self.transferring.proceed()
         self._report_silent()
 
@@ -219,6 +221,7 @@ class Leading:
             )
             return
         progress.heard_at, progress.is_silent = core.now, False
+        progress.is_quiescing = response.is_quiescing
         if response.round > progress.round:
             progress.round = response.round
             if self.lease.is_open(response.round):
@@ -227,6 +230,8 @@ class Leading:
             self._accepted(progress, response.match_index)
         elif response.round >= progress.rewound_round:
             self._refused(progress, response.match_index)
+        if core.is_quiescing:
+            self.transferring.begin_if_quiescing()
 
     def _accepted(self, progress: PeerProgress, match_index: int) -> None:
         core = self._core

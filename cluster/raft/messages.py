@@ -117,7 +117,7 @@ class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
 
     Otherwise `match_index` is the peer's commit index, from which the leader resumes. `is_missing`: the server has no
     data of the tablet, and requests a copy (`round` is then the request's, or 0). `is_full`: its disk is full, so it
-    cannot make entries durable.
+    cannot make entries durable. `is_quiescing`: its server is quiescing, so leadership is not transferred to it.
     """
 
     sender: str
@@ -127,6 +127,7 @@ class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
     match_index: int
     is_missing: bool = False
     is_full: bool = False
+    is_quiescing: bool = False
 
 
 class TransferRequest(Struct, frozen=True, array_like=True, tag=5):

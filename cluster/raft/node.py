@@ -26,6 +26,7 @@ from .events import (
     Log,
     Persisted,
     Propose,
+    Quiesce,
     RaftRole,
     Ready,
     Received,
@@ -162,6 +163,11 @@ class RaftNode:
         return self._core.members.committed
 
     @property
+    def is_quiescing(self) -> bool:
+        """True if this peer leaves leadership to others (`events.Quiesce`)."""
+        return self._core.is_quiescing
+
+    @property
     def deadline(self) -> float:
         """When a `Tick` is due; infinite for a learner."""
         return self._leading.deadline if self._leading is not None else self._core.election_at
@@ -258,6 +264,8 @@ class RaftNode:
             self._campaign(event)
 
     def _campaign(self, event: Tick | Campaign) -> None:
+        if isinstance(event, Campaign) and self._core.is_quiescing and not self._core.members.is_only_voter(self.id):
+            return  # others campaign when they hear no leader
         if self._leading is None and self._election.campaign():
             self._lead()
 
@@ -279,6 +287,18 @@ class RaftNode:
 
     def _transfer(self, event: Transfer) -> None:
         self._leadership().transferring.begin(event.target)
+
+    def _quiesce(self, event: Quiesce) -> None:
+        core = self._core
+        if core.is_quiescing == event.is_quiescing:
+            return
+        core.is_quiescing = event.is_quiescing
+        if self._leading is not None:
+            self._leading.transferring.begin_if_quiescing()
+        elif core.role is RaftRole.CANDIDATE and core.is_quiescing:
+            core.become_follower()
+        else:
+            core.wait_for_leader()
 
     def _leadership(self) -> Leading:
         if self._leading is not None:
@@ -361,6 +381,7 @@ _HANDLERS: Mapping[type[Event], Callable[..., None]] = {
     Transfer: RaftNode._transfer,
     Campaign: RaftNode._campaign,
     Renew: RaftNode._renew,
+    Quiesce: RaftNode._quiesce,
 }
 
 _MESSAGE_HANDLERS: Mapping[type, Callable[..., None]] = {

@@ -35,6 +35,8 @@ class PeerProgress:
         Refusals of earlier rounds concern messages from before `next_index` went back, and are ignored.
     heard_at : float
         When the peer last responded in this term.
+    is_quiescing : bool
+        The peer's last response said that its server is quiescing.
     needs_copy : bool
         The log no longer has the entries that the peer seems to lack. Only heartbeats are sent, from the log's base,
         until the peer accepts one, at the latest when it has a copy of the data.
@@ -46,6 +48,7 @@ class PeerProgress:
         "_target_set_at",
         "heard_at",
         "in_flight",
+        "is_quiescing",
         "is_silent",
         "match_index",
         "needs_copy",
@@ -64,6 +67,7 @@ class PeerProgress:
         self.rewound_round = 0
         self.heard_at = now
         self.is_silent = False
+        self.is_quiescing = False
         self.needs_copy = False
         self._copy_asked_at = NEVER
         self._target_index = target_index

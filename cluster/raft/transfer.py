@@ -3,6 +3,11 @@
 Source: Ongaro's thesis, section 3.10. From the beginning of a transfer the leader accepts no proposals, and has no
 lease for the rest of its term (section 6.4.1): the target's election does not wait for promises. If no other leader
 appears within an election timeout, it steps down.
+
+A server quiesces before it is stopped (Kudu: `tserver quiesce`): its leaders transfer leadership to a voter that has
+caught up, as soon as there is one, and its followers wait `core.QUIET_FACTOR` times as long before they campaign. So it
+leads only where no other peer can: a tablet whose other voters are dead, behind or quiescing keeps its leader. A
+quiescing peer still votes, and campaigns if the leader requests that, which then did not know.
 """
 
 from __future__ import annotations
@@ -39,16 +44,35 @@ class LeadershipTransfer:
                 f"leadership can be transferred only to another voter ({', '.join(others) or 'there is none'}), "
                 f"not to {target or 'any other'}"
             )
+        if self._progress[target].is_quiescing and not self.has_begun:
+            raise ConfigurationRefused(f"{target} is quiescing, and does not become the leader")
         if self.has_begun and self.target != target:
             raise ConfigurationRefused(f"leadership is already being transferred to {self.target}")
         if not self.has_begun:
             self.target, self.deadline = target, core.now + core.options.election_timeout
         self.proceed()
 
-    def _fitness(self, id: str) -> tuple[bool, int, float]:
-        progress, core = self._progress[id], self._core
-        answers = core.now - progress.heard_at < core.options.election_timeout
-        return answers, progress.match_index, progress.heard_at
+    def _fitness(self, id: str) -> tuple[bool, bool, int, float]:
+        progress = self._progress[id]
+        return self._answers(progress), not progress.is_quiescing, progress.match_index, progress.heard_at
+
+    def _answers(self, progress: PeerProgress) -> bool:
+        return self._core.now - progress.heard_at < self._core.options.election_timeout
+
+    def begin_if_quiescing(self) -> None:
+        """If this peer is quiescing, begins a transfer to a voter that can lead at once, if there is one; to be called
+        when a peer has responded, and in each round."""
+        core = self._core
+        if not core.is_quiescing or self.has_begun:
+            return
+        heirs = [id for id in core.members.voters if id != core.id and self._is_heir(self._progress[id])]
+        if heirs:
+            self.begin(max(heirs, key=self._fitness))
+
+    def _is_heir(self, progress: PeerProgress) -> bool:
+        """True if the transfer to a voter would take a moment: it lacks at most entries that are in transit."""
+        has_caught_up = progress.match_index >= self._core.commit_index and not progress.needs_copy
+        return has_caught_up and self._answers(progress) and not progress.is_quiescing
 
     def proceed(self) -> None:
         """Lets the target campaign if it has every entry; repeated in every round, since a message may be lost."""

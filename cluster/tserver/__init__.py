@@ -5,7 +5,8 @@
     tablet_manager  opening, creating, failing            copies       remote bootstrap
     removal         tombstones and removal of files       heartbeats   reports to the masters
     maintenance     flushes, compactions, admission       completions  replies to decided writes
-    tablet_service methods that serve tablets scans/ scans
+    quiescing       before a planned stop                  scans/       scans
+    tablet_service  methods that serve tablets
 
 The life of a server: `server.TabletServer` locks its `directories`, binds its port, and lists all its tablets (`slots`)
 before it serves requests. `tablet_manager` opens them a few at a time; `heartbeats` reports to the masters.

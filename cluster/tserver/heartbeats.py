@@ -42,6 +42,8 @@ class MasterReporter:
         Returns the server's status.
     interval : float
         Seconds between heartbeats.
+    is_quiescing : callable
+        True if the server leaves leaderships to others.
     """
 
     def __init__(
@@ -51,12 +53,14 @@ class MasterReporter:
         server: Callable[[], Peer],
         reports: Callable[[Iterable[str] | None], Sequence[TabletReport]],
         interval: float,
+        is_quiescing: Callable[[], bool] = lambda: False,
     ):
         self.address = address
         self._channels = channels
         self._server = server
         self._reports = reports
         self._interval = interval
+        self._is_quiescing = is_quiescing
         self._session = uuid.uuid4().hex
         self._sequence = int(time.time() * 1000)
         self._lock = threading.Lock()
@@ -135,6 +139,7 @@ class MasterReporter:
             is_full=is_full,
             reports=reports,
             removed=removed,
+            is_quiescing=self._is_quiescing(),
         )
         reply: HeartbeatReply = self._channels.get(self.address).call(request, TIMEOUT)
         return reply
@@ -162,8 +167,11 @@ class Heartbeats:
         server: Callable[[], Peer],
         reports: Callable[[Iterable[str] | None], Sequence[TabletReport]],
         interval: float,
+        is_quiescing: Callable[[], bool] = lambda: False,
     ):
-        self.reporters = [MasterReporter(address, channels, server, reports, interval) for address in masters]
+        self.reporters = [
+            MasterReporter(address, channels, server, reports, interval, is_quiescing) for address in masters
+        ]
 
     @property
     def are_accepted(self) -> bool:

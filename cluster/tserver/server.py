@@ -40,6 +40,7 @@ from .directories import KIND, ServerDirectories
 from .heartbeats import Heartbeats
 from .maintenance import Maintenance
 from .options import TabletServerOptions
+from .quiescing import Quiescing
 from .scans.fragments import Fragments
 from .scans.scan_service import ScanService
 from .service import Service
@@ -158,6 +159,7 @@ class TabletServer:
                 lambda: self.peer,
                 lambda ids: self.tablets.reports(ids),
                 options.heartbeat_interval,
+                lambda: self._host.is_quiescing,
             )
             self.tablets = TabletManager(
                 files,
@@ -173,8 +175,9 @@ class TabletServer:
                 space_again=lambda: self.maintenance.try_again(),
             )
             stack.callback(self.tablets.close)
+            self.quiescing = Quiescing(self._host, self.tablets, self.peer.address, lambda: self.scans.count)
             self.scans = ScanService(
-                self.tablets.get,
+                self.quiescing.replica_for_scan,
                 fragments,
                 threads=options.scan_threads,
                 budget_bytes=options.scanner_bytes,
@@ -199,7 +202,9 @@ class TabletServer:
                 self.tablets.replicas, self._channels, self._heartbeats.masters, options.background
             )
             stack.callback(self._abandoned.stop)
-            self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
+            self._service = Service(
+                self.tablets, self.scans, self.maintenance, self.quiescing, self.status, self._completions
+            )
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()
             self._rpc.scan = self.scans.scan
@@ -280,6 +285,7 @@ class TabletServer:
             details={
                 "memory_limit_bytes": memory.limit,
                 "scans": self.scans.count,
+                "is_quiescing": self.quiescing.is_quiescing,
                 "directories": [{"path": d.path, "error": d.error, "full": d.full} for d in self._directories.all],
                 "masters": [
                     {"address": r.address, "is_leader": r.is_leader, "error": r.error}

@@ -20,6 +20,7 @@ from ..tablets.replica import Replica
 from ..wire.call_context import CallContext
 from ..wire.calls.deferred_replies import Answer
 from ..wire.messages import methods
+from ..wire.messages.maintenance_methods import QuiesceServer
 from ..wire.messages.methods import Done, Request
 from ..wire.messages.repair_methods import UnsafeChangeConfig
 from ..wire.messages.transaction_methods import (
@@ -34,6 +35,7 @@ from ..wire.rows.write_rows import write_from_request
 from ..wire.server import Later
 from .completions import Completions
 from .maintenance import Maintenance
+from .quiescing import Quiescing
 from .replies import op_of, write_reply
 from .scans.scan_service import ScanService
 from .tablet_manager import TabletManager
@@ -49,7 +51,7 @@ class Service:
 
     Parameters
     ----------
-    tablets, scans, maintenance
+    tablets, scans, maintenance, quiescing
         The server's parts.
     status : callable
         Returns the server's status.
@@ -62,6 +64,7 @@ class Service:
         tablets: TabletManager,
         scans: ScanService,
         maintenance: Maintenance,
+        quiescing: Quiescing,
         status: Callable[[], methods.ServerStatus],
         completions: Completions,
     ):
@@ -69,6 +72,7 @@ class Service:
         self._tablets = tablets
         self._served = TabletService(tablets.get, scans, admit=self._admit, written=self._written)
         self._maintenance = maintenance
+        self._quiescing = quiescing
         self._status = status
 
     def handlers(self, set_faults: Handler | None) -> dict[type[Request], Handler]:
@@ -87,6 +91,7 @@ class Service:
             methods.ChangeReplicas: self.change_replicas,
             methods.StepDown: self.step_down,
             UnsafeChangeConfig: self.unsafe_change_config,
+            QuiesceServer: self._quiescing.handle,
             methods.StartBootstrap: self.start_bootstrap,
             methods.BeginBootstrap: self.begin_bootstrap,
             methods.ReadFile: self.read_file,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_workload import Workload
-from nyala.cluster.wire.messages.methods import LeaveCluster, ListServers
+from nyala.cluster.wire.messages.maintenance_methods import LeaveCluster
+from nyala.cluster.wire.messages.methods import ListServers
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,8 @@ from collections.abc import Callable
 import nyala
 import pytest
 from cluster_workload import Workload, alias, check_replicas, damage_files, make_lead
-from nyala.cluster.wire.messages.methods import GetStatus, ReportTablets
+from nyala.cluster.wire.messages.maintenance_methods import MaintainServer, QuiesceServer
+from nyala.cluster.wire.messages.methods import GetStatus, ListServers, ReportTablets
 from nyala.errors import OperationalError
 from nyala.testing import MiniCluster
 
@@ -51,6 +52,8 @@ class Faults:
             self.killed,
             self.paused,
             self.cut_off,
+            self.quiesced,
+            self.maintained,
         ]
         self._chance.shuffle(kinds)
         for kind in kinds:
@@ -104,6 +107,29 @@ class Faults:
         self._cluster.pause(name)
         time.sleep(self._chance.uniform(0.5, 3))
         self._cluster.resume(name)
+
+    def quiesced(self) -> None:
+        """Two of three servers quiesce, and one of the three is killed or paused: another one leads in any case."""
+        for name in self._chance.sample(list(self._cluster.tservers), 2):
+            self._cluster.call(name, QuiesceServer(action="begin"))
+        self._chance.choice((self.killed, self.paused))()
+        self._workload.wait_writes(20)
+        for name in self._cluster.tservers:
+            self._cluster.call(name, QuiesceServer(action="end"))
+
+    def maintained(self) -> None:
+        """A server is away for longer than until it counts as dead, for maintenance."""
+        name = self._some()
+        (id,) = (
+            server.id
+            for server in self._cluster.ask_master(ListServers()).tservers
+            if server.address == self._cluster.local.addresses[name]
+        )
+        self._cluster.ask_master(MaintainServer(server=id))
+        self._cluster.kill(name)
+        self._workload.wait_writes(20)
+        self._cluster.start(name)
+        self._cluster.ask_master(MaintainServer(server=id, in_maintenance=False))
 
     def cut_off(self) -> None:
         self._cluster.cut(self._some())

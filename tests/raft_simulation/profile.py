@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 FAULTS = (
     "crash", "crash_in_ready", "pause", "partition", "cut_one_way", "cut_link", "slow_disk", "storm", "transfer", "add",
-    "remove", "readdress", "trim", "campaign",
+    "remove", "readdress", "trim", "campaign", "quiesce",
 )  # fmt: skip
 
 

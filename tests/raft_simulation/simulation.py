@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from nyala.cluster.raft.events import Campaign, ChangePeers, Propose, Renew, Transfer
+from nyala.cluster.raft.events import Campaign, ChangePeers, Propose, Quiesce, Renew, Transfer
 from nyala.cluster.raft.messages import AppendRequest, Configuration, HardState, Message, Peer, PeerRole
 from nyala.cluster.raft.node import RaftOptions
 from nyala.storage.log.wal_format import EntryKind
@@ -355,6 +355,18 @@ class Simulation:
         if server.has_node:
             server.submit(Campaign())
 
+    def _quiesce(self, server: Server, seconds: float) -> None:
+        """Quiesces a server for a while, or until its process ends: sometimes a majority of them, and beyond the end of
+        all faults."""
+        if server.has_node:
+            server.submit(Quiesce(True))
+            if self.chance.random() < 0.7:
+                self.after(seconds * 4, self._end_quiescing, server, server.incarnation)
+
+    def _end_quiescing(self, server: Server, incarnation: int) -> None:
+        if server.incarnation == incarnation:
+            server.submit(Quiesce(False))
+
     def _change(self, leader: Server, peers: tuple[Peer, ...]) -> None:
         expected = self.chance.choice((None, leader.node.configuration.index))
         if leader.step(ChangePeers(peers, expected)):
@@ -397,12 +409,14 @@ class Simulation:
 
     def _check_recovery(self, deadline: float, goal: int | None) -> None:
         """Checks that the newest leader commits a new entry, which reaches all peers; no PRE_VOTER is left, and it has
-        the lease."""
+        the lease. It is quiescing only if all voters are."""
         leader = max(self.leaders.values(), key=lambda server: server.node.term, default=None)
         if goal is not None and len(self.invariants.committed) >= goal and leader is not None:
             peers = leader.node.configuration.peers
             is_whole = all(self.servers[peer.id].applied >= goal and peer.role is PeerRole.VOTER for peer in peers)
-            if is_whole and leader.node.has_lease(leader.now()):
+            is_quiescing = all(self.servers[peer.id].node.is_quiescing for peer in peers)
+            is_right = leader.node.is_quiescing == is_quiescing
+            if is_whole and is_right and leader.node.has_lease(leader.now()):
                 self._is_done = True
                 self.count["healing"] += int(self.time - deadline + LIVENESS_BOUND)
                 return
@@ -432,6 +446,7 @@ _FAULTS: dict[str, Callable[[Simulation, Server, float], None]] = {
     "readdress": Simulation._readdress,
     "trim": Simulation._trim,
     "campaign": Simulation._campaign,
+    "quiesce": Simulation._quiesce,
 }
 
 

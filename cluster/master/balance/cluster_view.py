@@ -20,18 +20,25 @@ RUNNING, FAILED, TOMBSTONED = "RUNNING", "FAILED", "TOMBSTONED"
 @dataclass(frozen=True, slots=True)
 class ServerView:
     """A tablet server. `is_alive`: heard from recently, or within its time to report. `has_reported`: all its replicas
-    are known."""
+    are known. `in_maintenance`: its absence is expected. `is_quiescing`: it is not to lead."""
 
     id: str
     address: str
     is_alive: bool = True
     is_leaving: bool = False
     has_reported: bool = True
+    in_maintenance: bool = False
+    is_quiescing: bool = False
 
     @property
     def takes_replicas(self) -> bool:
         """True if replicas may be placed there."""
-        return self.is_alive and self.has_reported and not self.is_leaving
+        return self.is_alive and self.has_reported and not self.is_leaving and not self.in_maintenance
+
+    @property
+    def is_lost(self) -> bool:
+        """True if its replicas are to be copied to others: it is away, and not for maintenance."""
+        return not self.is_alive and not self.in_maintenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,15 @@ def view_cluster(
     """Returns the view at `now` (monotonic seconds); servers that were silent for `dead_after` seconds count as
     dead."""
     servers = {
-        s.id: ServerView(s.id, s.address, now - s.last_heard < dead_after, s.id in state.leaving, s.has_reported)
+        s.id: ServerView(
+            s.id,
+            s.address,
+            is_alive=now - s.last_heard < dead_after,
+            is_leaving=s.id in state.leaving,
+            has_reported=s.has_reported,
+            in_maintenance=s.id in state.absent and not s.is_replaced,
+            is_quiescing=s.is_quiescing,
+        )
         for s in directory.servers.values()
     }
     return ClusterView(

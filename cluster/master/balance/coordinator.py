@@ -155,6 +155,8 @@ class Coordinator:
             gone = directory.forget_gone(state.leaving, self._manager.monotonic(), self._options.dead_after)
         for server in gone:
             _log.info("a server is forgotten", extra={"fields": {"id": server.id, "address": server.address}})
+        if gone:
+            self._ddl.forget_servers(server.id for server in gone)
 
     def _allow_for_pauses(self) -> None:
         """After a pause of this process (or its machine), does not count the pause as silence of the servers."""

@@ -1,6 +1,7 @@
 """Repair: a pure function from a `ClusterView` to the orders that bring the cluster to the state of the catalog.
 
-A replica is *bad* if its server is dead, or it has FAILED itself, and *unwanted* if its server is leaving. A tablet is
+A replica is *bad* if its server is dead, or it has FAILED itself, and *unwanted* if its server is leaving. The absence
+of a server in maintenance makes no replica bad; it does not count as healthy either where one is removed. A tablet is
 brought back to its number of replicas one change at a time, and by adding first (Kudu's 3-4-3 scheme):
 
     A B C†          C is dead
@@ -25,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from ....model.lazy_dataclass import dataclass
 from ...raft.messages import Peer, PeerRole
-from .cluster_view import FAILED, TOMBSTONED, ClusterView, TabletView, healthy_voters, voting_voters
+from .cluster_view import FAILED, TOMBSTONED, ClusterView, ServerView, TabletView, healthy_voters, voting_voters
 from .orders import (
     AddReplica,
     AlterReplicas,
@@ -79,7 +80,7 @@ def is_braked(view: ClusterView, limits: Limits) -> bool:
 def is_bad(tablet: TabletView, peer: Peer, view: ClusterView) -> bool:
     """True if a replica is bad: its server is dead, or it has failed itself."""
     server, report = view.servers.get(peer.id), tablet.report(peer.id)
-    return server is None or not server.is_alive or (report is not None and report.state == FAILED)
+    return server is None or server.is_lost or (report is not None and report.state == FAILED)
 
 
 def _bring_up(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
@@ -100,10 +101,14 @@ def _leave_full_disk(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
     heirs = [
         server
         for server in healthy_voters(tablet, view.servers)
-        if not view.servers[server].is_leaving and not _is_full(tablet, server)
+        if _may_lead(view.servers[server]) and not _is_full(tablet, server)
     ]
     if heirs:
         yield MoveLeader(tablet.id, leader, least_leading(heirs, tablet.table_id, view.loads()))
+
+
+def _may_lead(server: ServerView) -> bool:
+    return not server.is_leaving and not server.is_quiescing
 
 
 def _is_full(tablet: TabletView, server: str) -> bool:
@@ -222,8 +227,8 @@ class _Repairs:
     # ---- removing --------------------------------------------------------------------------------------------------
 
     def _shrink(self, tablet: TabletView, good_voters: Sequence[Peer]) -> Order | None:
-        """Removes one of too many replicas: bad ones first, then unwanted ones, then the one on the most loaded
-        server."""
+        """Removes one of too many replicas: bad ones first, then unwanted ones, then one on a server that is away for
+        maintenance, then the one on the most loaded server."""
         voters = tablet.configuration.voters
         for choice in (
             [peer for peer in voters if self._is_bad(tablet, peer)],
@@ -237,7 +242,13 @@ class _Repairs:
         leader = tablet.observed.leader
         fullest = max(
             good_voters,
-            key=lambda p: (loads.of_table[tablet.table_id, p.id], loads.replicas[p.id], p.id != leader, p.id),
+            key=lambda p: (
+                not self._view.servers[p.id].is_alive,
+                loads.of_table[tablet.table_id, p.id],
+                loads.replicas[p.id],
+                p.id != leader,
+                p.id,
+            ),
         )
         loads.add(tablet.table_id, fullest.id, -1)
         return self._remove(tablet, fullest)
@@ -254,8 +265,7 @@ class _Repairs:
         leader = tablet.observed.leader
         if peer.id != leader:
             return RemoveReplica(tablet.id, leader, peer, tablet.configuration.index)
-        heirs = [server for server in healthy if server != leader and not self._is_unwanted(Peer(server, ""))] or [
-            server for server in healthy if server != leader
-        ]
+        others = [server for server in healthy if server != leader]
+        heirs = [server for server in others if _may_lead(self._view.servers[server])] or others
         loads = self._loads = self._loads or self._view.loads()
         return MoveLeader(tablet.id, leader, least_leading(heirs, tablet.table_id, loads)) if heirs else None

@@ -15,6 +15,7 @@ from typing import Any
 from ....model.lazy_dataclass import dataclass
 from ....storage.tables.catalog import Catalog
 from .records import (
+    AbsenceRecord,
     CallRecord,
     Change,
     ClusterRecord,
@@ -47,6 +48,7 @@ class CatalogState:
     tables, dropped : by table id
     tablets : by tablet id
     leaving : tablet servers that are to lose their replicas, by id
+    absent : tablet servers in maintenance, by id
     calls : by (client, sequence)
     catalog : Catalog
         Tables and views by name, as DDL sees them.
@@ -57,6 +59,7 @@ class CatalogState:
     dropped: Mapping[str, DroppedRecord] = field(default_factory=dict)
     tablets: Mapping[str, TabletRecord] = field(default_factory=dict)
     leaving: Mapping[str, ServerRecord] = field(default_factory=dict)
+    absent: Mapping[str, AbsenceRecord] = field(default_factory=dict)
     calls: Mapping[tuple[str, int], CallRecord] = field(default_factory=dict)
     catalog: Catalog = field(default_factory=Catalog)
 
@@ -90,6 +93,10 @@ class CatalogState:
         return Fate.ALIEN
 
 
+_PARTS = {"tablet": "tablets", "dropped": "dropped", "server": "leaving", "absence": "absent"}
+"""Parts of the state by kind of record, where the keys are ids."""
+
+
 class _Parts:
     """A state under change: each part is copied once, when a change affects it."""
 
@@ -109,7 +116,7 @@ class _Parts:
             client, _, sequence = id_.rpartition("/")
             self._part("calls").pop((client, int(sequence)))
         else:
-            self._part({"tablet": "tablets", "dropped": "dropped", "server": "leaving"}[kind]).pop(id_)
+            self._part(_PARTS[kind]).pop(id_)
 
     def put(self, record: Record) -> None:
         match record:
@@ -131,6 +138,8 @@ class _Parts:
                 self._part("dropped")[record.id] = record
             case ServerRecord():
                 self._part("leaving")[record.id] = record
+            case AbsenceRecord():
+                self._part("absent")[record.id] = record
 
     def _forget_name(self, record: TableRecord) -> None:
         # A table that was renamed in the same change may have taken the name already.

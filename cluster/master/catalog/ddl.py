@@ -13,11 +13,12 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from ....errors import ClusterError, NotTheLeader, UnknownTable
 from ...raft.messages import Configuration
 from ...wire.call_context import CallContext
+from ...wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ...wire.messages.methods import (
     AlterTable,
     Call,
@@ -26,7 +27,6 @@ from ...wire.messages.methods import (
     Done,
     DropTable,
     DropViews,
-    LeaveCluster,
     TableReply,
 )
 from ...wire.messages.plain import definition_from_plain, step_from_plain, view_from_plain
@@ -46,7 +46,7 @@ from .catalog_changes import (
 )
 from .catalog_manager import CatalogManager
 from .catalog_state import CatalogState
-from .records import CallRecord, Change, ServerRecord, TableRecord, TableState
+from .records import AbsenceRecord, CallRecord, Change, ServerRecord, TableRecord, TableState
 
 _WRITE_SECONDS = 10.0
 """Seconds for the replication of a change, even if its caller times out earlier: an aborted one makes everything be
@@ -126,18 +126,26 @@ class Ddl:
         """Handles `LeaveCluster`: records that the server is to be emptied, which takes time."""
         manager = self._manager
         with manager.changing(context.deadline) as state:
-            with manager.changed:
-                servers = manager.leading()[1].servers
-                known = {other.id: other.address for other in servers.values()}
-            if request.server not in known and request.server not in state.leaving:
-                there = ", ".join(f"{id_} at {address}" for id_, address in sorted(known.items())) or "none"
-                raise ClusterError(f"the cluster has no tablet server {request.server}; it has: {there}")
+            self._check_known(request.server, state.leaving)
             record = ServerRecord(request.server)
             if request.leaving != (request.server in state.leaving):
                 change = Change((record,)) if request.leaving else Change((), (record.key,))
                 manager.commit(change, _write_deadline())
                 fields = {"server": request.server, "leaving": request.leaving}
                 _log.info("server leaves or stays", extra={"fields": fields})
+        return Done()
+
+    def maintain_server(self, request: MaintainServer, context: CallContext) -> Done:
+        """Handles `MaintainServer`."""
+        manager = self._manager
+        with manager.changing(context.deadline) as state:
+            self._check_known(request.server, state.absent)
+            record = AbsenceRecord(request.server)
+            if request.in_maintenance != (request.server in state.absent):
+                change = Change((record,)) if request.in_maintenance else Change((), (record.key,))
+                manager.commit(change, _write_deadline())
+                fields = {"server": request.server, "in_maintenance": request.in_maintenance}
+                _log.info("maintenance of a server begins or ends", extra={"fields": fields})
         return Done()
 
     # ---- called by the coordinator -----------------------------------------------------------------------------------
@@ -150,7 +158,23 @@ class Ddl:
             if table is not None and stuck and len(self._live(state)) >= table.replicas:
                 self._manager.commit(replaced(state, table, stuck, self._place(state)), _write_deadline())
 
+    def forget_servers(self, servers: Iterable[str]) -> None:
+        """Drops the records of servers that will not return."""
+        with self._manager.changing(_write_deadline()) as state:
+            gone = tuple(AbsenceRecord(server).key for server in servers if server in state.absent)
+            if gone:
+                self._manager.commit(Change((), gone), _write_deadline())
+
     # ---- parts -----------------------------------------------------------------------------------------------------
+
+    def _check_known(self, server: str, recorded: Container[str]) -> None:
+        """Raises `ClusterError` for a server that is neither known nor in a record."""
+        with self._manager.changed:
+            servers = self._manager.leading()[1].servers
+            known = {other.id: other.address for other in servers.values()}
+        if server not in known and server not in recorded:
+            there = ", ".join(f"{id_} at {address}" for id_, address in sorted(known.items())) or "none"
+            raise ClusterError(f"the cluster has no tablet server {server}; it has: {there}")
 
     def _once(
         self,
@@ -203,11 +227,13 @@ class Ddl:
             return now - began >= _LATE_SECONDS or not directory.late(now, self._options.dead_after)
 
     def _live(self, state: CatalogState) -> list[Server]:
-        """Returns the servers that accept new replicas, best first: those heard from most recently."""
+        """Returns the servers that accept new replicas, best first: those that are not in maintenance, then those heard
+        from most recently."""
         with self._manager.changed:
             directory = self._manager.leading()[1]
             live = directory.live(self._manager.monotonic(), self._options.dead_after)
-            return sorted((s for s in live if s.id not in state.leaving), key=lambda s: -s.last_heard)
+            staying = [server for server in live if server.id not in state.leaving]
+            return sorted(staying, key=lambda s: (s.id in state.absent, -s.last_heard))
 
     def _takers(self, state: CatalogState) -> Takers:
         """Returns the servers of the cluster, without those that are leaving or have left."""
@@ -224,7 +250,7 @@ class Ddl:
             replication_factor(replicas, self._takers(state), replicas)
             live = self._live(state)
             since = self._manager.monotonic() - _FRESH_SECONDS
-            fresh = [server for server in live if server.last_heard >= since]
+            fresh = [server for server in live if server.last_heard >= since and server.id not in state.absent]
             chosen = fresh if len(fresh) >= replicas else live[:replicas]
             with self._manager.changed:
                 directory = self._manager.leading()[1]

@@ -7,6 +7,7 @@
     tablet    tablet id           whether it was ever served, and its replicas as last reported
     view      name                the view
     server    server id           a tablet server that is to lose its replicas
+    absence   server id           a tablet server in maintenance
     call      "<client>/<number>" the outcome of a DDL call, for an hour
 
 A change of the catalog is a `Change`: rows to put and rows to remove, made durable all together or not at all. A body
@@ -18,7 +19,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import msgspec
 
@@ -188,6 +189,26 @@ class ServerRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AbsenceRecord:
+    """A tablet server in maintenance: its replicas stay where they are, though it may be away."""
+
+    kind: ClassVar[str] = "absence"
+
+    id: str
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.id
+
+    def to_plain(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> AbsenceRecord:
+        return cls(id)
+
+
+@dataclass(frozen=True, slots=True)
 class CallRecord:
     """A DDL call whose change of the catalog is durable. A retry of the call finds it, and changes nothing.
 
@@ -237,12 +258,11 @@ class ClusterRecord:
         return cls(plain["cluster_id"], plain["version"], plain["next_table"])
 
 
-Record: TypeAlias = TableRecord | DroppedRecord | TabletRecord | ViewRecord | ServerRecord | CallRecord | ClusterRecord
+Record: TypeAlias = (
+    TableRecord | DroppedRecord | TabletRecord | ViewRecord | ServerRecord | AbsenceRecord | CallRecord | ClusterRecord
+)
 
-_CLASSES: dict[str, Any] = {
-    cls.kind: cls
-    for cls in (TableRecord, DroppedRecord, TabletRecord, ViewRecord, ServerRecord, CallRecord, ClusterRecord)
-}
+_CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Record)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -455,7 +455,7 @@ class EndBootstrap(Request, frozen=True, tag="end_bootstrap"):
 class NamedServer(Struct, frozen=True, kw_only=True):
     """A tablet server of the master's list. `state`: "ALIVE", "DEAD" (silent for too long), "LEAVING" (its replicas
     move away), "REPLACED" (another server runs at its address, so it will not return; its replicas are copied, and then
-    it is dropped from the list)."""
+    it is dropped from the list). The other two: `maintenance_methods`."""
 
     id: str
     address: str
@@ -463,6 +463,8 @@ class NamedServer(Struct, frozen=True, kw_only=True):
     seconds_silent: float
     replicas: int
     leaders: int
+    in_maintenance: bool = False
+    is_quiescing: bool = False
 
 
 class HeartbeatReply(Reply, frozen=True):
@@ -480,7 +482,7 @@ class HeartbeatReply(Reply, frozen=True):
 class Heartbeat(Request, frozen=True, tag="heartbeat"):
     """Reports that a tablet server is alive, with the changes of its tablets since the last accepted report, or with
     all of them (`is_full`). `sequence` counts its reports and identifies a late one; `session` distinguishes it from
-    those of an earlier process."""
+    those of an earlier process. `removed`: tablets of which it no longer has a replica."""
 
     reply = HeartbeatReply
     server: Peer
@@ -489,7 +491,7 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
     session: str = ""
     reports: tuple[TabletReport, ...] = ()
     removed: tuple[str, ...] = ()
-    """Tablets of which it no longer has a replica."""
+    is_quiescing: bool = False
 
 
 class CatalogReply(Reply, frozen=True):
@@ -590,11 +592,3 @@ class ServersReply(Reply, frozen=True):
 
 class ListServers(Request, frozen=True, tag="list_servers"):
     reply = ServersReply
-
-
-class LeaveCluster(Request, frozen=True, tag="leave_cluster"):
-    """Moves all replicas away from a server (`leaving`), or stops doing so."""
-
-    reply = Done
-    server: str
-    leaving: bool = True

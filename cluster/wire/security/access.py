@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from ....errors import AccessDenied
 from ..messages import joint_methods, load_methods, methods, transaction_methods
+from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
 
@@ -99,7 +100,9 @@ _ADMINISTRATORS: Final = (
     methods.ChangeReplicas,
     methods.StepDown,
     UnsafeChangeConfig,
-    methods.LeaveCluster,
+    LeaveCluster,
+    MaintainServer,
+    QuiesceServer,
     methods.SetFaults,
 )
 _CLIENTS_WORK: Final = ("analyze", "flush")

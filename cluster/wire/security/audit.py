@@ -15,6 +15,7 @@ import logging
 from typing import Any, Final
 
 from ..messages import methods
+from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
 
@@ -28,11 +29,13 @@ _AUDITED: Final = (
     methods.DropViews,
     methods.ChangeReplicas,
     methods.StepDown,
-    methods.LeaveCluster,
+    LeaveCluster,
+    MaintainServer,
+    QuiesceServer,
     methods.SetFaults,
     UnsafeChangeConfig,
 )
-_NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "work")
+_NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "work", "action")
 """Fields of requests that name their object."""
 
 

@@ -13,11 +13,11 @@ from nyala.cluster.admin.leaving import Leaving
 from nyala.cluster.admin.masters import ask_master
 from nyala.cluster.admin.moves import ReplicaMover
 from nyala.cluster.raft.messages import Peer, PeerRole
+from nyala.cluster.wire.messages.maintenance_methods import LeaveCluster
 from nyala.cluster.wire.messages.methods import (
     CatalogReply,
     Done,
     GetCatalog,
-    LeaveCluster,
     ListServers,
     LocateTablets,
     LocationsReply,

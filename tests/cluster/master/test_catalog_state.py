@@ -21,6 +21,7 @@ from nyala.cluster.master.catalog.catalog_changes import (
 )
 from nyala.cluster.master.catalog.catalog_state import CatalogState, Fate
 from nyala.cluster.master.catalog.records import (
+    AbsenceRecord,
     CallRecord,
     Change,
     ClusterRecord,
@@ -98,6 +99,7 @@ STEPS = st.one_of(
     st.tuples(st.just("replace"), NAMES, st.integers(0, 3)),
     st.tuples(st.just("settle"), NAMES, st.integers(0, 9)),
     st.tuples(st.just("leave"), NAMES, st.booleans()),
+    st.tuples(st.just("maintain"), NAMES, st.booleans()),
 )
 
 
@@ -134,6 +136,9 @@ def change_of(state: CatalogState, kind: str, name: str, other: Any) -> Change:
                 for tablet in state.tablets.values()
             }
             return settled(state, seen)
+        case "maintain":
+            absence = AbsenceRecord(name)
+            return Change((absence,)) if other else Change((), (absence.key,) if name in state.absent else ())
         case _:
             is_there = name in state.leaving
             record = ServerRecord(name)
@@ -157,7 +162,7 @@ def test_memory_is_what_rows_say(steps: list[tuple[str, str, Any]]) -> None:
         state = state.applied(change)
         assert content(rows.load()) == content(state)
 
-        if kind not in ("settle", "leave"):
+        if kind not in ("settle", "leave", "maintain"):
             assert state.catalog.version == before.catalog.version + 1
         assert {e.table.id for e in state.catalog.entries.values()} == state.tables.keys()
         listed = [t for table in state.tables.values() for t in table.entry.tablet_ids]

@@ -14,6 +14,7 @@ from nyala.cluster.master.catalog.ddl import Ddl
 from nyala.cluster.master.catalog.records import Change, Record, decode_record, encode_record
 from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.queries import Queries
+from nyala.cluster.wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from nyala.cluster.wire.messages.methods import (
     AlterTable,
     AlterTablet,
@@ -27,7 +28,6 @@ from nyala.cluster.wire.messages.methods import (
     GetCatalog,
     Heartbeat,
     HeartbeatReply,
-    LeaveCluster,
     ListServers,
     LocateTablets,
     LocationsReply,
@@ -162,6 +162,7 @@ class Master:
             CreateView: self.ddl.create_view,
             DropViews: self.ddl.drop_views,
             LeaveCluster: self.ddl.leave_cluster,
+            MaintainServer: self.ddl.maintain_server,
             Heartbeat: self.queries.heartbeat,
             GetCatalog: self.queries.catalog,
             LocateTablets: self.queries.locate,
@@ -549,5 +550,40 @@ def test_a_leaving_server_is_emptied_also_by_the_next_master() -> None:
         with pytest.raises(ClusterError, match="it has: a at a:1"):
             world.master.call(LeaveCluster(server="x"))
         assert len(world.locate(reply).tablets) == 4
+    finally:
+        world.close()
+
+
+def test_a_server_in_maintenance_keeps_its_replicas_also_under_the_next_master() -> None:
+    world = World("abcd", dead_after=0.5)
+    try:
+        reply = world.create(buckets=4)
+        places = lambda: [{p.id for p in t.replicas} for t in world.locate(reply).tablets]  # noqa: E731
+        before = places()
+        world.master.call(MaintainServer(server="a"))
+        world.tservers.servers["a"].is_up = False
+        world.restart()
+        servers = lambda: {server.id: server for server in world.master.call(ListServers()).tservers}  # noqa: E731
+        eventually(lambda: servers()["a"].state == "DEAD")
+        assert servers()["a"].in_maintenance
+        other = world.create("u", buckets=4)
+        assert all("a" not in {p.id for p in t.replicas} for t in world.locate(other).tablets)
+        assert places() == before
+        with pytest.raises(ClusterError, match="no tablet server x"):
+            world.master.call(MaintainServer(server="x"))
+        world.master.call(MaintainServer(server="a", in_maintenance=False))
+        eventually(lambda: places() == [set("bcd")] * 4)
+    finally:
+        world.close()
+
+
+def test_servers_in_maintenance_get_new_tables_only_if_no_others_are_enough() -> None:
+    world = World("abcd")
+    try:
+        for server in "ab":
+            world.master.call(MaintainServer(server=server))
+        reply = world.create(buckets=8)
+        placed = [{peer.id for peer in tablet.replicas} for tablet in world.locate(reply).tablets]
+        assert all({"c", "d"} < servers for servers in placed)
     finally:
         world.close()

@@ -41,6 +41,8 @@ def view(
     wanted: int = 3,
     may_shrink: bool = True,
     silent: str = "",
+    absent: str = "",
+    quiescing: str = "",
 ) -> ClusterView:
     """A cluster with one tablet; the configuration has index 7, replicas `outside` it have that of index 5."""
     told = configuration(*peers, index=7)
@@ -62,7 +64,17 @@ def view(
         reports[id_] = report(peers=("a", "b", id_), index=5, state="TOMBSTONED" if id_ in tombstoned else "RUNNING")
     observed = Observed(told, leader, 1, reports)
     tablet = TabletView(T, "t000001", wanted, wanted_version, created, observed, may_shrink)
-    views = {s: ServerView(s, f"{s}:1", s not in dead, s in leaving) for s in servers}
+    views = {
+        s: ServerView(
+            s,
+            f"{s}:1",
+            s not in dead,
+            s in leaving,
+            in_maintenance=s in absent,
+            is_quiescing=s in quiescing,
+        )
+        for s in servers
+    }
     return ClusterView(views, {T: tablet})
 
 
@@ -137,6 +149,20 @@ def orders(cluster: ClusterView) -> list[str]:
         (view(["a", "b", "c"], servers="abc", leaving="a"), []),
         (view(["a"], leaving="a", wanted=1, servers="ab"), ["add b at a"]),
         (view(["a", "b"], leaving="a", wanted=1, servers="ab"), ["lead b at a"]),
+        # a server is away for maintenance: nothing is copied, unless another one is lost
+        (view(["a", "b", "c"], dead="c", absent="c"), []),
+        (view(["a", "b", "c"], dead="bc", absent="c"), ["add d at a"]),
+        (view(["a", "b", "c"], dead="c", absent="bc"), []),
+        (view(["a", "b", "c"], dead="c", absent="d"), []),
+        (view(["a", "b", "c"], failed="c", absent="c"), ["add d at a"]),
+        (view(["a", "b", "c"], leaving="c", absent="c"), ["add d at a"]),
+        (view(["a", "b", "c", "+d"], dead="d", absent="d"), []),
+        (view(["a", "b", "c", "d"], dead="c", absent="c"), ["remove c at a"]),
+        (view(["a", "b", "c", "d"], dead="c", absent="c", may_shrink=False), []),
+        (view(["a", "b", "c", "d"], dead="cd", absent="c"), ["remove d at a"]),
+        # a quiescing server gets no leadership, unless no other is left
+        (view(["a", "b", "c", "d"], leaving="a", quiescing="b"), ["lead c at a"]),
+        (view(["a", "b"], leaving="a", wanted=1, servers="ab", quiescing="b"), ["lead b at a"]),
         # bad goes before unwanted
         (view(["a", "b", "c", "d", "e"], servers="abcde", dead="d", leaving="e"), ["remove d at a"]),
         # removing the dead one of four must not leave two of which one works
@@ -209,7 +235,9 @@ def clusters(draw: st.DrawFn) -> ModelCluster:
 
 events = st.lists(
     st.tuples(
-        st.sampled_from(["kill", "revive", "fail", "damage", "leave", "stay", "drop", "alter", "nothing"]),
+        st.sampled_from(
+            ["kill", "revive", "fail", "damage", "leave", "stay", "drop", "alter", "maintain", "quiesce", "nothing"]
+        ),
         st.integers(0, 99),
     ),
     max_size=25,
@@ -232,6 +260,10 @@ def befall(model: ModelCluster, event: str, number: int) -> None:
             server.is_leaving = True
         case "stay":
             server.is_leaving = False
+        case "maintain":
+            server.in_maintenance = not server.in_maintenance
+        case "quiesce":
+            server.is_quiescing = not server.is_quiescing
         case "drop":
             tablet.is_dropped = number % 5 == 0 or tablet.is_dropped
         case "alter":
@@ -243,6 +275,20 @@ def befall(model: ModelCluster, event: str, number: int) -> None:
                 replica.state, replica.votes = "FAILED", event == "damage" and (replica.state == "RUNNING" or before[1])
                 if tablet.id in had and not model.has_majority(tablet):
                     replica.state, replica.votes = before
+
+
+def check_maintenance(model: ModelCluster, orders: list[Order]) -> None:
+    """Servers in maintenance get no replicas, and are not replaced because they are away."""
+    for order in orders:
+        if not isinstance(order, AddReplica):
+            continue
+        assert not model.servers[order.peer.id].in_maintenance
+        tablet = model.tablets[order.tablet_id]
+        peers = tablet.configuration.peers
+        staying = [model.servers[peer.id] for peer in peers if not model.servers[peer.id].is_leaving]
+        failed = [id for id, replica in tablet.replicas.items() if replica.state == "FAILED"]
+        kept = [s for s in staying if (s.is_alive or s.in_maintenance) and s.id not in failed]
+        assert len(kept) < tablet.wanted
 
 
 @settings(max_examples=examples(300))
@@ -257,12 +303,13 @@ def test_clusters_are_repaired_and_never_harmed(
         befall(model, event, number)
         model.settle()
         given_orders = decide(model.view(), Limits(), rng)
+        check_maintenance(model, given_orders)
         rng.shuffle(given_orders)
         for order in given_orders:
             if rng.random() < 0.7:
                 model.carry_out(order)
     for server in model.servers.values():
-        server.is_alive = True
+        server.is_alive, server.in_maintenance = True, False
     left: list[Order] = []
     for _ in range(200):
         model.settle()

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from nyala.cluster.raft.core import Core
+from nyala.cluster.raft.core import FOREVER, Core
 from nyala.cluster.raft.election import Election
 from nyala.cluster.raft.following import Following
 from nyala.cluster.raft.leading import Leading
@@ -18,6 +18,7 @@ from nyala.cluster.raft.lease import Lease
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Entry, HardState, VoteRequest
 from nyala.cluster.raft.progress import PeerProgress
 from nyala.cluster.raft.replication import Replication
+from nyala.cluster.raft.transfer import LeadershipTransfer
 from raft_simulation import Invariant, InvariantViolation, Profile, Simulation, find_violation
 from raft_simulation.server import Server
 
@@ -259,6 +260,23 @@ def overtaken_messages_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Following, "_new_entries", new_entries)
 
 
+def quiescing_peers_never_campaign(patch: pytest.MonkeyPatch) -> None:
+    """A quiescing voter campaigns under no circumstances, though no other could be elected."""
+    original = Core.wait_for_leader
+
+    def wait_for_leader(self: Core, is_quiet: bool = True) -> None:
+        original(self, is_quiet)
+        if is_quiet and self.is_quiescing and not self.members.is_only_voter(self.id):
+            self.election_at = FOREVER
+
+    patch.setattr(Core, "wait_for_leader", wait_for_leader)
+
+
+def quiescing_leaders_stay(patch: pytest.MonkeyPatch) -> None:
+    """A quiescing leader waits until a client requests a transfer."""
+    patch.setattr(LeadershipTransfer, "begin_if_quiescing", lambda self: None)
+
+
 BUGS: dict[Plant, set[Invariant]] = {
     vote_given_twice: {Invariant.ELECTION_SAFETY},
     vote_not_durable: {Invariant.ELECTION_SAFETY},
@@ -283,6 +301,8 @@ BUGS: dict[Plant, set[Invariant]] = {
     lost_messages_forgotten: {Invariant.LIVENESS},
     copies_never_wanted: {Invariant.LIVENESS},
     commits_what_may_differ: {Invariant.STATE_MACHINE_SAFETY},
+    quiescing_peers_never_campaign: {Invariant.LIVENESS},
+    quiescing_leaders_stay: {Invariant.LIVENESS},
     overtaken_messages_cut: {Invariant.DURABILITY, Invariant.LEADER_COMPLETENESS},
 }
 

@@ -65,7 +65,7 @@ def test_schedules_are_rough_and_yet_get_somewhere() -> None:
         count += _run(seed)
     everything = (
         "acknowledged", "elected", "leader read", "follower read", "crash", "change", "configuration", "bootstrap",
-        "transfer", "trim", "deleted", "partition", "pause",
+        "transfer", "trim", "deleted", "partition", "pause", "quiesce",
     )  # fmt: skip
     rare = {what: count[what] for what in everything if count[what] < schedules // 40}
     assert not rare, f"hardly ever in {schedules} schedules: {rare}"

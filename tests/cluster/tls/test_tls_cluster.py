@@ -18,7 +18,8 @@ from nyala.cluster.master.server import MasterServer
 from nyala.cluster.tserver.options import TabletServerOptions
 from nyala.cluster.tserver.server import TabletServer
 from nyala.cluster.wire.calls.rpc import Channel
-from nyala.cluster.wire.messages.methods import GetStatus, LeaveCluster
+from nyala.cluster.wire.messages.maintenance_methods import LeaveCluster
+from nyala.cluster.wire.messages.methods import GetStatus
 from nyala.cluster.wire.security.access import Role
 from nyala.cluster.wire.security.tls import read_credentials
 from nyala.driver.stores.cluster_url import ENVIRONMENT, with_parameters
