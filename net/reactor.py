@@ -22,10 +22,11 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeAlias
 
+from ..model import metrics
 from ..model.forks import stay_with_process
 
 _logger = logging.getLogger("nyala.net")
@@ -35,6 +36,8 @@ WRITE: Final = selectors.EVENT_WRITE
 RECEIVE_BYTES: Final = 256 << 10
 """Bytes read from one socket at a time. The buffer is allocated once: `recv` of this size without one costs 20 us for
 fresh memory."""
+_LAG_SECONDS: Final = 1.0
+"""Longest lag that is measured."""
 
 Job: TypeAlias = Callable[[], object]
 Handler: TypeAlias = Callable[[int], object]
@@ -73,12 +76,24 @@ class Reactor:
         self._is_started = False
         self._selector.register(self._woken, READ, self._drain)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        metrics.register(self.samples)
         stay_with_process(self)
 
     def start(self) -> None:
         """Starts the thread."""
         self._is_started = True
         self._thread.start()
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`: the sockets that are watched, and how long a job waits for the loop just now."""
+        if not self._is_started or self._is_closing or self.is_own_thread:
+            return
+        labels = (self._thread.name,)
+        yield metrics.Sample("nyala_connections", max(0, len(self._selector.get_map() or ()) - 1), labels)
+        ran, began = threading.Event(), time.monotonic()
+        self.call_soon(ran.set)
+        ran.wait(_LAG_SECONDS)
+        yield metrics.Sample("nyala_reactor_lag_seconds", time.monotonic() - began, labels)
 
     @property
     def is_own_thread(self) -> bool:

@@ -16,7 +16,7 @@ A dropped table's files stay until the last scan, token or batch that reads them
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -290,13 +290,11 @@ class Database(AccessMethods):
         return self._catalog.table(name)
 
     def create_table(self, definition: TableDefinition) -> Table:
-        """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
-        be."""
+        """Create a table durably. Raises `DuplicateTable` or `InvalidTableDefinition`."""
         return self._ddl.create_table(definition)
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
-        """Drop a table and its data durably, and with it, in the same step, the views named; scans that run already
-        finish."""
+        """Drop a table, its data and the named views durably, in one step; scans that run already finish."""
         self._ddl.drop_table(name, views)
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
@@ -365,7 +363,7 @@ class Database(AccessMethods):
             return table_storage(table, store.whole_tablets)
 
     def tablet_count(self, table: Table) -> int:
-        """Number of tablets of the table."""
+        """Number of tablets."""
         return len(self.open_table(table).tablets)
 
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
@@ -378,11 +376,10 @@ class Database(AccessMethods):
             return key_samples(store.layout, tablet_id)
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
-        """The units of a scan; tablets and rowsets that the predicates rule out are left out.
+        """The units of a scan, without tablets and rowsets that the predicates rule out.
 
-        Each token fixes the snapshot and pins what it reads, so it gives the same rows whenever it is read, also after
-        flushes and after the table was dropped.
-        """
+        Each token fixes the snapshot and pins what it reads, so it gives the same rows also after flushes, and after
+        the table was dropped."""
         store = self.open_table(table)
         now = self._time_of(table, spec.snapshot)
         if spec.snapshot is None:
@@ -567,10 +564,8 @@ class Database(AccessMethods):
         return [tablet for store in list(self._stores.values()) for tablet in store.whole_tablets]
 
     def maintain(self, until_idle: bool = True) -> list[OperationRecord]:
-        """Do by hand what the background does: operations until none is worth it, or only the next one.
-
-        Returns what was done, in order. An operation that failed is the last one; its record has the error.
-        """
+        """Do what the background does: operations until none is worth it, or the next one. Returns their records, in
+        order; one that failed is the last."""
         self._check_open()
         return self._maintenance.maintain(until_idle)
 
@@ -591,6 +586,12 @@ class Database(AccessMethods):
         with contextlib.suppress(DiskError):
             self._ddl.settle()
         self._folders.remove_dropped()
+
+    def observations(self, kind: str) -> Iterable[Mapping[str, Any]]:
+        """Rows of `nyala_catalog.<kind>`."""
+        from .tables.observed_tables import observations  # few statements read them
+
+        return observations(kind, self, self._stores)
 
     def check(self) -> None:
         """Hold every tablet against its invariants; reads everything. For tests and tools."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
+from ...model.observations import tablet_rows
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import (
     AnalyzeResult,
@@ -378,6 +379,10 @@ class Client:
         """Returns the table's tablets, in the order of partitions."""
         self._check()
         return self._statistics.describe(table)
+
+    def observations(self, kind: str) -> Iterable[Mapping[str, Any]]:
+        """Rows of `nyala_catalog.tablets`, one for each replica; the servers have the rest (`model.observations`)."""
+        return tablet_rows(self) if kind == "tablets" else ()
 
     @one_statement
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:

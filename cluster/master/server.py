@@ -14,11 +14,12 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from ...errors import ClusterError, Error, InterfaceError
+from ...model import metrics
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.version import __version__
@@ -32,6 +33,7 @@ from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..tablets.health import ReplicaListener
 from ..tablets.replica import Replica
+from ..tablets.replica_metrics import replica_samples
 from ..wire.call_context import CallContext
 from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
@@ -179,6 +181,7 @@ class MasterServer:
         self._rpc.handlers.update(self._handlers(ddl, queries))
         self._rpc.message = self._transport.receive
         self._rpc.around = self._transport.holding
+        metrics.register(self.samples)
 
     def _handlers(self, ddl: Ddl, queries: Queries) -> Mapping[type[Request], Callable[[Any, CallContext], Reply]]:
         handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = {
@@ -281,6 +284,14 @@ class MasterServer:
         replica = self._tablet.replica
         is_asked = request.tablet_ids is None or TABLET_ID in request.tablet_ids
         return TabletReports(tablets=(replica.report(),) if is_asked and replica is not None else ())
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`; none after `stop`."""
+        replica = self._tablet.replica
+        if self._stopped or replica is None:
+            return
+        yield metrics.Sample("nyala_master_is_leader", int(self._manager.is_leading))
+        yield from replica_samples([replica.report()])
 
     def _status(self, request: GetStatus, context: CallContext) -> ServerStatus:
         """Handles `GetStatus`."""

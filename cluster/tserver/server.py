@@ -13,9 +13,11 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from ...model import metrics
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.steady_clock import PATIENCE_SECONDS, SteadyClock
@@ -26,6 +28,7 @@ from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.background import Rounds
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
+from ..tablets.replica_metrics import directory_samples, replica_samples
 from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.messages.envelope import Caller
@@ -210,6 +213,7 @@ class TabletServer:
             self._rpc.scan = self.scans.scan
             self._rpc.message = self._transport.receive
             self._rpc.around = self._deciding
+            metrics.register(self.samples)
             stack.pop_all()
 
     def _deciding(self) -> _Deciding:
@@ -296,6 +300,12 @@ class TabletServer:
                 **expiry(self._tls),
             },
         )
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`; none after `stop`."""
+        if not self._stopped:
+            yield from replica_samples(self.tablets.reports(None))
+            yield from directory_samples((d.error, d.full) for d in self._directories.all)
 
     def __enter__(self) -> TabletServer:
         self.start()

@@ -36,6 +36,7 @@ from enum import Enum
 from typing import Any, Final
 
 from ... import errors
+from ...model import metrics
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.lazy_dataclass import dataclass
@@ -233,6 +234,7 @@ class RpcServer:
         self._without_thread = 0
         self._in_threads = 0
         """Numbers of calls so far, changed by the reactor's thread."""
+        metrics.register(self.samples)
         self._deferred_replies = DeferredReplies(failed=self._thread_failed)
         try:
             host, port = host_of(bind), port_of(bind)
@@ -339,6 +341,14 @@ class RpcServer:
         if self._flight is not None:
             is_done = self._flight.stop(deadline, cut) and is_done
         return is_done
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`."""
+        under_way = self.under_way
+        yield metrics.Sample("nyala_calls_running", under_way["calls"])
+        yield metrics.Sample("nyala_scans_open", under_way["scans"])
+        yield metrics.Sample("nyala_calls_total", self._without_thread, ("reactor",))
+        yield metrics.Sample("nyala_calls_total", self._in_threads, ("pool",))
 
     @property
     def under_way(self) -> Mapping[str, int]:

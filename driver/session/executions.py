@@ -31,6 +31,7 @@ from ...sql import bound
 from ...sql.deep_stack import on_deep_stack
 from . import external_engine
 from .settings import SettingStatement
+from .statement_records import StatementRecord
 
 if TYPE_CHECKING:
     from ...sql.expressions import Column
@@ -46,10 +47,12 @@ ROWS_AT_ONCE = 1 << 12
 class Halt:
     """Stops what runs under it, now and from now on: one cursor's text, from its parsing to its last row."""
 
-    __slots__ = ("_events", "_set")
+    __slots__ = ("_events", "_set", "text")
 
     def __init__(self) -> None:
         self._set = False
+        self.text = ""
+        """The text that runs under it."""
         self._events: list[threading.Event] = []
 
     def adopt(self, event: threading.Event) -> None:
@@ -101,6 +104,10 @@ class Execution:
         self._part: pa.RecordBatch | None = None
         self.columns: tuple[Column, ...] | None = None
         self.rowcount = -1
+        self.record: StatementRecord | None = None
+        """The record that `statement_records` shows while it runs."""
+        self.error: BaseException | None = None
+        """The error that has ended it early."""
         self._seen = 0
         self._is_deep = False
         self._waiting = current_waiting()
@@ -176,6 +183,16 @@ class Execution:
         while self.next_batch() is not None:
             pass
 
+    @property
+    def rows_so_far(self) -> int:
+        """Number of rows that were returned or changed."""
+        return max(self._seen, self.rowcount, 0)
+
+    def note_started(self) -> None:
+        """Its first rows are made: errors from now on leave by its rows."""
+        if self.record is not None:
+            self.record.is_started = True
+
     def cancel(self) -> None:
         """Request the statement to stop; its reader gets `Cancelled`. May be called from any thread."""
         self._cancel.set()
@@ -196,7 +213,8 @@ class Execution:
         """End the statement's threads after any error, including an interrupt by the user."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            self.error = error
             self._cancel.set()
             self.close()
             self.columns = None

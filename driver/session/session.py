@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ...errors import (
+    Error,
     InterfaceError,
     NotSupportedError,
     ProgrammingError,
@@ -53,24 +54,11 @@ from .executions import Control, EndedExecution, Execution, Halt, RowExecution, 
 from .literal_shapes import Shape, shape_of
 from .named_statements import NamedStatements
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
+from .reading_statements import BY_ROWS, is_reading
 from .settings import Settings, SettingStatement
+from .statement_records import Activity
 from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
 
-READING: Final = (
-    bound.SelectStatement
-    | bound.CopyTo
-    | bound.ShowTables
-    | bound.ShowFunctions
-    | bound.ShowStats
-    | bound.ShowPartitions
-    | bound.ShowCreateTable
-    | bound.Describe
-    | bound.DescribeView
-    | SettingStatement
-)
-"""The statements that change nothing in the store; and EXPLAIN, unless it runs one that does."""
-_BY_ROWS: Final = bound.InsertStatement | bound.MergeStatement | bound.ChangeStatement | bound.CopyFrom
-"""Statements that have changed something exactly where they have changed rows."""
 ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
 """Errors of a bound statement if a table was altered, or dropped and created again, before it ran."""
 REBINDS: Final = 100
@@ -142,6 +130,10 @@ class Session:
         """At this time all that the session has written was there; None before it has written anything."""
         self.transactions = SessionTransactions(store, self.settings, self._switch, past=moment is not None)
         self.transactions.on_commit = self._note_commit
+        self.client = ""
+        """Address of the client, if it is one of another protocol."""
+        self.is_closed = False
+        self.activity = Activity(self)
         self._named: NamedStatements | None = None
         self._has_servers = store.runs_fragments
         """True if statements may wait for servers, and so have a deadline."""
@@ -192,6 +184,9 @@ class Session:
                 return self._run(text, parameters, halt or Halt())
         except RecursionError:
             raise too_complex(text) from None
+        except Error as error:
+            self.activity.fail(error)
+            raise
 
     def _run_in_transaction(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         kind = Kind.QUERY if begins_with_query(text) else None
@@ -208,6 +203,7 @@ class Session:
         return self.transactions.turn(kind_of(parsed.tree), partial(raise_if, cancel))
 
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
+        halt.text = text
         # What is kept of statements is for nyala's own executor.
         known = self.plans.find(text) if self._is_local else ()
         if known is None and not parameters:
@@ -276,6 +272,7 @@ class Session:
             if prepared.single is not None:
                 cells = prepared.cells(parameters, self.store)
                 if cells is not None:
+                    self.activity.by_row += 1
                     return prepared.single, cells
         return None
 
@@ -290,6 +287,7 @@ class Session:
             if self.is_transactional and isinstance(prepared.single, RowWrite):
                 self._refuse_read_only()
             found = RowExecution.run(self.store, prepared.single, cells, self.moment, self.transactions.transaction)
+            self.activity.by_row += 1
             if found.rowcount > 0:
                 self.note_write()
             if self.progress is not None:
@@ -387,7 +385,7 @@ class Session:
             copied = statement.statement if isinstance(statement, bound.Explain) else statement
             if isinstance(copied, bound.CopyFrom | bound.CopyTo):
                 raise NotSupportedError("files of the server cannot be read or written here")
-        if self.moment is not None and not _is_reading(statement):
+        if self.moment is not None and not is_reading(statement):
             self.refuse_writes("a statement that writes")
 
     def refuse_writes(self, what: str) -> None:
@@ -449,17 +447,20 @@ class Session:
                 for setting in statement.settings:
                     self._control(setting)
             planned = plan or self._plan(statement, partial(raise_if, own))
+            self.activity.begin(execution, context, planned, "" if cancel is None else cancel.text)
             engine = None if planned is None else self._engine()
-            if _is_reading(statement):
+            if is_reading(statement):
                 execution.start(statement, planned, context, engine)
             else:
                 with self.transactions.undoing():
                     execution.start(statement, planned, context, engine)
-        except BaseException:
+        except BaseException as error:
+            execution.error = execution.error or error
             self.forget(execution)
             raise
-        by_rows = isinstance(statement, _BY_ROWS)
-        if not _is_reading(statement) and (execution.rowcount or not by_rows):
+        execution.note_started()
+        by_rows = isinstance(statement, BY_ROWS)
+        if not is_reading(statement) and (execution.rowcount or not by_rows):
             self.note_write(rows=by_rows or isinstance(statement, bound.Explain))
         return execution
 
@@ -554,8 +555,14 @@ class Session:
 
     def forget(self, execution: Execution) -> None:
         """An execution has ended."""
+        self.activity.end(execution)
         with self._lock:
             self._running.discard(execution)
+
+    def executions(self) -> list[Execution]:
+        """The statements that run, and those whose rows are not all read."""
+        with self._lock:
+            return list(self._running)
 
     def cancellable(self, event: threading.Event | None = None) -> AbstractContextManager[threading.Event]:
         """Work that is no execution: the event, or a new one, which `cancel` sets meanwhile."""
@@ -583,18 +590,11 @@ class Session:
 
     def close(self) -> None:
         """Cancel and end everything; an open transaction is rolled back."""
-        with self._lock:
-            running = list(self._running)
-        for execution in running:
+        self.is_closed = True
+        for execution in self.executions():
             execution.close()
         if self._named is not None:
             self._named.close()
         self.transactions.close()
         for engine in self._engines.values():
             engine.close()
-
-
-def _is_reading(statement: bound.Statement) -> bool:
-    if isinstance(statement, bound.Explain):
-        return not statement.analyze or _is_reading(statement.statement)
-    return isinstance(statement, READING | bound.TransactionStatement | bound.SessionStatement)

@@ -1,7 +1,8 @@
 """Names of tables and views: their schema, and checks that a name is free.
 
 There is one user schema, `main`, which may be written or omitted. The schemas `pg_catalog` and `information_schema`
-have the relations of `system.relations`, which describe the catalog.
+have the relations of `system.relations`, which describe the catalog, and `nyala_catalog` has those that describe what
+the store and its process do.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .context import Catalog, name_of
 SCHEMA = "main"
 INFORMATION_SCHEMA = "information_schema"
 PG_CATALOG = "pg_catalog"
-SYSTEM_SCHEMAS = (PG_CATALOG, INFORMATION_SCHEMA)
+NYALA_CATALOG = "nyala_catalog"
+SYSTEM_SCHEMAS = (PG_CATALOG, INFORMATION_SCHEMA, NYALA_CATALOG)
 OWN_PREFIX = "pg_"
 """The beginning of the names of all relations of `pg_catalog`."""
 
@@ -32,7 +34,7 @@ def schema_of(node: Any) -> str | None:
     schema = name_of(node.args["db"])
     if schema not in (SCHEMA, *SYSTEM_SCHEMAS):
         where = f"write {node.name} or {SCHEMA}.{node.name}"
-        there = f"{SCHEMA}, {PG_CATALOG} and {INFORMATION_SCHEMA}"
+        there = f"{SCHEMA}, {PG_CATALOG}, {INFORMATION_SCHEMA} and {NYALA_CATALOG}"
         raise UnknownTable(f"schema {schema} does not exist; there are {there}: {where}")
     return schema
 

@@ -15,10 +15,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import perf_counter
 
 from ...errors import FileAccessError, StoreLocked
 from ...model.disk_errors import disk_error
 from ...model.forks import parent_process, stay_with_process
+from .disk_counters import DISK
 from .filesystem import Lock, ReadableFile, WritableFile
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -167,11 +169,13 @@ class _OsWritable(_OpenFile):
         try:
             written = os.write(self._descriptor, data)
             self._size += written
+            DISK.written_bytes += written
             if written < len(data) or not isinstance(data, bytes):
                 view = memoryview(data).cast("B")[written:]
                 while view.nbytes:
                     written = os.write(self._descriptor, view)
                     self._size += written
+                    DISK.written_bytes += written
                     view = view[written:]
         except OSError as error:
             raise disk_error(f"cannot write {self._path}", error) from error
@@ -179,8 +183,10 @@ class _OsWritable(_OpenFile):
     def sync(self) -> None:
         if self._descriptor < 0:  # fsync calls that a ValueError
             raise FileAccessError(f"cannot sync {self._path}: Bad file descriptor", errno.EBADF)
+        began = perf_counter()
         try:  # as in `write`
             os.fsync(self._descriptor)
+            DISK.fsync.observe(perf_counter() - began)
         except OSError as error:
             raise disk_error(f"cannot sync {self._path}", error) from error
 

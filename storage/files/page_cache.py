@@ -62,6 +62,9 @@ class PageCache:
     def __init__(self, capacity_bytes: int):
         self.capacity_bytes = capacity_bytes
         self.size = 0
+        self.hits = self.insertions = self.evictions = 0
+        """Pages that `get` found, that `put` took, and that were dropped to make room; readers of single cells, which
+        use `pages`, are not counted."""
         self._hand: OrderedDict[tuple[int, int], CachedPage] = OrderedDict()
         """All pages, in the order in which they are looked at for their marks."""
         self._owners: dict[int, dict[int, CachedPage]] = {}
@@ -108,6 +111,7 @@ class PageCache:
         if entry is None:
             return None
         entry.used = True
+        self.hits += 1
         return entry.value
 
     def put(self, owner: int, page: int, value: Any, cost: int) -> None:
@@ -119,6 +123,7 @@ class PageCache:
             self._drop((owner, page))
             self._hand[owner, page] = self._owners.setdefault(owner, {})[page] = entry
             self.size += cost
+            self.insertions += 1
             self._shrink()
 
     def hold(self, owner: int, cost: int) -> None:
@@ -157,6 +162,7 @@ class PageCache:
                 entry.used = False
                 self._hand.move_to_end(key)
             else:
+                self.evictions += 1
                 self._drop(key)
 
     def _drop(self, key: tuple[int, int]) -> None:

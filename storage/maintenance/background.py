@@ -12,9 +12,10 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...errors import DiskError
+from ...model import metrics
 from ..files.page_cache import PageCache
 from ..malloc import HeapTrimmer
 from ..tablet.tablet import Tablet
@@ -123,6 +124,7 @@ class BackgroundWork:
         tasks: Sequence[Callable[[], object]] = (),
     ):
         self.tablets = tablets
+        self._cache = cache
         self._syncs_logs = syncs_logs
         self._first = first
         self._tasks = tuple(tasks)
@@ -130,6 +132,7 @@ class BackgroundWork:
         self._heap = HeapTrimmer()
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
         self.manager = MaintenanceManager(tablets, policy, lambda: self.memory.is_short, failed=self._failed)
+        metrics.register(self.samples)
         self._maintenance = Rounds("nyala-maintenance", self._maintain, starts)
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, starts)
 
@@ -150,6 +153,14 @@ class BackgroundWork:
     def status(self) -> MaintenanceStatus:
         """Running, finished and possible operations."""
         return self.manager.status()
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`; none after `stop`."""
+        if not self._stopped:
+            from .observed import tablet_samples, work_samples  # few processes are observed
+
+            yield from tablet_samples(self.tablets())
+            yield from work_samples(self.memory.measure(), self._cache, self.manager)
 
     def stop(self) -> None:
         """End the threads; returns when no round is running."""

@@ -109,6 +109,17 @@ class MaintenanceStatus:
 
 
 @dataclass(slots=True)
+class KindTotals:
+    """Operations of one kind since the start: how many were done, how many of them failed, their seconds, and the bytes
+    of the DiskRowSets that they wrote."""
+
+    done: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    written_bytes: int = 0
+
+
+@dataclass(slots=True)
 class _Failure:
     """A tablet that is left alone until `retry`."""
 
@@ -162,6 +173,16 @@ class MaintenanceManager:
         """Operations that changed nothing of the state they were run on."""
         self._running: OperationRecord | None = None
         self._completed: deque[OperationRecord] = deque(maxlen=HISTORY)
+        self._totals: dict[str, KindTotals] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """True while an operation runs."""
+        return self._running is not None
+
+    def totals(self) -> dict[str, KindTotals]:
+        """Totals by kind of operation."""
+        return dict(self._totals)
 
     def run_one(self) -> OperationRecord | None:
         """Run the operation that is worth most; None where there is none, or what there is rests. An error is in the
@@ -230,6 +251,7 @@ class MaintenanceManager:
         self._running = record
         began = self._clock()
         before: object = tablet.state
+        sizes = _sizes(tablet)
         error = ""
         try:
             self._pace.run(statistics, operation.run)
@@ -252,7 +274,17 @@ class MaintenanceManager:
         self._log_outcome(tablet, record)
         self._note(operation, before, error)
         self._completed.append(record)
+        self._add(record, sizes, tablet)
         return record
+
+    def _add(self, record: OperationRecord, before: dict[int, int], tablet: Tablet) -> None:
+        totals = self._totals.setdefault(record.kind, KindTotals())
+        totals.done += 1
+        totals.failed += bool(record.error)
+        totals.seconds += record.seconds
+        if not record.error:
+            after = _sizes(tablet)
+            totals.written_bytes += sum(max(0, size - before.get(id_, 0)) for id_, size in after.items())
 
     def _note(self, operation: Operation, before: object, error: str) -> None:
         tablet = operation.tablet
@@ -294,6 +326,11 @@ class MaintenanceManager:
         self._log_outcome(tablet, record)
         self._give_rest(tablet, told)
         self._completed.append(record)
+
+
+def _sizes(tablet: Tablet) -> dict[int, int]:
+    """Bytes of a tablet's DiskRowSets by number; those of an operation's output are new, or larger."""
+    return {stored.metadata.id: stored.metadata.data_bytes for stored in tablet.state.rowsets}
 
 
 def _key(operation: Operation) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from ...model.altered_table import check_same_columns
 from ...model.clock import format_timestamp
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
+from ...model.observations import rows_of
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import (
     AnalyzeResult,
@@ -92,8 +93,7 @@ class TransactionStore(AccessMethods):
     --------
     >>> from ..database import Database
     >>> with Database(":memory:") as database:
-    ...     transaction = TransactionStore(database, TransactionOptions())
-    ...     transaction.has_writes
+    ...     TransactionStore(database, TransactionOptions()).has_writes
     False
     """
 
@@ -274,13 +274,15 @@ class TransactionStore(AccessMethods):
         """False once there are own rows, which servers do not see."""
         return self._store.runs_fragments and not self.has_writes
 
+    def observations(self, kind: str) -> Iterable[Mapping[str, Any]]:
+        return rows_of(kind, self._store)
+
     def now(self) -> Timestamp:
         """The snapshot."""
         self._check()
         return self._snapshot
 
     def tables(self) -> Sequence[Table]:
-        """All tables by name, ascending."""
         self._check()
         return self._catalog.tables()
 
@@ -290,7 +292,6 @@ class TransactionStore(AccessMethods):
         return self._catalog.table(name)
 
     def views(self) -> Sequence[View]:
-        """All views by name, ascending."""
         self._check()
         return self._catalog.views()
 

@@ -10,6 +10,7 @@ from ....model.lazy_dataclass import dataclass
 from ....model.types import DataType, Kind
 from .columns_a_to_o import COLUMNS as A_TO_O
 from .columns_information import COLUMNS as INFORMATION
+from .columns_nyala import COLUMNS as NYALA
 from .columns_p_to_z import COLUMNS as P_TO_Z
 
 FIRST_VIEW: Final = 10000
@@ -67,7 +68,12 @@ def system_type(name: str) -> DataType:
 @cache
 def relations() -> dict[tuple[str, str], SystemRelation]:
     """All relations by schema and name."""
-    parts = (("pg_catalog", "pg_", A_TO_O), ("pg_catalog", "pg_", P_TO_Z), ("information_schema", "", INFORMATION))
+    parts = (
+        ("pg_catalog", "pg_", A_TO_O),
+        ("pg_catalog", "pg_", P_TO_Z),
+        ("information_schema", "", INFORMATION),
+        ("nyala_catalog", "", NYALA),
+    )
     found = (relation for schema, prefix, text in parts for relation in _parsed(schema, prefix, text))
     return {(relation.schema, relation.name): relation for relation in found}
 

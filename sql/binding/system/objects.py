@@ -25,14 +25,14 @@ from ....model.schema import ColumnSchema, Table, View
 from ....model.types import DataType
 from ..catalog.views import describe_view
 from ..context import Context
-from ..names import INFORMATION_SCHEMA, PG_CATALOG, SCHEMA
+from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG, SCHEMA
 from ..tables.show_create import name_text
 from .definitions import relations
 
 FIRST: Final = 16384
 PER_TABLE: Final = 8
 _FIRST_VIEW: Final = 1 << 30
-NAMESPACES: Final = {PG_CATALOG: 11, SCHEMA: 2200, INFORMATION_SCHEMA: 13207}
+NAMESPACES: Final = {PG_CATALOG: 11, SCHEMA: 2200, INFORMATION_SCHEMA: 13207, NYALA_CATALOG: 13208}
 """The numbers of the schemas; that of `main` is the one that PostgreSQL has for `public`."""
 
 
@@ -158,7 +158,9 @@ class Objects:
         """The names of all relations by number, with the schema if the name alone means another relation or none."""
         found = {}
         for each in self.everything():
-            hidden = each.schema == INFORMATION_SCHEMA or (each.schema == SCHEMA and self.is_hidden(each.name))
+            hidden = each.schema in (INFORMATION_SCHEMA, NYALA_CATALOG) or (
+                each.schema == SCHEMA and self.is_hidden(each.name)
+            )
             name = name_text(each.name)
             found[each.oid] = f"{each.schema}.{name}" if hidden else name
         return found

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ....errors import UnknownTable, did_you_mean
+from ....model.observations import rows_of
 from ....model.types import Kind
 from ...bound import Query, Values
 from ...constant_rows import ConstantRows
 from ..context import Context
-from ..names import INFORMATION_SCHEMA, PG_CATALOG
+from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG
 from . import information_schema, pg_objects, pg_server
 from .definitions import SystemColumn, SystemRelation, relations, system_type
 from .objects import Objects
@@ -68,7 +69,7 @@ def system_relation(schema: str, name: str, context: Context) -> tuple[Query, in
     if relation is None:
         names = [name for owner, name in relations() if owner == schema]
         raise UnknownTable(f"table {schema}.{name} does not exist{did_you_mean(name, names, 'it has')}")
-    if name in _CHANGING:
+    if name in _CHANGING or schema == NYALA_CATALOG:
         context.momentary.append(name)
     hidden = _HIDDEN if schema == PG_CATALOG else ()
     described = (*relation.columns, *hidden)
@@ -89,13 +90,15 @@ def objects_of(context: Context) -> Objects:
 
 
 def _rows(relation: SystemRelation, objects: Objects) -> list[Row]:
+    if relation.schema == NYALA_CATALOG:
+        return [dict(row) for row in rows_of(relation.name, objects.context.catalog)]
     name = _ALIASES.get(relation.name, relation.name)
     make = _MAKERS.get((relation.schema, name))
     return [] if make is None else list(make(objects))
 
 
 def _default(relation: SystemRelation, column: SystemColumn) -> Any:
-    if relation.schema == INFORMATION_SCHEMA:
+    if relation.schema in (INFORMATION_SCHEMA, NYALA_CATALOG):
         return None
     if column.name == "tableoid":
         return relation.oid

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from .. import nodes
@@ -68,6 +69,13 @@ class CatalogParser(PlacedParser):
     def _show_functions(self) -> Any:
         return nodes.ShowFunctions(this=self._pattern())
 
+    def _show_metrics(self) -> Any:
+        """SHOW METRICS [LIKE pattern] is a query of `nyala_catalog.metrics`."""
+        table = exp.Table(this=exp.to_identifier("metrics"), db=exp.to_identifier("nyala_catalog"))
+        query = exp.select("*").from_(table).order_by("name", "labels")
+        pattern = self._pattern()
+        return query if pattern is None else query.where(exp.Like(this=exp.column("name"), expression=pattern))
+
     def _show_columns(self) -> Any:
         return nodes.DescribeTable(this=self._parse_table_parts(schema=True))
 
@@ -95,6 +103,7 @@ SHOWN: dict[str, Callable[[CatalogParser], Any]] = {
     "TABLES": CatalogParser._show_tables,
     "VIEWS": CatalogParser._show_views,
     "FUNCTIONS": CatalogParser._show_functions,
+    "METRICS": CatalogParser._show_metrics,
     "CREATE TABLE": CatalogParser._show_create_table,
     "CREATE VIEW": CatalogParser._show_create_view,
     "COLUMNS FROM": CatalogParser._show_columns,

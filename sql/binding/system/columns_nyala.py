@@ -1,0 +1,16 @@
+"""The columns of the relations of `nyala_catalog`: what a store and its process measure and do (`model.observations`).
+
+Each relation is written as those of `information_schema` are (`columns_information`).
+"""
+
+COLUMNS = """
+metrics 13600 name:text labels:text value:float8 kind:text help:text
+statements 13601 id:int8 state:text user_name:text client:text started:timestamptz seconds:float8 rows:int8
+  memory_bytes:int8 sqlstate:text error:text statement:text
+tablets 13602 table_name:text tablet_id:text partition:text rows:int8 disk_bytes:int8 host:text directory:text role:text
+  is_damaged:bool
+rowsets 13603 table_name:text tablet_id:text rowset_id:int8 rows:int8 disk_bytes:int8 min_key:text max_key:text
+  key_start:float8 key_stop:float8
+operations 13604 state:text kind:text table_name:text tablet_id:text target:text reason:text score:float8
+  started:timestamptz seconds:float8 memory_bytes:int8 log_bytes:int8 disk_bytes:int8 error:text
+"""

@@ -1,0 +1,156 @@
+"""nyala_catalog: metrics, statements, tablets, rowsets and operations as tables, and SHOW METRICS."""
+
+from __future__ import annotations
+
+import pytest
+from nyala.driver.session import statement_records
+from nyala.driver.session.statement_records import records
+from nyala.errors import Cancelled, DivisionByZero, StatementError, UnknownColumn, UnknownTable
+
+pytestmark = pytest.mark.embedded_only("looks into this process")
+HOSTILE = 'x"; <script>alert(1)</script>'
+
+
+@pytest.fixture
+def c(connection):
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING) PARTITION BY HASH (k) PARTITIONS 2")
+    connection.execute("INSERT INTO t SELECT n, 'v' FROM generate_series(1, 100) AS g(n)")
+    return connection
+
+
+def rows(c, text, *parameters):
+    return c.execute(text, parameters or None).fetchall()
+
+
+def value(c, name, labels=""):
+    query = "SELECT value FROM nyala_catalog.metrics WHERE name = ? AND labels = ?"
+    return sum(row[0] for row in rows(c, query, name, labels))
+
+
+def test_tablets_and_rowsets_say_what_the_store_holds(c):
+    c.store.flush()
+    assert rows(c, "SELECT table_name, sum(rows), count(*), min(role) FROM nyala_catalog.tablets GROUP BY 1") == [
+        ("t", 100, 2, "LEADER")
+    ]
+    assert rows(
+        c,
+        "SELECT sum(r.rows), count(*), bool_and(key_start = 0 AND key_stop = 1), sum(r.disk_bytes) = max(s.bytes) "
+        "FROM nyala_catalog.rowsets r, (SELECT sum(disk_bytes) AS bytes FROM nyala_catalog.tablets) s",
+    ) == [(100, 2, True, True)]
+
+
+def test_rows_are_of_the_time_of_the_statement(c):
+    query = "SELECT sum(rows) FROM nyala_catalog.tablets"
+    assert rows(c, query) == [(100,)]
+    c.execute("DELETE FROM t WHERE k > 60")
+    assert rows(c, query) == [(60,)]
+    c.execute("BEGIN")
+    assert rows(c, query) == [(60,)]
+    c.rollback()
+
+
+def test_operations_are_those_of_the_maintenance(c):
+    c.store.maintain()
+    c.store.flush()
+    for n in range(200, 1000, 100):
+        c.execute("INSERT INTO t SELECT n, 'w' FROM generate_series(?, ?) AS g(n)", (n, n + 99))
+        c.store.flush()
+    possible = rows(c, "SELECT kind, table_name FROM nyala_catalog.operations WHERE state = 'POSSIBLE'")
+    assert possible and {table for _, table in possible} == {"t"}
+    done = c.store.maintain()
+    kinds = rows(c, "SELECT kind FROM nyala_catalog.operations WHERE state = 'DONE' LIMIT 1000")
+    assert {record.kind for record in done} <= {kind for (kind,) in kinds}
+    for kind in {record.kind for record in done}:
+        assert value(c, "nyala_maintenance_operations_total", f"kind={kind}") >= 1
+
+
+def test_statements_are_counted_by_path(c):
+    row, planned = (value(c, "nyala_statements_total", f"path={path}") for path in ("row", "planned"))
+    for key in range(10):
+        c.execute("SELECT v FROM t WHERE k = ?", (key,)).fetchall()
+    assert value(c, "nyala_statements_total", "path=row") - row >= 9  # the first is bound, and may be planned
+    c.execute("SELECT count(*) FROM t").fetchall()
+    assert value(c, "nyala_statements_total", "path=planned") > planned
+
+
+def test_a_statement_is_listed_while_it_runs_and_when_it_has_ended(c):
+    cursor = c.execute("SELECT k FROM t -- listed")
+    query = "SELECT state, rows, sqlstate FROM nyala_catalog.statements WHERE statement LIKE '%-- listed'"
+    assert rows(c, query) == [("RUNNING", 0, None)]
+    cursor.fetchall()
+    assert rows(c, query) == [("DONE", 100, None)]
+
+
+def test_failed_statements_have_a_sqlstate_and_are_counted_once(c):
+    before = {state: value(c, "nyala_statement_errors_total", f"sqlstate={state}") for state in ("22012", "42703")}
+    with pytest.raises(DivisionByZero):
+        c.execute("SELECT 1 / (k - 50) FROM t -- failed").fetchall()
+    with pytest.raises(UnknownColumn):
+        c.execute("SELECT nothing FROM t")
+    query = "SELECT state, sqlstate FROM nyala_catalog.statements WHERE statement LIKE '%-- failed'"
+    assert rows(c, query) == [("FAILED", "22012")]
+    for state, count in before.items():
+        assert value(c, "nyala_statement_errors_total", f"sqlstate={state}") == count + 1
+
+
+def test_a_running_statement_is_cancelled_by_its_number(c):
+    cursor = c.execute("SELECT a.n FROM generate_series(1, 100000) AS a(n), generate_series(1, 1000) AS b(n) -- long")
+    query = "SELECT id FROM nyala_catalog.statements WHERE statement LIKE '%-- long' AND state = 'RUNNING'"
+    ((number,),) = rows(c, query)
+    assert not records().cancel(number + 1_000_000)
+    assert records().cancel(number)
+    with pytest.raises(Cancelled):
+        cursor.fetchall()
+    assert rows(c, query) == []
+
+
+def test_slow_statements_keep_their_plan(c, monkeypatch):
+    monkeypatch.setattr(statement_records, "SLOW_SECONDS", 0.0)
+    c.execute("SELECT k, count(*) FROM t GROUP BY k -- slow").fetchall()
+    slow = next(record for record in records().slow() if record.text.endswith("-- slow"))
+    assert "Aggregate" in slow.plan or "Scan" in slow.plan
+    assert slow.rows == 100 and slow.memory_bytes > 0
+
+
+def test_counts_of_ended_sessions_stay(c):
+    before = value(c, "nyala_statements_total", "path=planned")
+    with c.duplicate() as other:
+        other.execute("SELECT count(*) FROM t").fetchall()
+        sessions = value(c, "nyala_sessions")
+    del other
+    assert value(c, "nyala_sessions") == sessions - 1
+    assert value(c, "nyala_statements_total", "path=planned") >= before + 1
+
+
+def test_passwords_are_masked():
+    record = statement_records.StatementRecord(1, "ALTER ROLE a PASSWORD 'it''s secret' LOGIN", "", "")
+    assert record.text == "ALTER ROLE a PASSWORD '***' LOGIN"
+
+
+def test_show_metrics_is_a_query(c):
+    shown = c.execute("SHOW METRICS LIKE 'nyala_tab%'")
+    assert [column[0] for column in shown.description] == ["name", "labels", "value", "kind", "help"]
+    found = {(name, labels): number for name, labels, number, *_ in shown.fetchall()}
+    assert found["nyala_table_rows", "table=t"] == 100
+    assert {name for name, _ in found} <= {
+        "nyala_tables",
+        "nyala_tablets",
+        "nyala_table_rows",
+        "nyala_table_disk_bytes",
+    }
+    assert len(rows(c, "SHOW METRICS")) > 20
+
+
+def test_hostile_names_are_values(c):
+    c.execute('CREATE TABLE "{}" (k INT PRIMARY KEY)'.format(HOSTILE.replace('"', '""')))
+    assert rows(c, "SELECT count(*) FROM nyala_catalog.tablets WHERE table_name = ?", HOSTILE) == [(1,)]
+    assert value(c, "nyala_table_rows", f"table={HOSTILE}") == 0
+
+
+def test_the_relations_can_only_be_read_and_are_described(c):
+    with pytest.raises(StatementError, match="can be read in FROM, and nothing else"):
+        c.execute("INSERT INTO nyala_catalog.metrics VALUES (1)")
+    with pytest.raises(UnknownTable, match="metrics"):
+        c.execute("SELECT * FROM nyala_catalog.metric")
+    named = "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'nyala_catalog'"
+    assert {"metrics", "statements", "tablets", "rowsets", "operations"} <= {name for (name,) in rows(c, named)}
