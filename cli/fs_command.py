@@ -1,4 +1,4 @@
-"""`nyala fs`: check, dump, layout, salvage and cut-log. The work is done in `storage.inspect`; here it is printed."""
+"""`nyala fs`: copy, dump, layout, salvage, cut-log (`check_command` has the check). `storage.inspect` does the work."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ..model.clock import format_timestamp
 from ..model.disk_errors import disk_error
 from ..model.store import Timestamp
 from ..storage.files.os_filesystem import OsFileSystem
-from ..storage.inspect.check.check_store import check_store
-from ..storage.inspect.check.findings import describe_report
 from ..storage.inspect.copying.copy_store import copy_store
 from ..storage.inspect.cut_log import cut_log
 from ..storage.inspect.dump.dump_file import describe_file
@@ -26,13 +24,6 @@ from ..storage.inspect.layout.layout_text import describe_layout
 from ..storage.inspect.layout.table_layout import table_layout
 from ..storage.inspect.salvage import salvage_table
 from ..storage.inspect.text import format_bytes, plural
-
-
-def check_command(arguments: argparse.Namespace) -> int:
-    """`nyala fs check DIR`: 1 where anything is wrong."""
-    report = check_store(OsFileSystem(), str(arguments.directory))
-    print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe_report(report))
-    return 0 if report.is_clean else 1
 
 
 def copy_command(arguments: argparse.Namespace) -> int:

@@ -150,6 +150,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `inspect.layout.table_layout` | rowsets over the keys, as data |
 | `inspect.layout.layout_text` | the same as text |
 | `inspect.layout.layout_svg` | the same as a picture |
+| `inspect.repair.repair_store` | `nyala fs check --repair` |
 | `inspect.salvage` | `nyala fs salvage` |
 | `inspect.text` | tables and sizes as text |
 """

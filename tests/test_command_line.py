@@ -163,7 +163,7 @@ def test_completion_scripts_know_every_command_and_their_shell_reads_them(shell,
     ("words", "answers"),
     [
         (["nyala", "f"], {"fs"}),
-        (["nyala", "fs", ""], {"check", "cut-log", "dump", "layout", "salvage"}),
+        (["nyala", "fs", ""], {"check", "copy", "cut-log", "dump", "layout", "salvage"}),
         (["nyala", "fs", "layout", "--"], {"--help", "--json", "--svg"}),
         (["nyala", "shell", "--format", "p"], {"parquet"}),
     ],

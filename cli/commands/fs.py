@@ -9,20 +9,29 @@ from ...command_line import Command, argument, natural
 FS = Command(
     "fs",
     "copy a store, inspect its files, salvage damaged ones",
-    "Copy a store, or inspect its files. Only cut-log changes the store.",
+    "Copy a store, or inspect its files. Only check --repair and cut-log change the store.",
     examples=("nyala fs check weather", "nyala fs layout weather readings"),
     commands=(
         Command(
             "check",
-            "verify every file of a store",
-            "Verify every checksum and cross-reference of a store that is not open. Changes nothing. "
-            "Exit code 1 if there are errors; notes are harmless.",
-            handler="cli.fs_command:check_command",
+            "verify every file of a store, and repair it",
+            "Verify every checksum and cross-reference of a store that is not open. Changes nothing without --repair, "
+            "and prints what that would do. Exit code 1 if there are errors, or if some remain; notes are harmless.",
+            handler="cli.check_command:check_command",
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="the store's directory"),
                 argument("--json", action="store_true", help="print the findings as JSON"),
+                argument(
+                    "--repair",
+                    action="store_true",
+                    help="rebuild Bloom filters, remove files that belong to nothing, save the rows of damaged tablets "
+                    "as Parquet; no file with data is changed or removed",
+                ),
+                argument(
+                    "--save-to", type=Path, metavar="FOLDER", help="folder of these rows (default: DIR.saved-TIME)"
+                ),
             ),
-            examples=("nyala fs check weather", "nyala fs check weather --json"),
+            examples=("nyala fs check weather", "nyala fs check weather --json", "nyala fs check weather --repair"),
         ),
         Command(
             "copy",

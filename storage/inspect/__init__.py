@@ -2,10 +2,12 @@
 
     check/   check_store.check_store ─► findings.Report     every file of a store that no process has open
     dump/    dump_file.describe_file ─► text                one file of any kind
+    copying/ copy_store.copy_store ─► StoreCopy             a consistent copy, also of a store that is open
+    repair/  repair_store.repair_store ─► Repair            derived files anew, leftovers removed, readable rows saved
     layout/  table_layout.table_layout ─► TableLayout ─► layout_text.describe_layout, layout_svg.draw_layout
 
-Only `cut_log` changes files. Formats and rules are defined by the modules that write and read them; these modules call
-the same code and report all errors instead of the first.
+Only `cut_log` and `repair/` change files of the store. Formats and rules are defined by the modules that write and
+read them; these modules call the same code and report all errors instead of the first.
 
 The life of a check (`check.check_store.check_store`):
 1. A shared lock keeps openers out; FORMAT and catalog list the files to check.

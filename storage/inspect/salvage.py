@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import field, replace
 
 import pyarrow as pa
@@ -43,9 +43,11 @@ from .dump.column_footer import file_facts
 from .dump.dump_log import good_entries
 from .files import read_file
 from .read_only import ReadOnlyFileSystem
+from .text import key_text
 
 _LATEST = (1 << 64) - 1
 _CACHE_BYTES = 64 << 20
+_UNKNOWN_KEYS = (b"", b"\xff")
 _COLUMN_FILE = re.compile(r"rowset-(\d+)-column-(\d+)(?:-(\d+))?\.col")
 
 
@@ -68,9 +70,9 @@ def salvage_schema(table: Table) -> pa.Schema:
     return pa.schema([pa.field(column.name, column.type.arrow) for column in table.schema.columns])
 
 
-def salvage_table(fs: FileSystem, directory: str, name: str) -> Salvage:
-    """Begin to read what can be read of a table. `UnknownTable` where the catalog has none of that name,
-    `CorruptionError` where the catalog itself is damaged."""
+def salvage_table(fs: FileSystem, directory: str, name: str, tablet_ids: Collection[str] | None = None) -> Salvage:
+    """Begin to read what can be read of a table, or of some of its tablets. `UnknownTable` where the catalog has none
+    of that name, `CorruptionError` where the catalog itself is damaged."""
     directory = directory.rstrip("/") or "/"
     catalog = Catalog.read(fs, f"{directory}/catalog")
     entries = catalog.entries
@@ -81,15 +83,20 @@ def salvage_table(fs: FileSystem, directory: str, name: str) -> Salvage:
     reading = ReadOnlyFileSystem(fs)
     commits = CommitLog(reading, f"{directory}/commits", is_trial=True)
     commits.note_decided(catalog.decided)
-    batches = _rows(reading, f"{directory}/tables/{entry.table.id}", entry, commits, lost)
+    batches = _rows(reading, f"{directory}/tables/{entry.table.id}", entry, commits, lost, tablet_ids)
     return Salvage(entry.table, batches, lost)
 
 
 def _rows(
-    fs: FileSystem, directory: str, entry: CatalogEntry, commits: CommitLog, lost: list[str]
+    fs: FileSystem,
+    directory: str,
+    entry: CatalogEntry,
+    commits: CommitLog,
+    lost: list[str],
+    tablet_ids: Collection[str] | None,
 ) -> Iterator[pa.RecordBatch]:
     loads = _loads(fs, directory, lost)
-    for tablet_id in entry.tablet_ids:
+    for tablet_id in entry.tablet_ids if tablet_ids is None else tablet_ids:
         yield from _TabletSalvage(fs, f"{directory}/{tablet_id}", entry.table, tablet_id, loads, commits, lost).rows()
 
 
@@ -167,7 +174,7 @@ class _TabletSalvage:
                     count = file_facts(self.fs, f"{directory}/{name}").rows
                     chosen = {column: found for column, (_, found) in files.items()}
                     bloom = f"rowset-{rowset:08d}.bloom"
-                    rowsets.append(RowSetMetadata(rowset, count, b"", b"\xff", chosen, bloom, redo_files=redo))
+                    rowsets.append(RowSetMetadata(rowset, count, *_UNKNOWN_KEYS, chosen, bloom, redo_files=redo))
                     break
         return TabletMetadata(self.tablet_id, tuple(rowsets))
 
@@ -188,7 +195,8 @@ class _TabletSalvage:
             stored = open_rowset(self.fs, directory, self.table.schema, kept, self.cache)
             rowset_keys(self.table.schema, stored.rowset)
         except (Error, KeyError) as error:
-            self.lost.append(f"{where}: all of its {metadata.row_count:,} rows: its keys cannot be read: {error}")
+            keys = self._key_range(metadata)
+            self.lost.append(f"{where}: all of its {metadata.row_count:,} rows{keys}: its keys cannot be read: {error}")
             return None
         try:
             stored.deleted.load()
@@ -198,6 +206,14 @@ class _TabletSalvage:
             self.lost.append(f"{where}: the changes in its delta files, rows are as they were before: {error}")
             return open_rowset(self.fs, directory, self.table.schema, replace(kept, redo_files=()), self.cache)
         return stored
+
+    def _key_range(self, metadata: RowSetMetadata) -> str:
+        """The least and the greatest key of a rowset, as its metadata has them; "" if that was guessed."""
+        if (metadata.min_key, metadata.max_key) == _UNKNOWN_KEYS:
+            return ""
+        types = tuple(column.type for column in self.table.schema.key)
+        low, high = key_text(types, metadata.min_key), key_text(types, metadata.max_key)
+        return f", keys ({low}) to ({high})"
 
     def _name(self, column: int) -> str:
         return next((c.name for c in self.table.schema.columns if c.id == column), f"id {column}")
@@ -210,7 +226,8 @@ class _TabletSalvage:
                 yield from self._scan(self._without(stored, bad), start, stop)
             except Error as error:
                 where = f"tablet {self.tablet_id}: rowset {stored.metadata.id}"
-                self.lost.append(f"{where}: rows {start:,} to {stop:,}: {error}")
+                keys = self._key_range(stored.metadata)
+                self.lost.append(f"{where}{keys}: rows {start:,} to {stop:,}: {error}")
 
     def _damaged_columns(self, stored: StoredRowSet, start: int, stop: int) -> set[int]:
         """The columns, of those that are no keys, that cannot be read in some rows."""
@@ -224,7 +241,8 @@ class _TabletSalvage:
             except Error as error:
                 bad.add(column.id)
                 where = f"tablet {self.tablet_id}: rowset {stored.metadata.id}"
-                self.lost.append(f"{where}: column {column.name} of rows {start:,} to {stop:,}: {error}")
+                keys = self._key_range(stored.metadata)
+                self.lost.append(f"{where}{keys}: column {column.name} of rows {start:,} to {stop:,}: {error}")
         return bad
 
     def _without(self, stored: StoredRowSet, columns: set[int]) -> StoredRowSet:

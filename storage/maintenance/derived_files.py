@@ -14,9 +14,11 @@ import logging
 import numpy as np
 
 from ...errors import OperationalError
+from ...model.schema import Schema
 from ..files.checked_file import TEMPORARY_SUFFIX
+from ..files.filesystem import FileSystem
 from ..keys.bloom import write_bloom
-from ..rowsets.disk_rowset import rowset_keys
+from ..rowsets.disk_rowset import DiskRowSet, rowset_keys
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tablet.tablet import Tablet
 
@@ -33,18 +35,25 @@ def rebuild_bloom(tablet: Tablet, stored: StoredRowSet) -> int:
         current = next((r for r in tablet.state.rowsets if r.metadata.id == stored.metadata.id), None)
         if current is None or not current.rowset.bloom.damage:
             return 0
-        bloom = current.rowset.bloom
-        hashes = np.concatenate([keys.hashes() for keys in rowset_keys(tablet.table.schema, current.rowset)])
-        temporary = bloom.path + TEMPORARY_SUFFIX
-        try:
-            size = write_bloom(tablet.fs, temporary, hashes, bloom.path)
-            tablet.fs.rename(temporary, bloom.path)
-        except BaseException:
-            with contextlib.suppress(OperationalError):  # the current error is more useful
-                if tablet.fs.exists(temporary):
-                    tablet.fs.remove(temporary)
-            raise
-        tablet.fs.sync_directory(tablet.rowset_directory)
-        bloom.reopen()
-        _log.info("made the Bloom filter %s anew from %d keys", bloom.path, len(hashes))
+        size = write_filter(tablet.fs, tablet.rowset_directory, tablet.table.schema, current.rowset)
+        current.rowset.bloom.reopen()
         return size
+
+
+def write_filter(fs: FileSystem, directory: str, schema: Schema, rowset: DiskRowSet) -> int:
+    """Write the Bloom filter of a rowset in `directory` anew, from its keys, durably; returns its size in bytes. Raises
+    as `rebuild_bloom`."""
+    path = rowset.bloom.path
+    hashes = np.concatenate([keys.hashes() for keys in rowset_keys(schema, rowset)])
+    temporary = path + TEMPORARY_SUFFIX
+    try:
+        size = write_bloom(fs, temporary, hashes, path)
+        fs.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OperationalError):  # the current error is more useful
+            if fs.exists(temporary):
+                fs.remove(temporary)
+        raise
+    fs.sync_directory(directory)
+    _log.info("made the Bloom filter %s anew from %d keys", path, len(hashes))
+    return size
