@@ -12,6 +12,7 @@ from .bench import bench_command
 from .clusters import CLUSTER, TABLET
 from .common import CLIENT_TLS
 from .fs import FS
+from .replicas import REPLICA
 from .servers import GATEWAY, MASTER, SERVE, TSERVER
 from .spark import SPARK
 
@@ -90,6 +91,7 @@ def nyala_parser() -> Parser:
                 TSERVER,
                 CLUSTER,
                 TABLET,
+                REPLICA,
                 BACKUP,
                 RESTORE,
                 SPARK,

@@ -261,14 +261,21 @@ TABLET = Command(
             "unsafe-change-config",
             "abandon the lost majority of a tablet",
             "The last resort for a tablet with a permanently lost majority: one surviving replica continues "
-            "alone, with its data. Writes that the others acknowledged without it are lost. The lost servers must "
-            "never run again with their old directories. Further replicas are copied from it if there are servers.",
+            "with its data, and others follow it if they are named, too. Writes that the lost ones acknowledged "
+            "without it are lost. The lost servers must never run again with their old directories. Further replicas "
+            "are copied from it if there are servers.",
             handler="cli.cluster_command:unsafe_change_config_command",
             first_is_dir=True,
             arguments=(
                 *_CLUSTER,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
-                argument("--survivor", required=True, metavar="SERVER", help="server of the surviving replica"),
+                argument(
+                    "--survivor",
+                    required=True,
+                    action="append",
+                    metavar="SERVER",
+                    help="server of the surviving replica whose data count; repeated: of another survivor",
+                ),
                 argument(
                     "--accept-data-loss",
                     action="store_true",

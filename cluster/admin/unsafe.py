@@ -1,4 +1,5 @@
-"""`nyala tablet unsafe-change-config`: continues with one replica of a tablet whose majority is permanently lost."""
+"""`nyala tablet unsafe-change-config`: continues with the surviving replicas of a tablet whose majority is
+permanently lost."""
 
 from __future__ import annotations
 
@@ -23,32 +24,46 @@ class Forcing:
     ----------
     local : mapping of str to str
         As for `Names`.
-    tablet, survivor : str
-        As `Names` takes them.
+    tablet : str
+        As `Names` takes it.
+    survivors : sequence of str
+        Servers, as `Names` takes them: the first one's replica keeps its data, and the others follow it.
     """
 
     def __init__(
-        self, channels: Channels, masters: Sequence[str], local: Mapping[str, str], tablet: str, survivor: str
+        self,
+        channels: Channels,
+        masters: Sequence[str],
+        local: Mapping[str, str],
+        tablet: str,
+        survivors: Sequence[str],
     ):
         self._channels = channels
         self._names = Names(channels, masters, local)
         self._location = self._names.tablet(tablet)
-        self._server: NamedServer = self._names.server(survivor)
-        if all(peer.id != self._server.id for peer in self._location.replicas):
-            raise InterfaceError(
-                f"{self._names.of(self._server.address)} has no replica of tablet {self._location.tablet_id}"
-                f"{self._names.there_are(survivor, self._location.replicas)}"
-            )
+        self._servers: list[NamedServer] = []
+        for survivor in survivors:
+            server = self._names.server(survivor)
+            if all(peer.id != server.id for peer in self._location.replicas):
+                raise InterfaceError(
+                    f"{self._names.of(server.address)} has no replica of tablet {self._location.tablet_id}"
+                    f"{self._names.there_are(survivor, self._location.replicas)}"
+                )
+            if server not in self._servers:
+                self._servers.append(server)
 
     def warning(self) -> Iterator[str]:
         """Returns a prominent warning of the consequences."""
-        others = [self._names.of(p.address) for p in self._location.replicas if p.id != self._server.id]
-        report = self._report()
+        kept = [server.id for server in self._servers]
+        others = [self._names.of(peer.address) for peer in self._location.replicas if peer.id not in kept]
+        first, *further = [(server, self._report(server)) for server in self._servers]
         yield (
-            f"DANGER: tablet {self._location.tablet_id} continues with only the replica at "
-            f"{self._names.of(self._server.address)} ({report.rows} rows, {report.state}, log entry "
-            f"{report.last_index} of term {report.term})."
+            f"DANGER: tablet {self._location.tablet_id} continues with only the replica at {self._described(*first)}."
         )
+        for server, report in further:
+            yield f"The replica at {self._described(server, report)} FOLLOWS it, and LOSES entries that it lacks."
+            if (report.term, report.last_index) > (first[1].term, first[1].last_index):
+                yield f"It has MORE than the first one: name {self._names.of(server.address)} first."
         yield (
             f"Writes that {', '.join(others) or 'others'} had acknowledged without it ARE PERMANENTLY LOST, and writes "
             "that were never acknowledged may appear."
@@ -56,18 +71,28 @@ class Forcing:
         yield "These servers must NEVER run again with the directories that they had: there would be two leaders."
         yield "If they can be recovered, start them instead."
 
+    def _described(self, server: NamedServer, report: TabletReport) -> str:
+        return (
+            f"{self._names.of(server.address)} ({report.rows} rows, {report.state}, log entry {report.last_index} of "
+            f"term {report.term})"
+        )
+
     def force(self, seconds: float) -> str:
         """Forces the configuration; returns a description of the result when the tablet has a leader. Raises
         `ConfigurationRefused` while it has another leader."""
         end = time.monotonic() + seconds
-        request = UnsafeChangeConfig(tablet_id=self._location.tablet_id, survivors=(self._server.id,))
-        call(self._channels, self._server.address, request, max(1.0, min(_CALL_SECONDS, seconds)))
+        survivors = tuple(server.id for server in self._servers)
+        first = self._servers[0]
+        request = UnsafeChangeConfig(tablet_id=self._location.tablet_id, survivors=survivors)
+        call(self._channels, first.address, request, max(1.0, min(_CALL_SECONDS, seconds)))
         while True:
             try:
-                if self._report().is_serving:
+                if self._report(first).is_serving:
+                    count = len(survivors)
                     return (
-                        f"tablet {self._location.tablet_id} is led by {self._names.of(self._server.address)}, the only "
-                        "replica; others are copied from it if there are servers"
+                        f"tablet {self._location.tablet_id} is led by {self._names.of(first.address)}, "
+                        f"{'the only replica' if count == 1 else f'one of {count} replicas'}; others are copied from "
+                        "it if there are servers"
                     )
             except ClusterError:
                 pass
@@ -75,11 +100,9 @@ class Forcing:
                 raise DeadlineExceeded(f"tablet {self._location.tablet_id} has no leader after {seconds:g} s")
             time.sleep(_POLL_SECONDS)
 
-    def _report(self) -> TabletReport:
+    def _report(self, server: NamedServer) -> TabletReport:
         request = ReportTablets(tablet_ids=(self._location.tablet_id,))
-        for report in call(self._channels, self._server.address, request).tablets:
+        for report in call(self._channels, server.address, request).tablets:
             found: TabletReport = report
             return found
-        raise InterfaceError(
-            f"{self._names.of(self._server.address)} has no replica of tablet {self._location.tablet_id}"
-        )
+        raise InterfaceError(f"{self._names.of(server.address)} has no replica of tablet {self._location.tablet_id}")

@@ -43,7 +43,7 @@ VERSION = 1
 RESERVE = "reserve"
 RESERVE_BYTES = 8 << 20
 """For log entries in progress (`peer_driver.FULL_LOG_BYTES`), and small files that are replaced."""
-_INSTANCE_MAGIC = b"nyalaINS"
+INSTANCE_MAGIC = b"nyalaINS"
 _PLACEMENT_MAGIC = b"nyalaPLC"
 _FIRST_FILES = ("LOCK", "tablets", "instance", "instance.tmp", "FORMAT.tmp", "pid", "address", "address.tmp", "log")
 """Files that a crash may leave in a server directory under construction, or that its operator may put there."""
@@ -157,7 +157,7 @@ class ServerDirectories:
 
     def _write_instance(self, server: str) -> None:
         content = {"id": server, "kind": KIND, "directories": self._known}
-        replace_checked(self._fs, f"{self._path}/instance", _INSTANCE_MAGIC, VERSION, content)
+        replace_checked(self._fs, f"{self._path}/instance", INSTANCE_MAGIC, VERSION, content)
 
     # ---- further ones --------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class ServerDirectories:
             fs.make_directory(f"{path}/tablets")
             id = uuid.uuid4().hex
             content = {"id": self.id, "kind": f"{KIND} data", "directory": id}
-            replace_checked(fs, f"{path}/instance", _INSTANCE_MAGIC, VERSION, content)
+            replace_checked(fs, f"{path}/instance", INSTANCE_MAGIC, VERSION, content)
         self._known = {**self._known, id: path}
         self._write_instance(self.id)
         return DataDirectory(id, path)
@@ -336,7 +336,7 @@ class ServerDirectories:
 
 
 def _read_instance(fs: FileSystem, path: str) -> dict[str, Any]:
-    content = read_checked(fs, path, _INSTANCE_MAGIC, VERSION)
+    content = read_checked(fs, path, INSTANCE_MAGIC, VERSION)
     if not isinstance(content, dict):
         raise CorruptionError(f"expected a map, found {type(content).__name__}", path, "content")
     return content

@@ -138,6 +138,38 @@ def test_one_replica_goes_on_where_the_majority_is_lost_for_good(own: MiniCluste
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (1001,)
 
 
+def test_two_of_five_replicas_go_on_together(tmp_path: Path) -> None:
+    with (
+        MiniCluster(tservers=5, directory=tmp_path / "c", options={"master.dead-after": "3"}) as cluster,
+        nyala.connect(cluster.url, deadline=5) as connection,
+    ):
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 5")
+        connection.execute("INSERT INTO t SELECT k FROM generate_series(1, 1000) AS s(k)")
+        first, second, *others = [cluster.leader("t"), *cluster.followers("t")]
+        (tablet,) = [location.tablet_id for location in cluster.locations("t")]
+        for name in others:
+            lose(cluster, name)
+        command = ("tablet", "unsafe-change-config", cluster.directory, tablet)
+        command = (*command, "--survivor", first, "--survivor", second)
+        status, told = run(*command)
+        assert status == 1
+        assert f"The replica at {second} at {cluster.local.addresses[second]}" in told
+        assert "FOLLOWS it, and LOSES entries that it lacks" in told
+        status, told = run(*command, "--accept-data-loss")
+        assert status == 0, told
+        assert "one of 2 replicas" in told
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (1000,)
+        connection.execute("INSERT INTO t VALUES (1001)")
+        voters = {cluster.name_of(peer.address) for peer in cluster.locations("t")[0].replicas}
+        assert {first, second} <= voters
+        assert not voters & set(others)
+        for name in others:
+            cluster.start(name)
+        cluster.wait_until(lambda: run("cluster", "ksck", cluster.directory)[0] == 0, "it has five replicas again", 90)
+        check_replicas(cluster)
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (1001,)
+
+
 def test_a_configuration_is_forced_only_on_a_replica_of_the_tablet(own: MiniCluster) -> None:
     added = own.add_tserver()
     with nyala.connect(own.url) as connection:
