@@ -11,6 +11,7 @@ from .backup import BACKUP, RESTORE
 from .bench import bench_command
 from .clusters import CLUSTER, TABLET
 from .common import CLIENT_TLS
+from .diagnose import DIAGNOSE
 from .fs import FS
 from .replicas import REPLICA
 from .servers import GATEWAY, MASTER, SERVE, TSERVER
@@ -94,6 +95,7 @@ def nyala_parser() -> Parser:
                 REPLICA,
                 BACKUP,
                 RESTORE,
+                DIAGNOSE,
                 SPARK,
                 TPCH,
                 bench_command(),

@@ -119,7 +119,7 @@ def look(
                     location.leader,
                     location.replicas,
                     mine,
-                    table["replicas"],
+                    table.get("replicas", 1),  # an embedded server's tables have one, and do not say so
                 )
             )
     tables = tuple(sorted(table["name"] for table in catalog.tables or ()))
