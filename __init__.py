@@ -125,7 +125,14 @@ def _postgres(connection: Connection, address: str, **options: Any) -> driver_do
     return serve(connection, address, **options)
 
 
+def _flight_sql(connection: Connection, address: str, **options: Any) -> driver_doors.Door:
+    from .doors.flight_sql import serve
+
+    return serve(connection, address, **options)
+
+
 driver_doors.register("postgres", _postgres)
+driver_doors.register("flight_sql", _flight_sql)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ..cluster.embedded_server.process import EmbeddedServerOptions, run
 from ..cluster.embedded_server.server_record import find_server
-from ..doors.postgres.server.options import PostgresOptions
-from ..doors.postgres.server.server import PostgresServer
 from ..driver.connection import connect_to
 from ..driver.stores.open_stores import directory_of
 from ..driver.stores.server_processes import holds_store
@@ -17,7 +15,7 @@ from ..executor.fragments.evaluate import table_evaluator
 from ..model.store import Store
 from ..shell.serving import note_new
 from ..sql.settings import parse_bytes
-from .postgres_options import postgres_options
+from .doors import Doors, door_options
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
@@ -26,7 +24,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         raise InterfaceError(f"--idle-exit {arguments.idle_exit:g}: a number of seconds above 0 is needed")
     if arguments.history_seconds is not None and arguments.history_seconds < 0:
         raise InterfaceError(f"--history-seconds {arguments.history_seconds}: a whole number of seconds is needed")
-    postgres = postgres_options(arguments)
+    of_doors = door_options(arguments)
     if (url := _served(arguments)) is not None:
         print(url, flush=True)
         return 0
@@ -42,34 +40,16 @@ def serve_command(arguments: argparse.Namespace) -> int:
         history_seconds=arguments.history_seconds,
         memory_limit_bytes=None if memory is None else parse_bytes(memory, "store-memory"),
     )
-    doors: list[PostgresDoor] = []
+    made: list[Doors] = []
 
-    def make_door(store: Store) -> PostgresDoor:
-        assert postgres is not None
-        doors.append(PostgresDoor(store, options.directory, postgres))
-        return doors[0]
+    def make_door(store: Store) -> Doors:
+        made.append(Doors(connect_to(store, options.directory), of_doors))
+        return made[0]
 
     def ready(address: str) -> None:
-        print(f"nyala://{address}", *(door.url for door in doors), sep="\n", flush=True)
+        print(f"nyala://{address}", *(url for doors in made for url in doors.urls), sep="\n", flush=True)
 
-    return run(options, fragments=table_evaluator, make_door=None if postgres is None else make_door, ready=ready)
-
-
-class PostgresDoor:
-    """Serves clients of PostgreSQL from a store that the process has opened (`embedded_server.process.Door`)."""
-
-    def __init__(self, store: Store, directory: str, options: PostgresOptions):
-        self._connection = connect_to(store, directory)
-        self._server = PostgresServer(self._connection, options)
-        self.url = self._server.url
-        self.start = self._server.start
-        self.drain = self._server.drain
-        self.idle_seconds = self._server.idle_seconds
-
-    def close(self) -> None:
-        """Ends all clients."""
-        self._server.close()
-        self._connection.close()
+    return run(options, fragments=table_evaluator, make_door=make_door if of_doors else None, ready=ready)
 
 
 def _served(arguments: argparse.Namespace) -> str | None:
@@ -88,9 +68,10 @@ def _served(arguments: argparse.Namespace) -> str | None:
     for name, value in given.items():
         if value is not None:
             raise InterfaceError(f"{name}: {directory} is served by process {record.pid}, which has opened it")
-    if arguments.postgres is not None:
-        raise InterfaceError(
-            f"--postgres: {directory} is served by process {record.pid}; "
-            f"nyala gateway {record.url} --postgres {arguments.postgres} puts the PostgreSQL protocol in front of it"
-        )
+    for option, address in (("--postgres", arguments.postgres), ("--flight-sql", arguments.flight_sql)):
+        if address is not None:
+            raise InterfaceError(
+                f"{option}: {directory} is served by process {record.pid}; "
+                f"nyala gateway {record.url} {option} {address} puts the protocol in front of it"
+            )
     return record.url

@@ -33,7 +33,7 @@ from ..sql.settings import read_option
 from .checked_options import SESSION_OPTIONS, STORE_OPTIONS, check_target, checked_options, store_options, whole_target
 from .connect_options import ConnectOptions
 from .cursor import Cursor
-from .doors import Door, opened
+from .doors import Door, opened_one
 from .session.bind_values import Parameters
 from .session.session import Session
 from .stores.open_stores import SharedStore, acquire, is_cluster, lent
@@ -372,7 +372,7 @@ class Connection:
         self.check_open()
         return Connection(self._shared.share(), self._session.duplicate())
 
-    def serve(self, postgres: str | None = None, **options: Any) -> str:
+    def serve(self, postgres: str | None = None, flight_sql: str | None = None, **options: Any) -> str:
         """Let other processes reach this connection's store; the URL by which they do, as
         `nyala.connect("nyala://127.0.0.1:...")`.
 
@@ -381,8 +381,10 @@ class Connection:
         postgres : str, optional
             "host:port" at which clients of PostgreSQL are served instead, until this connection is closed; port 0 takes
             any free one. The URL is that for them.
+        flight_sql : str, optional
+            The same for clients of Arrow Flight SQL. For both protocols, call it twice.
         options
-            Of the PostgreSQL protocol: `password`, `tls_cert`, `tls_key`, `connections`.
+            Of the protocol: `password`, `tls_cert`, `tls_key`; `connections` of PostgreSQL, `sessions` of Flight SQL.
 
         Notes
         -----
@@ -392,13 +394,11 @@ class Connection:
         authentication.
         """
         self.check_open()
-        if postgres is not None:
-            door = opened("postgres", self, postgres, options)
-            self._doors.append(door)
-            return door.url
-        if options:
-            raise InterfaceError(f"{', '.join(options)}: options of a protocol, and none is named; give postgres=...")
-        return self._shared.serve()
+        door = opened_one(self, {"postgres": postgres, "flight_sql": flight_sql}, options)
+        if door is None:
+            return self._shared.serve()
+        self._doors.append(door)
+        return door.url
 
     def set_progress_handler(self, handler: Handler | None) -> None:
         """Call `handler` with the progress of each statement and load of this connection; None: no calls.

@@ -75,6 +75,24 @@ POSTGRES = (
 )
 """The options of the PostgreSQL protocol."""
 
+FLIGHT_SQL = (
+    argument(
+        "--flight-sql",
+        metavar="HOST:PORT",
+        help="serve clients of Arrow Flight SQL at this address, too (ADBC, JDBC); port 0 takes a free one",
+    ),
+    argument(
+        "--flight-sql-password-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the password of these clients; without it, only HOST 127.0.0.1 or ::1 is allowed",
+    ),
+    argument("--flight-sql-tls-cert", type=Path, metavar="FILE", help="the PEM file with the certificate for them"),
+    argument("--flight-sql-tls-key", type=Path, metavar="FILE", help="the PEM file with the key of that certificate"),
+    argument("--flight-sql-sessions", type=int, default=500, metavar="N", help="limit of their sessions (default 500)"),
+)
+"""The options of Flight SQL."""
+
 SERVE = Command(
     "serve",
     "serve a store's directory to other processes",
@@ -111,26 +129,28 @@ SERVE = Command(
             help="limit of the store's memory, such as 2GB (default: a part of this machine's memory)",
         ),
         *POSTGRES,
+        *FLIGHT_SQL,
     ),
     examples=(
         "nyala serve weather",
         "nyala serve weather --idle-exit 600",
-        "nyala serve weather --postgres 127.0.0.1:5433",
+        "nyala serve weather --postgres 127.0.0.1:5433 --flight-sql 127.0.0.1:50051",
     ),
 )
 
 GATEWAY = Command(
     "gateway",
-    "serve clients of PostgreSQL from a cluster",
-    "Serve clients of PostgreSQL from a cluster or a served directory. A gateway keeps nothing: there may be any "
-    "number of them. SIGTERM stops it cleanly.",
+    "serve clients of PostgreSQL and Flight SQL from a cluster",
+    "Serve clients of PostgreSQL and Arrow Flight SQL from a cluster or a served directory. A gateway keeps nothing: "
+    "there may be any number of them. SIGTERM stops it cleanly.",
     handler="cli.gateway_command:gateway_command",
     arguments=(
         argument("target", metavar="TARGET", help="nyala://HOST:PORT,... or a directory"),
         *POSTGRES,
+        *FLIGHT_SQL,
         *CLIENT_TLS,
     ),
-    examples=("nyala gateway nyala://10.0.0.1:7051 --postgres 127.0.0.1:5433",),
+    examples=("nyala gateway nyala://10.0.0.1:7051 --postgres 127.0.0.1:5433 --flight-sql 127.0.0.1:50051",),
 )
 
 MASTER = Command(

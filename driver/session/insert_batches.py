@@ -14,21 +14,24 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import DataError, InterfaceError
-from ...executor.given_values import column_from_values
+from ...executor.given_values import column_from_arrow, column_from_values
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
+from ...model.types import DataType
 from ...model.waiting_time import as_statement
 from ...sql import ParsedStatement, bound
 from ...sql.expressions import Expr, Literal
 from ...sql.syntax import nodes
-from .bind_values import Normalized
+from .bind_values import Normalized, normalize
 
 if TYPE_CHECKING:
     from .session import Session
 
 CHUNK_ROWS = 1 << 14
 """Rows per write: the batch is large enough to hide its fixed costs, small enough to be logged as one record."""
+ARROW_CHUNK_ROWS = 1 << 16
+"""The same for rows that are in columns already."""
 
 Slot: TypeAlias = int | str | None
 """Which parameter a cell of VALUES takes: by position, by name; None for a constant."""
@@ -54,6 +57,24 @@ class InsertTemplate:
             values = [constant] * len(rows) if slot is None else [row[slot] for row in rows]  # type: ignore[index]
             arrays.append(column_from_values(type_, values, name, first))
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+    def batch_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The Arrow batch of parameters in columns, by position; raises `DataError` for a value that does not fit."""
+        arrays = []
+        for name, slot, constant in zip(self.columns, self.slots, self.constants):
+            type_ = self.table.schema.column(name).type
+            if isinstance(slot, int):
+                arrays.append(_converted(rows.column(slot), type_, name))
+            else:
+                arrays.append(column_from_values(type_, [constant] * rows.num_rows, name))
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+
+def _converted(array: pa.Array, type_: DataType, name: str) -> pa.Array:
+    try:
+        return column_from_arrow(array, type_)
+    except DataError as error:
+        raise type(error)(f"column {name}: {error}") from error
 
 
 def insert_rows(
@@ -90,6 +111,36 @@ def insert_rows(
         chunk = rows[start : start + CHUNK_ROWS]
         with as_statement():
             written += session.bound_again(partial(_chunk, session, bound_now, chunk, start))
+    return written
+
+
+def insert_arrow(session: Session, text: str, rows: pa.RecordBatch, check: Callable[[], None]) -> int | None:
+    """`insert_rows` for parameters that are columns of an Arrow batch, which become columns of the table directly.
+
+    The rows are written in chunks, as those of `insert_rows`; a caller that needs all or none begins a transaction.
+    """
+    if not rows.num_rows:
+        return None
+    parsed = session.parse(text)
+    first = normalize([column[0].as_py() for column in rows.columns])
+
+    def template_now() -> InsertTemplate | None:
+        return _template(session, parsed, first)
+
+    template = template_now()
+    if template is None or any(isinstance(slot, str) for slot in template.slots):
+        return None
+
+    def write(chunk: pa.RecordBatch, start: int) -> int:
+        anew = template_now()
+        assert anew is not None, "the text decides whether there is a template"
+        return _write(session, anew, anew.batch_of(chunk), start)
+
+    written = 0
+    for start in range(0, rows.num_rows, ARROW_CHUNK_ROWS):
+        check()
+        with as_statement():
+            written += session.bound_again(partial(write, rows.slice(start, ARROW_CHUNK_ROWS), start))
     return written
 
 

@@ -91,6 +91,11 @@ class ReceiveGuard:
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
+    @property
+    def senders(self) -> frozenset[str] | None:
+        """Addresses of the open connections, as of some tenths of a second ago; None if they cannot be found."""
+        return frozenset(address for _, address in list(self._known)) if self._is_possible else None
+
     def note(self, address: str, size: int) -> None:
         """Records a message of this number of bytes from "host:port"."""
         if not self._is_possible:

@@ -10,7 +10,7 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.__main__ import main
-from nyala.cli.gateway_command import _Gateway
+from nyala.cli.doors import DoorOptions, Doors
 from nyala.doors.postgres.server.options import PostgresOptions
 
 psycopg = pytest.importorskip("psycopg")
@@ -19,7 +19,7 @@ psycopg = pytest.importorskip("psycopg")
 def test_a_gateway_is_in_front_of_a_served_directory(tmp_path: Path) -> None:
     with nyala.connect(tmp_path / "store") as owner:
         owner.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
-        gateway = _Gateway(nyala.connect(owner.serve()), PostgresOptions())
+        gateway = Doors(nyala.connect(owner.serve()), DoorOptions(PostgresOptions(), None))
         gateway.start()
         try:
             with psycopg.connect(f"postgresql://me@{gateway.address}/") as client:

@@ -1,0 +1,113 @@
+"""The servers for clients of other protocols, of `nyala serve` and `nyala gateway`: several as one.
+
+--postgres ADDRESS    ─┐
+--flight-sql ADDRESS  ─┴─► DoorOptions ──► Doors, on one connection to the store
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from typing import Protocol
+
+from ..doors.flight_sql.server.options import FlightSqlOptions
+from ..doors.postgres.server.options import PostgresOptions
+from ..doors.postgres.server.server import PostgresServer
+from ..driver.connection import Connection
+from ..model.lazy_dataclass import dataclass
+from .flight_sql_options import flight_sql_options
+from .postgres_options import postgres_options
+
+
+@dataclass(frozen=True, slots=True)
+class DoorOptions:
+    """The options of each protocol; None for one that is not served."""
+
+    postgres: PostgresOptions | None
+    flight_sql: FlightSqlOptions | None
+
+    def __bool__(self) -> bool:
+        return self.postgres is not None or self.flight_sql is not None
+
+
+def door_options(arguments: argparse.Namespace) -> DoorOptions:
+    """The options of all protocols. Raises `InterfaceError` if they are invalid."""
+    return DoorOptions(postgres_options(arguments), flight_sql_options(arguments))
+
+
+class _Server(Protocol):
+    """The server of one protocol."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def idle_seconds(self) -> float: ...
+
+
+class Doors:
+    """Servers on one connection (`embedded_server.process.Door`, `wire.process.server_process.Server`).
+
+    Parameters
+    ----------
+    connection : Connection
+        Closed with the servers, also if one of them cannot be made.
+    options : DoorOptions
+    """
+
+    def __init__(self, connection: Connection, options: DoorOptions):
+        self._connection = connection
+        self._servers: list[_Server] = []
+        try:
+            if options.postgres is not None:
+                self._servers.append(PostgresServer(connection, options.postgres))
+            if options.flight_sql is not None:
+                from ..doors.flight_sql.server.server import FlightSqlServer  # loads Arrow Flight and protobuf
+
+                self._servers.append(FlightSqlServer(connection, options.flight_sql))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def urls(self) -> list[str]:
+        """URLs for clients, one for each protocol."""
+        return [server.url for server in self._servers]
+
+    @property
+    def address(self) -> str:
+        """ "host:port" of the first server."""
+        return self._servers[0].address
+
+    def start(self) -> None:
+        """Accepts clients."""
+        for server in self._servers:
+            server.start()
+
+    def drain(self) -> None:
+        """Accepts no new clients, and lets running statements end."""
+        for server in self._servers:
+            server.drain()
+
+    def close(self) -> None:
+        """Ends all clients."""
+        with contextlib.ExitStack() as closing:
+            closing.callback(self._connection.close)
+            for server in self._servers:
+                closing.callback(server.close)
+
+    def stop(self) -> None:
+        """See `server_process.Server`."""
+        self.close()
+
+    def idle_seconds(self) -> float:
+        """Seconds since a client last sent something; 0 while one is connected."""
+        return min(server.idle_seconds() for server in self._servers)

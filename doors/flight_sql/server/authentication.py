@@ -1,0 +1,197 @@
+"""The headers of each call: who calls, and which session the call belongs to.
+
+    Handshake, authorization: Basic user:password ──► authorization: Bearer TOKEN      a token for one session
+    any call, authorization: Bearer TOKEN                                              the session of that token
+    any call, cookie: arrow_flight_session_id=ID                                       the session of that cookie
+
+The password is compared with a SCRAM verifier, which is all that is kept of it. Clients that store cookies get one with
+each reply that is the first of a session; they lose nothing when their connection is replaced.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import logging
+import secrets
+import threading
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final, Protocol
+
+from pyarrow import flight
+
+from ....errors import AuthenticationFailed, Error
+from ....model.lazy_dataclass import dataclass
+from ...postgres.server.authentication import Password
+from ..session.client_session import ID_BYTES
+from ..session.reports import flight_error
+
+_logger = logging.getLogger("nyala.doors.flight_sql")
+
+MIDDLEWARE: Final = "caller"
+COOKIE: Final = "arrow_flight_session_id"
+_AUTHORIZATION: Final = "authorization"
+_TOKEN_BYTES: Final = 32
+_MOST_TOKENS: Final = 10_000
+"""Tokens that have not led to a session yet; the oldest are forgotten."""
+_WRONG: Final = "password authentication failed"
+
+
+class Authenticator(Protocol):
+    """Decides who may connect."""
+
+    def check(self, user: str, password: str) -> None:
+        """Raises `AuthenticationFailed` if this is not the password of the user."""
+
+
+class OnePassword:
+    """All clients have one password: a store has no users yet, so a client's name is not checked."""
+
+    def __init__(self, password: str):
+        self._verifier = Password(password)
+
+    def check(self, user: str, password: str) -> None:
+        """See `Authenticator`."""
+        verifier = self._verifier
+        given = Password(password or "\0", verifier.salt, verifier.iterations)
+        if not hmac.compare_digest(given.stored_key, verifier.stored_key):
+            raise AuthenticationFailed(_WRONG)
+
+
+@dataclass(slots=True)
+class Caller:
+    """The caller of one call, by its headers.
+
+    Attributes
+    ----------
+    user : str
+        "" if none was named.
+    token : str
+        "" without a bearer token.
+    cookie : bytes
+        Id of the session that the client named; empty without a cookie.
+    new_id : bytes
+        Id for the session if this call begins one. The client has it as its cookie then.
+    """
+
+    user: str
+    token: str
+    cookie: bytes
+    new_id: bytes
+
+
+class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
+    """Makes the `Caller` of each call, and refuses strangers.
+
+    `authenticator` None: anyone may connect, and a password is not looked at.
+    """
+
+    def __init__(self, authenticator: Authenticator | None):
+        super().__init__()
+        self._authenticator = authenticator
+        self._lock = threading.Lock()
+        self._tokens: OrderedDict[str, str] = OrderedDict()
+        """Users by token."""
+
+    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> CallerMiddleware:
+        """See `flight.ServerMiddlewareFactory`."""
+        try:
+            return self._started(info.method == flight.FlightMethod.HANDSHAKE, headers)
+        except Error as error:
+            raise flight_error(error) from None
+
+    def _started(self, is_handshake: bool, headers: dict[str, list[Any]]) -> CallerMiddleware:
+        given = {name.lower(): [_text(value) for value in values] for name, values in headers.items()}
+        scheme, _, credentials = next(iter(given.get(_AUTHORIZATION, ())), "").partition(" ")
+        user, token, new_token = "", "", ""
+        if scheme.lower() == "basic":
+            user = self._checked(credentials)
+            if is_handshake:
+                new_token = self._new_token(user)
+        elif scheme.lower() == "bearer" and (known := self._tokens.get(credentials)) is not None:
+            user, token = known, credentials
+        elif self._authenticator is not None:
+            raise AuthenticationFailed(
+                "the token is unknown, or its session has ended; authenticate again"
+                if scheme.lower() == "bearer"
+                else "this server needs a user and a password"
+            )
+        cookie = _cookie(given.get("cookie", ()))
+        return CallerMiddleware(Caller(user, token, cookie, secrets.token_bytes(ID_BYTES)), new_token)
+
+    def _checked(self, credentials: str) -> str:
+        """The user of Basic credentials."""
+        try:
+            # Some clients leave the padding out.
+            decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError, ValueError):
+            raise AuthenticationFailed("the credentials are not user:password in base64") from None
+        user, _, password = decoded.partition(":")
+        if self._authenticator is not None:
+            try:
+                self._authenticator.check(user, password)
+            except AuthenticationFailed:
+                _logger.warning("a client has given a wrong password", extra={"fields": {"user": user[:100]}})
+                raise
+        return user
+
+    def _new_token(self, user: str) -> str:
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        with self._lock:
+            self._tokens[token] = user
+            while len(self._tokens) > _MOST_TOKENS:
+                self._tokens.popitem(last=False)
+        return token
+
+    def forget(self, token: str) -> None:
+        """The session of a token has ended."""
+        with self._lock:
+            self._tokens.pop(token, None)
+
+
+class CallerMiddleware(flight.ServerMiddleware):  # type: ignore[misc]
+    """The caller of a call, and the headers of the reply."""
+
+    def __init__(self, caller: Caller, new_token: str):
+        super().__init__()
+        self.caller = caller
+        self._new_token = new_token
+
+    def sending_headers(self) -> dict[str, str]:
+        """See `flight.ServerMiddleware`."""
+        headers = {}
+        if not self.caller.cookie:
+            headers["set-cookie"] = f"{COOKIE}={self.caller.new_id.hex()}; HttpOnly"
+        if self._new_token:
+            headers[_AUTHORIZATION] = f"Bearer {self._new_token}"
+        return headers
+
+
+class NoHandshake(flight.ServerAuthHandler):  # type: ignore[misc]
+    """The middleware has authenticated the caller already: without a handler, Flight refuses the call Handshake."""
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        """See `flight.ServerAuthHandler`."""
+
+    def is_valid(self, token: bytes) -> bytes:
+        """See `flight.ServerAuthHandler`."""
+        return b""
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _cookie(headers: Any) -> bytes:
+    """The session's id in the headers `cookie`; empty if there is none."""
+    for header in headers:
+        try:
+            found = SimpleCookie(header).get(COOKIE)
+            session_id = b"" if found is None else bytes.fromhex(found.value)
+        except (CookieError, ValueError):
+            continue
+        if len(session_id) == ID_BYTES:
+            return session_id
+    return b""

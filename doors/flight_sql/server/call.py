@@ -1,0 +1,64 @@
+"""One call: who makes it, and to which session it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from ....driver.session.executions import Halt
+from ..session.client_session import ClientSession
+from .authentication import Caller
+from .calls import RunningCalls
+from .sessions import Sessions
+
+
+class Host(Protocol):
+    """The server of a call (`server.FlightSqlServer`)."""
+
+    sessions: Sessions
+    calls: RunningCalls
+
+    def note_message(self, address: str, size: int) -> None:
+        """Records that a message of this many bytes has arrived completely."""
+
+    def facts(self, session: ClientSession) -> dict[str, Any]:
+        """The arguments of `metadata.sql_info.sql_info` for a session."""
+
+
+class Call:
+    """One call of Flight, while it runs.
+
+    Parameters
+    ----------
+    host : Host
+    context : flight.ServerCallContext
+    caller : Caller
+    address : str
+        "host:port" of the other side of the connection.
+    """
+
+    def __init__(self, host: Host, context: Any, caller: Caller, address: str):
+        self.host = host
+        self.context = context
+        self._caller = caller
+        self._address = address
+
+    def session(self) -> ClientSession:
+        """The caller's session; begun if there is none."""
+        return self.host.sessions.of(self._caller, self._address)
+
+    def session_of(self, handle: bytes) -> ClientSession:
+        """The session that a handle belongs to."""
+        return self.host.sessions.by_handle(handle, self._caller, self._address)
+
+    @contextmanager
+    def running(self) -> Iterator[Halt]:
+        """Context manager for a statement: what stops it if the client goes."""
+        halt = Halt()
+        with self.host.calls.running(self.context, halt):
+            yield halt
+
+    def note(self, size: int) -> None:
+        """A further message of the call has arrived."""
+        self.host.note_message(self._address, size)

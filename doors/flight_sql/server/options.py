@@ -1,0 +1,88 @@
+"""Options of the server: where it listens, how much clients may use, and when they need a password and TLS.
+
+| address | without a password | with a password |
+|---|---|---|
+| loopback | anyone on this machine may connect | Basic authentication; TLS if the server has a certificate |
+| any other | refused | Basic authentication and TLS, both required |
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from ....errors import InterfaceError
+from ....model.lazy_dataclass import dataclass
+from ...postgres.server.options import is_loopback
+from ..session.client_session import SessionLimits
+
+DEFAULT_PORT: Final = 50051
+MESSAGE_BYTES: Final = 256 << 20
+"""Bytes of incomplete messages of one connection above which it is cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlightSqlOptions:
+    """Options of a server.
+
+    Parameters
+    ----------
+    address : str
+        "host:port" to listen at; port 0 takes any free one.
+    password : str, optional
+        Of all clients.
+    tls_cert, tls_key : str, optional
+        PEM files of the server's certificate (with its chain) and its key.
+    sessions : int
+        Sessions at the same time.
+    statements : int
+        Calls that run statements, or stream results, at the same time; further ones are refused.
+    incomplete_bytes : int
+        Bytes of incomplete messages of all clients together, above which the largest connection is cut.
+    limits : SessionLimits
+        Of each session.
+    drain_seconds : float
+        Seconds for which running statements go on when the server stops.
+    """
+
+    address: str = "127.0.0.1:0"
+    password: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    sessions: int = 500
+    statements: int = 200
+    incomplete_bytes: int = 1 << 30
+    limits: SessionLimits = SessionLimits()
+    drain_seconds: float = 5.0
+
+    def __repr__(self) -> str:
+        return f"FlightSqlOptions({self.address})"
+
+    def endpoint(self) -> tuple[str, int]:
+        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page)."""
+        host, mark, port = self.address.rpartition(":")
+        if not mark or not port.isdigit() or int(port) > 65535 or not host:
+            raise InterfaceError(f"{self.address}: HOST:PORT is needed, such as 127.0.0.1:{DEFAULT_PORT}")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise InterfaceError("TLS needs a certificate and its key; one of the two is missing")
+        if self.password == "":
+            raise InterfaceError("the password is empty")
+        if not is_loopback(host):
+            missing = [what for what, given in (("a password", self.password), ("TLS", self.tls_cert)) if given is None]
+            if missing:
+                raise InterfaceError(
+                    f"{self.address} can be reached from other machines, so clients need a password and TLS, and "
+                    f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give "
+                    "--flight-sql-password-file, --flight-sql-tls-cert and --flight-sql-tls-key, or listen at 127.0.0.1"
+                )
+        return host.strip("[]"), int(port)
+
+    def tls(self) -> dict[str, Any]:
+        """The arguments of Flight's server for TLS; none without a certificate."""
+        if self.tls_cert is None or self.tls_key is None:
+            return {}
+        try:
+            pair = Path(self.tls_cert).read_bytes(), Path(self.tls_key).read_bytes()
+        except OSError as error:
+            raise InterfaceError(f"{self.tls_cert}, {self.tls_key}: no certificate and its key: {error}") from None
+        return {"tls_certificates": [pair]}

@@ -1,0 +1,150 @@
+"""Results of queries: kept from GetFlightInfo until DoGet reads them, then streamed batch by batch.
+
+    | state | event | next state |
+    |---|---|---|
+    | WAITING | DoGet | READING |
+    | WAITING | it was not read for too long, was cancelled, or the session ends | CLOSED |
+    | READING | the last batch, an error, or the client has gone | CLOSED |
+
+Batches are cut so that a message stays below the limit that ADBC's driver has by default, 16 MiB.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+
+from ....driver.session.executions import Execution, Halt
+from ....errors import Cancelled
+from ....model.state_table import StateTable
+from ..metadata.columns import schema_of
+from .reports import Refused
+
+MESSAGE_BYTES: Final = 6 << 20
+"""Size that messages are cut to: as many rows as are surely smaller than the limit of clients, if rows are of about
+the same size."""
+NO_COLUMNS: Final = pa.schema([])
+
+
+class State(Enum):
+    """State of a result; the table is on the module's page."""
+
+    WAITING = "waiting"
+    READING = "reading"
+    CLOSED = "closed"
+
+
+_S = State
+STATES = StateTable(
+    _S.WAITING,
+    {
+        (_S.WAITING, "DoGet"): _S.READING,
+        (_S.WAITING, "it was not read for too long, was cancelled, or the session ends"): _S.CLOSED,
+        (_S.READING, "the last batch, an error, or the client has gone"): _S.CLOSED,
+    },
+)
+
+
+class Result:
+    """The rows of a statement.
+
+    Parameters
+    ----------
+    handle : bytes
+        By which a ticket names it.
+    run : iterator of Execution
+        The executions whose rows follow each other, each begun when the one before has ended; several for a query
+        with several rows of parameters. The first one is begun now.
+    halt : Halt
+        Stops them.
+    forget : callable
+        Called once, when it is closed.
+    """
+
+    def __init__(self, handle: bytes, run: Iterator[Execution], halt: Halt, forget: Callable[[Result], None]):
+        self.handle = handle
+        self.halt = halt
+        self._run = run
+        self._forget = forget
+        # Guards the state; held while a batch is made, since an execution has one reader.
+        self._lock = threading.RLock()
+        self._state = STATES.first
+        self._execution: Execution | None = next(run)
+        columns = self._execution.columns
+        self.schema = NO_COLUMNS if columns is None else schema_of(columns)
+        self.rowcount = self._execution.rowcount
+        """Rows that the statement has changed; -1 for a query."""
+        self.used = time.monotonic()
+        self._parts: Iterator[pa.RecordBatch] = iter(())
+
+    def begin_reading(self) -> None:
+        """DoGet. Raises `Refused` if the result has been read, or was closed."""
+        with self._lock:
+            if self._state is not State.WAITING:
+                raise Refused("the result has been read already, or has ended", "24000")
+            self._state = STATES.checked(self._state, State.READING)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True until DoGet."""
+        return self._state is State.WAITING
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with self._lock:
+            batch = next(self._parts, None)
+            while batch is None:
+                if self._state is State.CLOSED:
+                    raise Cancelled("the result was closed while it was read")
+                whole = self._next_batch()
+                if whole is None:
+                    raise StopIteration
+                self._parts = parts_of(whole)
+                batch = next(self._parts, None)
+            self.used = time.monotonic()
+            return batch
+
+    def _next_batch(self) -> pa.RecordBatch | None:
+        while self._execution is not None:
+            batch = None if self._execution.columns is None else self._execution.next_batch()
+            if batch is not None:
+                return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema) if self.schema else batch
+            self._execution.close()
+            self._execution = next(self._run, None)
+        return None
+
+    def cancel(self) -> None:
+        """Stops the statement; its reader gets `Cancelled`. From any thread."""
+        self.halt.set()
+        if self.is_waiting:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the statement. May be repeated, from any thread; waits for a batch that is being made."""
+        self.halt.set()
+        with self._lock:
+            if self._state is State.CLOSED:
+                return
+            self._state = STATES.checked(self._state, State.CLOSED)
+            execution, self._execution = self._execution, None
+            self._parts = iter(())
+            try:
+                if execution is not None:
+                    execution.close()
+            finally:
+                self._forget(self)
+
+
+def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Slices of a batch, each of about `MESSAGE_BYTES` at most; none of a batch without rows."""
+    pieces = -(-batch.nbytes // MESSAGE_BYTES)
+    rows = -(-batch.num_rows // max(1, min(pieces, batch.num_rows)))
+    for start in range(0, batch.num_rows, max(1, rows)):
+        yield batch.slice(start, rows)
