@@ -77,6 +77,13 @@ class SetOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """`SET REPLICAS count`: of each tablet in a cluster, which reaches it over time; an embedded store records it."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class AddRangePartition:
     """`ADD RANGE PARTITION`: must not overlap one that exists; it may have hash rules of its own."""
 
@@ -99,6 +106,7 @@ AlterStep: TypeAlias = (
     | SetStorage
     | SetComment
     | SetOwner
+    | SetReplicas
     | AddRangePartition
     | DropRangePartition
 )

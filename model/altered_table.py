@@ -22,6 +22,7 @@ from .alterations import (
     SetComment,
     SetDefault,
     SetOwner,
+    SetReplicas,
     SetStorage,
 )
 from .keys.key_encoding import encode_key
@@ -37,6 +38,7 @@ from .schema import (
     Table,
     check_encoding,
     check_partitions,
+    check_replicas,
 )
 
 
@@ -95,6 +97,9 @@ def _apply(table: Table, step: AlterStep, tables: Collection[str]) -> Table:
         return _set_comment(table, step)
     if isinstance(step, SetOwner):
         return replace(table, owner=step.owner)
+    if isinstance(step, SetReplicas):
+        check_replicas(step.count)
+        return replace(table, replicas=step.count)
     if isinstance(step, AddRangePartition):
         return _add_range(table, step.partition)
     return _drop_range(table, step.partition)

@@ -276,6 +276,16 @@ class View:
     owner: str = ""
 
 
+MAX_REPLICAS = 7
+
+
+def check_replicas(count: int) -> None:
+    """Raises `InvalidTableDefinition` unless tablets may have this number of replicas. An even number tolerates no more
+    failures than the odd one below it."""
+    if count % 2 == 0 or not 0 < count <= MAX_REPLICAS:
+        raise InvalidTableDefinition(f"REPLICAS must be 1, 3, 5 or {MAX_REPLICAS}, not {count}")
+
+
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
     """A CREATE TABLE; the store assigns ids to table and columns. `replicas` None: the store's default. `owner` is a

@@ -195,6 +195,9 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
         recovering += report is not None and report.state in ("COPYING", "BOOTSTRAPPING")
     if len(voters) < tablet.wanted:
         reasons.append(f"it has {len(voters)} replicas with a vote, and its table needs {tablet.wanted}")
+    elif len(voters) > tablet.wanted:
+        reasons.append(f"it has {len(voters)} replicas with a vote, and its table needs only {tablet.wanted}")
+        recovering += 1
     leaders = [id_ for id_, report in tablet.reports.items() if report.is_serving]
     terms = {tablet.reports[id_].term for id_ in leaders}
     configurations = {r.configuration.index for r in tablet.reports.values() if r.state == "RUNNING"}

@@ -15,7 +15,8 @@
                    | RENAME [COLUMN] column TO column | RENAME TO name
                    | ALTER [COLUMN] column SET DEFAULT value | DROP DEFAULT | SET ENCODING e | SET COMPRESSION c
                                          | SET BLOCK_SIZE n | SET COMMENT 'text'
-                   | ADD [RANGE] PARTITION x <= VALUES < y | DROP [RANGE] PARTITION VALUE = x | COMMENT 'text', ...
+                   | ADD [RANGE] PARTITION x <= VALUES < y | DROP [RANGE] PARTITION VALUE = x | COMMENT 'text'
+                   | SET REPLICAS n | SET TBLPROPERTIES ('name' = 'value', ...), ...
     DROP TABLE | VIEW [IF EXISTS] name [CASCADE | RESTRICT]
     TRUNCATE [TABLE] name    COMPACT TABLE name    ANALYZE [[TABLE] name]
     INSERT INTO name [(column, ...)] VALUES (...), ... | query    UPSERT INTO ...

@@ -141,6 +141,9 @@ class NyalaGenerator(WriteGenerator, TransactionGenerator, SessionGenerator, gen
         upper = f" < {self.sql(node, 'upper')}" if node.args.get("upper") else ""
         return f"PARTITION {lower}VALUES{upper}{hashed}"
 
+    def setclause_sql(self, node: nodes.SetClause) -> str:
+        return f"SET {self.sql(node, 'this')}"
+
     def replicas_sql(self, node: nodes.Replicas) -> str:
         return f"REPLICAS {self.sql(node, 'this')}"
 

@@ -280,6 +280,12 @@ class Replicas(exp.Expression):
     arg_types = {"this": True}
 
 
+class SetClause(exp.Expression):
+    """`SET this`, a clause of CREATE TABLE, as an action of ALTER TABLE."""
+
+    arg_types = {"this": True}
+
+
 class TableComment(exp.Expression):
     """`COMMENT 'text'` of a table."""
 

@@ -21,6 +21,7 @@ from nyala.model.alterations import (
     RenameTable,
     SetComment,
     SetDefault,
+    SetReplicas,
     SetStorage,
 )
 from nyala.model.altered_table import apply_steps, check_same_columns
@@ -96,6 +97,10 @@ def test_storage_and_comments() -> None:
     assert (column.comment, alter(*steps).comment) == ("wide", "all")
 
 
+def test_replicas() -> None:
+    assert alter(SetReplicas(3), SetReplicas(5)).replicas == 5
+
+
 def test_range_partitions_stay_in_order() -> None:
     added = alter(AddRangePartition(RangePartition((0,), (10,))), AddRangePartition(RangePartition((30,), None)))
     assert added.partitions.range_rule is not None
@@ -126,6 +131,9 @@ def test_range_partitions_stay_in_order() -> None:
         (AddColumn(ColumnSchema("x", BIGINT, auto_increment=True)), InvalidTableDefinition, "auto-incrementing"),
         (SetDefault("w", "seven"), InvalidTableDefinition, "'seven' cannot be the DEFAULT of column w"),
         (SetDefault("ww", 1), UnknownColumn, "column ww does not exist"),
+        (SetReplicas(2), InvalidTableDefinition, "REPLICAS must be 1, 3, 5 or 7, not 2"),
+        (SetReplicas(9), InvalidTableDefinition, "not 9"),
+        (SetReplicas(-1), InvalidTableDefinition, "not -1"),
         (SetStorage("w", Encoding.PREFIX), InvalidTableDefinition, "cannot be stored as PREFIX"),
         (SetStorage("w", block_size=1 << 40), InvalidTableDefinition, "block size"),
         (SetComment("x", "?"), UnknownColumn, "column x does not exist"),

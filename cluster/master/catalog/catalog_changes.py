@@ -1,7 +1,8 @@
 """DDL and its consequences, as pure functions from a `CatalogState` to the `Change` that makes it durable.
 
     CREATE TABLE    table CREATING, its tablets on the chosen servers
-    ALTER TABLE     table ALTERING in its new version, new ranges' tablets; dropped ranges' tablets are removed
+    ALTER TABLE     table ALTERING in its new version, new ranges' tablets; dropped ranges' tablets are removed. Tablets
+                    reach another number of replicas by the repair (`balance.repair`), one change at a time
     DROP TABLE      table and tablets are removed, a `dropped` row stays
     ───────────
     settled         table RUNNING, once every tablet serves its newest version; configurations as reported
@@ -17,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ....model.alterations import AlterStep
+from ....model.alterations import AlterStep, SetReplicas
 from ....model.schema import TableDefinition, View
 from ....storage.tables.catalog import Catalog, CatalogEntry
 from ...raft.messages import Configuration
@@ -58,7 +59,8 @@ def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: P
     table = state.catalog.altered_table(name, steps)
     catalog = state.catalog.with_altered(name, table)
     waiting = TableState.CREATING if before.state is TableState.CREATING else TableState.ALTERING
-    record = TableRecord(catalog.entries[table.name], waiting, before.replicas)
+    replicas = next((step.count for step in reversed(steps) if isinstance(step, SetReplicas)), before.replicas)
+    record = TableRecord(catalog.entries[table.name], waiting, replicas)
     return Change((_cluster(state, catalog),)) + _with_tablets(before, record, place), record
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from ....errors import ClusterError, NotTheLeader, UnknownTable
+from ....model.alterations import SetReplicas
 from ...raft.messages import Configuration
 from ...wire.call_context import CallContext
 from ...wire.messages.maintenance_methods import LeaveCluster, MaintainServer
@@ -74,20 +75,10 @@ class Ddl:
         definition = definition_from_plain(request.definition)
         what = f"creation of table {definition.name}"
         requested = definition.replicas if request.replicas is None else request.replicas
-        began = self._manager.monotonic()
-
-        def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
-            is_warm = directory.is_warm(self._manager.monotonic(), self._options.warm_up)
-            return (is_warm and self._is_worth_trying(requested, state, directory, began)) or None
-
-        self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
+        check_ready = self._wait_for_servers(requested, context)
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
-            with self._manager.changed:
-                if is_ready(*self._manager.leading()) is None:
-                    raise NotTheLeader(
-                        "this master has just begun to lead again, and has no report of a tablet server yet"
-                    )
+            check_ready()
             replicas = replication_factor(requested, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
@@ -97,8 +88,13 @@ class Ddl:
         """Handles `AlterTable`."""
         steps = [step_from_plain(step) for step in request.steps]
         what = f"alteration of table {request.name}"
+        wanted = next((step.count for step in reversed(steps) if isinstance(step, SetReplicas)), 0)
+        check_ready = self._wait_for_servers(wanted, context) if wanted else None
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
+            if check_ready is not None and wanted > state.table(request.name).replicas:
+                check_ready()
+                replication_factor(wanted, self._takers(state), wanted)
             return altered(state, request.name, steps, self._place(state))
 
         return self._served(self._once(request.call, context, what, change), context, what)
@@ -214,6 +210,25 @@ class Ddl:
             return f"the {what} has finished: {len(lacking)} of {len(tablets)} tablets do not serve yet"
 
         return self._manager.wait(look, context.deadline, missing)
+
+    def _wait_for_servers(self, requested: int | None, context: CallContext) -> Callable[[], None]:
+        """Waits until there are enough servers for a number of replicas, or no more can be expected. Returns a function
+        that raises `NotTheLeader` if this master must wait again, since it did not lead in between."""
+        began = self._manager.monotonic()
+
+        def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
+            is_warm = directory.is_warm(self._manager.monotonic(), self._options.warm_up)
+            return (is_warm and self._is_worth_trying(requested, state, directory, began)) or None
+
+        def check() -> None:
+            with self._manager.changed:
+                if is_ready(*self._manager.leading()) is None:
+                    raise NotTheLeader(
+                        "this master has just begun to lead again, and has no report of a tablet server yet"
+                    )
+
+        self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
+        return check
 
     def _is_worth_trying(
         self, requested: int | None, state: CatalogState, directory: TabletDirectory, began: float

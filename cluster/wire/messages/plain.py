@@ -29,6 +29,7 @@ from ....model.alterations import (
     SetComment,
     SetDefault,
     SetOwner,
+    SetReplicas,
     SetStorage,
 )
 from ....model.codec import tables
@@ -112,6 +113,7 @@ _STEPS: dict[str, type[AlterStep]] = {
         SetStorage,
         SetComment,
         SetOwner,
+        SetReplicas,
         AddRangePartition,
         DropRangePartition,
     )

@@ -23,6 +23,7 @@ from ....model.alterations import (
     RenameTable,
     SetComment,
     SetDefault,
+    SetReplicas,
     SetStorage,
 )
 from ....model.altered_table import apply_steps
@@ -31,7 +32,14 @@ from ...bound import AlterTable
 from ...syntax import nodes
 from ..catalog.views import ChangedCatalog, check_views
 from ..context import Context, name_of
-from .create_table import bind_attribute, bind_column, find_table, is_key
+from .create_table import (
+    bind_attribute,
+    bind_column,
+    bind_property_replicas,
+    bind_replicas,
+    find_table,
+    is_key,
+)
 from .partitions import bind_range_bounds
 
 
@@ -70,12 +78,21 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
         return _alter_column(action, table, context)
     if isinstance(action, nodes.TableComment):
         return SetComment(None, str(action.this.this))
+    if isinstance(action, nodes.SetClause):
+        return _set_replicas(action.this, context)
     bounds = _bounds(action.this, table, context)
     if isinstance(action, nodes.AddPartition):
         return AddRangePartition(bounds)
     if action.this.expressions:
         raise InvalidTableDefinition("a range partition is dropped by its bounds alone; leave HASH out")
     return DropRangePartition(bounds)
+
+
+def _set_replicas(clause: Any, context: Context) -> AlterStep | None:
+    if isinstance(clause, nodes.Replicas):
+        return SetReplicas(bind_replicas(clause.this, context))
+    count = bind_property_replicas(clause.expressions, None, context)
+    return None if count is None else SetReplicas(count)
 
 
 def _add_column(action: Any, table: Table, context: Context) -> AlterStep | None:

@@ -23,6 +23,7 @@ from ....model.schema import (
     TableDefinition,
     check_encoding,
     check_partitions,
+    check_replicas,
     non_unique_key,
 )
 from ....model.types import STRING, Kind
@@ -39,8 +40,6 @@ from ..names import refuse_taken, table_name
 from ..scope import Scope
 from .partitions import bind_partitions, whole_number
 from .type_names import bind_type
-
-MAX_REPLICAS = 7
 
 
 def find_table(node: Any, context: Context, writes: bool = False) -> Table:
@@ -313,9 +312,9 @@ def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[
         elif isinstance(clause, nodes.StoredAs):
             _check_stored_as(clause.this, context)
         elif isinstance(clause, nodes.TableProperties):
-            replicas = _property_replicas(clause.expressions, replicas, context)
+            replicas = bind_property_replicas(clause.expressions, replicas, context)
         else:
-            replicas = _replicas(clause.this, context)
+            replicas = bind_replicas(clause.this, context)
     return partitions, comment, replicas
 
 
@@ -329,17 +328,17 @@ REPLICAS_PROPERTY = "kudu.num_tablet_replicas"
 """The one property that nyala reads; all others are Impala's own and are ignored."""
 
 
-def _property_replicas(properties: Sequence[Any], replicas: int | None, context: Context) -> int | None:
+def bind_property_replicas(properties: Sequence[Any], replicas: int | None, context: Context) -> int | None:
+    """Returns the number of replicas of table properties; `replicas` if they have none."""
     for item in properties:
         if str(item.this.this) == REPLICAS_PROPERTY:
-            replicas = _replicas(item.expression, context)
+            replicas = bind_replicas(item.expression, context)
     return replicas
 
 
-def _replicas(node: Any, context: Context) -> int:
+def bind_replicas(node: Any, context: Context) -> int:
+    """Returns the number of a REPLICAS clause."""
     count = whole_number(node, context)
     with context.at(node):
-        # An even number tolerates no more failures than the odd one below it.
-        if count % 2 == 0 or count > MAX_REPLICAS:
-            raise InvalidTableDefinition(f"REPLICAS must be 1, 3, 5 or {MAX_REPLICAS}, not {count}")
+        check_replicas(count)
     return count

@@ -227,7 +227,7 @@ class TableParser(CatalogParser):
         for word, method in ALTER_ACTIONS.items():
             if self._match_text_seq(word):
                 return method(self)
-        return self.raise_error("ADD, DROP, RENAME, ALTER or COMMENT expected")
+        return self.raise_error("ADD, DROP, RENAME, ALTER, SET or COMMENT expected")
 
     def _add(self) -> Any:
         if self._range_next():
@@ -282,6 +282,14 @@ class TableParser(CatalogParser):
             self.raise_error(f"{', '.join(COLUMN_SETTINGS[:-1])} or {COLUMN_SETTINGS[-1]} expected")
         return nodes.AlterColumn(this=column, expression=self._parse_column_constraint().args["kind"])
 
+    def _set_clause(self) -> Any:
+        if self._match_text_seq("REPLICAS"):
+            return nodes.SetClause(this=nodes.Replicas(this=self._number()))
+        if self._match_text_seq("TBLPROPERTIES"):
+            properties = nodes.TableProperties(expressions=self._parse_wrapped_csv(self._property))
+            return nodes.SetClause(this=properties)
+        return self.raise_error("REPLICAS or TBLPROPERTIES expected")
+
     def _table_comment(self) -> Any:
         return nodes.TableComment(this=self._text())
 
@@ -305,6 +313,7 @@ ALTER_ACTIONS: dict[str, Callable[[TableParser], Any]] = {
     "DROP": TableParser._drop,
     "RENAME": TableParser._rename,
     "ALTER": TableParser._alter_column,
+    "SET": TableParser._set_clause,
     "COMMENT": TableParser._table_comment,
 }
 """The actions of ALTER TABLE, by their first word."""

@@ -55,6 +55,7 @@ def view(reports: dict[str, TabletReport], peers: tuple[Peer, ...] = PEERS) -> C
 
 WHOLE = {"a": report(leads=True), "b": report(), "c": report()}
 LEARNER = (*PEERS, Peer("d", "d:1", PeerRole.PRE_VOTER))
+FOUR = (*PEERS, Peer("d", "d:1"))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,7 @@ LEARNER = (*PEERS, Peer("d", "d:1", PeerRole.PRE_VOTER))
         (WHOLE | {"c": report(error="checksum")}, PEERS, Health.UNDER_REPLICATED, "c:1 is damaged: checksum"),
         (WHOLE | {"c": report(state="COPYING")}, PEERS, Health.RECOVERING, "is COPYING"),
         (WHOLE | {"d": report()}, LEARNER, Health.RECOVERING, "a change of its replicas"),
+        (WHOLE | {"d": report()}, FOUR, Health.RECOVERING, "4 replicas with a vote, and its table needs only 3"),
         (WHOLE | {"b": report(index=7)}, PEERS, Health.RECOVERING, "a change of its replicas"),
         ({"a": report(), "b": report(), "c": report()}, PEERS, Health.UNAVAILABLE, "no replica leads"),
         ({"a": report(leads=True)}, PEERS, Health.UNAVAILABLE, "b:1 is missing"),

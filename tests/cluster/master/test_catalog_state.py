@@ -33,7 +33,7 @@ from nyala.cluster.master.catalog.records import (
 from nyala.cluster.master.directory import Observed
 from nyala.cluster.raft.messages import Configuration
 from nyala.errors import DuplicateTable, Error, UnknownTable, UnsupportedFormat
-from nyala.model.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable
+from nyala.model.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable, SetReplicas
 from nyala.model.schema import (
     ColumnSchema,
     HashRule,
@@ -91,6 +91,7 @@ STEPS = st.one_of(
     st.tuples(st.just("create"), NAMES, st.integers(0, 3)),
     st.tuples(st.just("rename"), NAMES, NAMES),
     st.tuples(st.just("column"), NAMES, NAMES),
+    st.tuples(st.just("replicas"), NAMES, st.sampled_from((1, 3, 5, 7))),
     st.tuples(st.just("add range"), NAMES, st.integers(0, 5)),
     st.tuples(st.just("drop range"), NAMES, st.integers(0, 5)),
     st.tuples(st.just("drop"), NAMES, NAMES),
@@ -111,6 +112,10 @@ def change_of(state: CatalogState, kind: str, name: str, other: Any) -> Change:
             return altered(state, name, [RenameTable(other)], place)[0]
         case "column":
             return altered(state, name, [AddColumn(ColumnSchema(f"{other}{state.catalog.version}", BIGINT))], place)[0]
+        case "replicas":
+            change, table = altered(state, name, [SetReplicas(other)], place)
+            assert table.replicas == table.table.replicas == other
+            return change
         case "add range":
             return altered(state, name, [AddRangePartition(RangePartition((10 * other,), (10 * other + 10,)))], place)[
                 0

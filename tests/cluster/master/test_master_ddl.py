@@ -44,7 +44,15 @@ from nyala.errors import (
     NotTheLeader,
     UnknownTable,
 )
-from nyala.model.alterations import AddColumn, AddRangePartition, AlterStep, DropRangePartition, RenameTable
+from nyala.model.alterations import (
+    AddColumn,
+    AddRangePartition,
+    AlterStep,
+    DropRangePartition,
+    RenameTable,
+    SetComment,
+    SetReplicas,
+)
 from nyala.model.schema import (
     ColumnSchema,
     HashRule,
@@ -585,5 +593,23 @@ def test_servers_in_maintenance_get_new_tables_only_if_no_others_are_enough() ->
         reply = world.create(buckets=8)
         placed = [{peer.id for peer in tablet.replicas} for tablet in world.locate(reply).tablets]
         assert all({"c", "d"} < servers for servers in placed)
+    finally:
+        world.close()
+
+
+def test_a_table_gets_more_replicas_and_fewer_also_under_the_next_master() -> None:
+    world = World("abcde")
+    try:
+        reply = world.create(buckets=3)
+        places = lambda: [{p.id for p in t.replicas} for t in world.locate(reply).tablets]  # noqa: E731
+        assert world.alter("t", SetReplicas(5)).table["replicas"] == 5
+        world.restart()
+        eventually(lambda: places() == [set("abcde")] * 3)
+        assert world.alter("t", SetReplicas(1), SetComment(None, "alone")).table["replicas"] == 1
+        eventually(lambda: [len(servers) for servers in places()] == [1, 1, 1])
+        with pytest.raises(ClusterError, match="7 replicas need at least 7 tablet servers: 5 are alive"):
+            world.alter("t", SetReplicas(7))
+        assert world.alter("t", SetReplicas(3)).table["replicas"] == 3
+        eventually(lambda: [len(servers) for servers in places()] == [3, 3, 3])
     finally:
         world.close()

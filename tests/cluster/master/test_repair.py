@@ -236,7 +236,20 @@ def clusters(draw: st.DrawFn) -> ModelCluster:
 events = st.lists(
     st.tuples(
         st.sampled_from(
-            ["kill", "revive", "fail", "damage", "leave", "stay", "drop", "alter", "maintain", "quiesce", "nothing"]
+            [
+                "kill",
+                "revive",
+                "fail",
+                "damage",
+                "leave",
+                "stay",
+                "drop",
+                "alter",
+                "maintain",
+                "quiesce",
+                "replicas",
+                "nothing",
+            ]
         ),
         st.integers(0, 99),
     ),
@@ -260,6 +273,8 @@ def befall(model: ModelCluster, event: str, number: int) -> None:
             server.is_leaving = True
         case "stay":
             server.is_leaving = False
+        case "replicas":
+            tablet.wanted = (1, 3, 5)[number % 3]
         case "maintain":
             server.in_maintenance = not server.in_maintenance
         case "quiesce":

@@ -159,6 +159,7 @@ steps = st.one_of(
     ),
     st.builds(alterations.SetComment, st.none() | names, st.text(max_size=5)),
     st.builds(alterations.SetOwner, names),
+    st.builds(alterations.SetReplicas, st.integers(1, 7)),
     st.builds(alterations.AddRangePartition, range_partitions),
     st.builds(alterations.DropRangePartition, range_partitions),
 )

@@ -276,3 +276,18 @@ def test_show_create_table_makes_the_same_table(definition):
         assert (again.schema, again.partitions, again.comment) == (table.schema, table.partitions, table.comment) or (
             "NaN" in text and written == rows(c, f"SHOW CREATE TABLE {quoted}")[0][0]
         )
+
+
+def test_the_number_of_replicas_is_kept_for_a_cluster():
+    with nyala.connect(":memory:", threads=1) as c:
+        c.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 3")
+        c.execute("INSERT INTO t VALUES (1)")
+        c.execute("ALTER TABLE t SET REPLICAS 5")
+        assert "REPLICAS 5" in rows(c, "SHOW CREATE TABLE t")[0][0]
+        c.execute("ALTER TABLE t SET TBLPROPERTIES ('kudu.num_tablet_replicas' = '7', 'other' = 'ignored')")
+        assert "REPLICAS 7" in rows(c, "SHOW CREATE TABLE t")[0][0]
+        assert rows(c, "SELECT k FROM t") == [(1,)]
+        with pytest.raises(nyala.Error, match="REPLICAS must be 1, 3, 5 or 7, not 4"):
+            c.execute("ALTER TABLE t SET REPLICAS 4")
+        with pytest.raises(nyala.Error, match="REPLICAS or TBLPROPERTIES expected"):
+            c.execute("ALTER TABLE t SET OWNER x")
