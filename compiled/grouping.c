@@ -1,4 +1,4 @@
-/* Grouping of rows by hash, for executor/aggregation/hash_groups.py, whose NumPy code computes the same.
+/* Grouping of rows by hash, for executor/kernels/groups/hash_groups.py, whose NumPy code computes the same.
  *
  *     codes ── hash table ──► number of each row's group ── counting sort ──► order, starts
  *

@@ -1,4 +1,4 @@
-/* Order of rows by columns of codes, for executor/aggregation/hash_groups.py, whose NumPy code computes the same.
+/* Order of rows by columns of codes, for executor/kernels/groups/row_order.py, whose NumPy code computes the same.
  *
  *     codes ── radix sort, last column first, lowest digit first ──► order
  *

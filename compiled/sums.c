@@ -1,4 +1,4 @@
-/* Sums, least and greatest values of numbered groups, for executor/aggregation/numbered_groups.py.
+/* Sums, least and greatest values of numbered groups, for executor/kernels/groups/numbered_groups.py.
  *
  *     number of each row's group, values ──► one total per group
  *

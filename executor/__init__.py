@@ -16,7 +16,7 @@ The life of a query:
    (`scans.prefetch`).
 4. Within a morsel, a batch is a set of lazy columns. `expressions.evaluate` compiles expressions to closures that run
    on codes and dictionaries if possible. A filter or a join selects rows without reading other columns.
-5. Groups and sort keys are integer codes (`aggregation.group_codes`, `sorting.sort_keys`), join keys too (`join_keys`,
+5. Groups and sort keys are integer codes (`kernels.groups`, `sorting.sort_keys`), join keys too (`join_keys`,
    `join_index`). Aggregates are computed from mergeable states (`aggregate_calls`, `accumulators`), window calls over
    the frames of sorted partitions (`window`, `window_frames`), scalar kernels live in `kernels`.
 6. The consumer pulls; morsels run a few batches ahead of it, and results are returned in the stream's order. A

@@ -29,6 +29,7 @@ from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, DOUBLE
 from ...model.vectors.merged_dictionaries import DictionaryCache
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
+from ..kernels.groups.segments import Segments
 from ..kernels.numbers.arithmetic import refuse_overflow
 from ..kernels.numbers.bounded_integers import (
     INT64,
@@ -42,7 +43,6 @@ from ..kernels.numbers.limbs import Limbs, carried, limbs_of_integer, widened
 from ..kernels.order_words import least_rows, mirrored, sort_texts, words_of
 from ..lazy import joined
 from ..spilling.sizes import array_bytes, batch_bytes, vector_bytes
-from .group_codes import Segments
 
 S = TypeVar("S")
 

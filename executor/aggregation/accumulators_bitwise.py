@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...model.vectors.vector import Flat, Vector, concat
+from ..kernels.groups.segments import Segments
 from ..kernels.numbers.arithmetic import refuse_overflow
 from .accumulators import OneVector
-from .group_codes import Segments
 
 OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
     "bit_and": (np.bitwise_and, -1),

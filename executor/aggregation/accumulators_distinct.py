@@ -16,10 +16,11 @@ import numpy as np
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT
 from ...model.vectors.vector import Array, Flat, Vector, concat
+from ..kernels.groups.row_order import is_ascending, run_starts, sort_rows
+from ..kernels.groups.segments import Segments, segments
 from ..spilling.lists import Lists
 from ..spilling.sizes import unpinned, vectors_bytes
 from .accumulators import Accumulator
-from .group_codes import Segments, is_ascending, run_starts, segments, sort_rows
 
 
 @dataclass(frozen=True, slots=True)

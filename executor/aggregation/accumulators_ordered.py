@@ -20,12 +20,14 @@ from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls
 from ...model.types import BIGINT, DataType
 from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ...sql.expressions import OrderItem
+from ..kernels.groups.key_codes import column_codes
+from ..kernels.groups.row_order import run_starts, sort_rows
+from ..kernels.groups.segments import Segments
 from ..kernels.numbers.bounded_integers import joined_validity
 from ..lazy import with_validity
 from ..sorting.sort_keys import order_of, ordered_codes
 from .accumulators import OneBatch, first_rows
 from .accumulators_distinct import Keeping, Tuples, joined_tuples, numbered
-from .group_codes import Segments, column_codes, run_starts, sort_rows
 
 Key = tuple[int, bool, bool]
 """Sort keys: input, descending, NULLs first."""

@@ -17,8 +17,9 @@ from ...model.bloom_predicate import hash_floats, hash_integers, hash_texts
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BINARY
 from ...model.vectors.vector import Array, Dict, Text, Vector, Wide, decimal_limbs
+from ..kernels.groups.row_order import run_starts
+from ..kernels.groups.segments import Segments
 from .accumulators import Accumulator
-from .group_codes import Segments, run_starts
 
 _BITS = 12
 _REGISTERS = 1 << _BITS

@@ -17,10 +17,10 @@ import numpy as np
 from ...model.lazy_dataclass import dataclass
 from ...model.types import DOUBLE
 from ...model.vectors.vector import Array, Flat, Vector
+from ..kernels.groups.segments import Segments
 from ..kernels.numbers.arithmetic import refuse_overflow
 from ..kernels.numbers.bounded_integers import floats, joined_validity
 from .accumulators import Accumulator, first_rows, gathered, joined_arrays
-from .group_codes import Segments
 
 
 @dataclass(frozen=True, slots=True)

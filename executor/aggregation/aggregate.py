@@ -9,8 +9,8 @@ The steps:
 1. The planner's aggregates are decomposed into accumulators (`aggregate_calls`); equal ones exist once, and equal
    subexpressions of their arguments are computed once per batch.
 2. Each batch is grouped by its keys. If all accumulators can add rows to the totals of their groups, the rows stay
-   where they are (`numbered_groups`). Else, if grouping changes the order (`group_codes`), the *batch* is reordered,
-   lazily, so the arguments are read in group order, still encoded, and computed in that order.
+   where they are (`kernels.groups.numbered_groups`). Else, if grouping changes the order (`segments`), the *batch* is
+   reordered, lazily, so the arguments are read in group order, still encoded, and computed in that order.
 3. Partials are collected, and spilled if they do not fit in memory (`partial_collector`). Many groups that repeat are
    merged by the thread of each morsel first, which leaves a partial per morsel instead of one per batch.
 4. Partials are merged. If rows of two tablets cannot have equal keys (the keys include the partition columns), each
@@ -36,15 +36,15 @@ from ...sql.functions import AGGREGATES
 from ..expressions.evaluate import SharedWork
 from ..expressions.expression_costs import is_fallible
 from ..kernels.boolean import truths
+from ..kernels.groups.hash_groups import hashed_rows
+from ..kernels.groups.numbered_groups import groups_by
+from ..kernels.groups.segments import Segments
 from ..run.context import ExecutionContext
 from ..run.memory import Account
 from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 from ..spilling.heaps import Heap, HeapWork
 from .accumulators import UnreadValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
-from .group_codes import Segments
-from .hash_groups import hashed_rows
-from .numbered_groups import groups_by
 from .partial_collector import GroupingSet, PartialCollector, roots_of
 from .partials import Partial, States
 from .partitioned_merge import PARTITIONED_ROWS, is_worth_partitioning, merge_few_groups, merge_groups

@@ -20,6 +20,7 @@ from ...model.types import BIGINT, BOOLEAN, DataType, Kind
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr
 from ...sql.functions import AGGREGATES
+from ..kernels.groups.segments import Segments
 from ..kernels.numbers.arithmetic import divide_integers, refuse_overflow
 from ..kernels.numbers.bounded_integers import from_limbs, result, scale_of
 from ..kernels.numbers.limbs import quotient
@@ -38,7 +39,6 @@ from .accumulators_ordered import (
 from .accumulators_sketch import DistinctSketch
 from .accumulators_statistics import FUNCTIONS as STATISTICS
 from .accumulators_statistics import Statistics, statistic
-from .group_codes import Segments
 from .late_averages import late_averages
 from .percentiles import has_literal_fraction, percentile
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Vector, concat
+from ..kernels.groups.numbered_groups import groups_by
+from ..kernels.groups.segments import Segments
 from ..spilling.sizes import vectors_bytes
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct
-from .group_codes import Segments
-from .numbered_groups import groups_by
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ import numpy as np
 from ...model.types import BIGINT
 from ...model.vectors.vector import Array, Const, Dict, Flat, Vector, concat
 from ..hashing import row_hashes
+from ..kernels.groups.hash_groups import partition_rows
+from ..kernels.groups.row_order import run_starts
+from ..kernels.groups.segments import Segments, segments_of_codes
 from ..run.context import ExecutionContext
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct, Tuples, deduplicated
-from .group_codes import Segments, run_starts, segments_of_codes
-from .hash_groups import partition_rows
 from .partials import Partial, States
 
 T = TypeVar("T")

@@ -21,6 +21,8 @@ import numpy as np
 
 from ...model.vectors.vector import Batch, Vector, concat
 from ...storage.files.spill_file import SpillFile
+from ..kernels.groups.row_order import sort_rows
+from ..kernels.groups.segments import Segments, one_group, segments, segments_of_codes
 from ..lazy import empty_vector
 from ..run.context import ExecutionContext
 from ..run.stream import BATCH_ROWS
@@ -28,7 +30,6 @@ from ..spilling.heaps import Heap, HeapWork, heaps_of
 from ..spilling.partitions import PartitionedRows, SpilledRows, partition_numbers
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct, Tuples
-from .group_codes import Segments, one_group, segments, segments_of_codes, sort_rows
 from .partials import Partial, States
 
 

@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from ...model.vectors.vector import Array, taken
-from ..aggregation.group_codes import is_ascending, run_starts, sort_rows
+from ..kernels.groups.row_order import is_ascending, run_starts, sort_rows
 
 _ALWAYS_DIRECT = 1 << 17
 """Entries of a direct table (512 kB) that are used for any number of keys."""

@@ -1,5 +1,6 @@
 """Kernels: scalar functions over whole vectors. This folder does not depend on expressions, batches or threads.
 
+    groups/      codes of keys, order of rows, groups of equal keys
     numbers/     integers with proven bounds, arithmetic over integers, exact decimals and floats, templates
     texts/       LIKE, substrings, case, trimming, regular expressions: vectorized, and per distinct value
     times/       date parts, truncation, intervals, bins, templates

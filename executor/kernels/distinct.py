@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...model.arrow_arrays import arrow_array
 from ...model.types import DataType
 from ...model.vectors.vector import Const, Text, Vector
-from ..aggregation.group_codes import segments
+from .groups.segments import segments
 from .numbers.bounded_integers import from_values
 
 _ROWS_OF_A_COMBINATION = 64

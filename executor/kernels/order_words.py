@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, spread
-from ..aggregation.radix_sort import stable_order
+from .groups.row_order import stable_order
 from .times.intervals import sortable
 
 Word: TypeAlias = Callable[[Array | None], Array]

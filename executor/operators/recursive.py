@@ -23,8 +23,8 @@ from ...planner.algebra import physical
 from ...planner.algebra.physical import PhysicalNode
 from ...sql.expressions import Column
 from ...storage.files.spill_file import Extent
-from ..aggregation.group_codes import segments
 from ..hashing import row_hashes
+from ..kernels.groups.segments import segments
 from ..lazy import joined
 from ..run.context import ExecutionContext
 from ..run.memory import Account

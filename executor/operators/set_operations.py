@@ -13,11 +13,11 @@ import numpy as np
 from ...model.vectors.vector import Array, Batch
 from ...planner.algebra.physical import SetDifference
 from ..aggregation.accumulators import Rows
-from ..aggregation.group_codes import one_group, segments
 from ..aggregation.partial_collector import PartialCollector
 from ..aggregation.partials import Partial, States
 from ..aggregation.partitioned_merge import merge_groups
 from ..aggregation.spilled_groups import SpilledGroups
+from ..kernels.groups.segments import one_group, segments
 from ..run.context import ExecutionContext
 from ..run.stream import Morsel, Stream, sliced, stream_of
 from ..spilling.heaps import Heap, HeapWork

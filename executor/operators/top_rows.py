@@ -17,8 +17,9 @@ import numpy as np
 from ...model.vectors.vector import Array, Batch
 from ...planner.algebra.physical import TopRows
 from ...sql.expressions import OrderItem
-from ..aggregation.group_codes import combined_codes, run_starts, sort_by_columns
 from ..expressions.evaluate import Compiler, Evaluation
+from ..kernels.groups.key_codes import combined_codes
+from ..kernels.groups.row_order import run_starts, sort_by_columns
 from ..lazy import concat_batches
 from ..run.context import ExecutionContext
 from ..run.stream import Morsel, Stream, stream_of

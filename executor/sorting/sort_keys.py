@@ -2,8 +2,8 @@
 
 Every sort key becomes unsigned codes in the requested order (descending ones mirrored, NULLs before or behind the
 rest). All keys of a row become one integer if they fit, and rows are sorted as packed integers
-(`aggregation.group_codes.sort_rows`). Otherwise the rows are sorted by the first word of the leading key, and only rows
-that are equal in it by the next one (`kernels.order_words`). Equal rows keep their order.
+(`kernels.groups.row_order`). Otherwise the rows are sorted by the first word of the leading key, and only rows that are
+equal in it by the next one (`kernels.order_words`). Equal rows keep their order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ...model.types import Kind
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ...sql.expressions import OrderItem
 from ..aggregation.accumulators import ordered_dictionary
-from ..aggregation.group_codes import sort_rows, with_nulls, with_room
+from ..kernels.groups.key_codes import with_nulls, with_room
+from ..kernels.groups.row_order import sort_rows
 from ..kernels.numbers.bounded_integers import measured_bounds
 from ..kernels.order_words import (
     Word,

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...planner.algebra.physical import Window
-from ..aggregation.group_codes import segments
+from ..kernels.groups.segments import segments
 from ..lazy import concat_batches
 from ..run.context import ExecutionContext
 from ..run.memory import Account

@@ -25,7 +25,8 @@ from ...sql.expressions import Aggregate, Expr, Window
 from ...sql.functions import AGGREGATES
 from ..aggregation.accumulators import Total
 from ..aggregation.aggregate_calls import Part, aggregate_rows, parts_of, result_of
-from ..aggregation.group_codes import Segments, sort_rows
+from ..kernels.groups.row_order import sort_rows
+from ..kernels.groups.segments import Segments
 from ..kernels.numbers.arithmetic import refuse_overflow
 from ..kernels.numbers.bounded_integers import INT64, floats, limbs_of, measured_bounds
 from ..lazy import with_validity

@@ -20,7 +20,8 @@ import numpy as np
 from ...model.vectors.vector import Array, LazyColumn, Vector, concat
 from ...sql.expressions import Aggregate, Expr
 from ..aggregation.aggregate_calls import Part, accumulator_of, parts_of, result_of, state_of
-from ..aggregation.group_codes import Segments, sort_rows
+from ..kernels.groups.row_order import sort_rows
+from ..kernels.groups.segments import Segments
 
 _BLOCKS_AT_ONCE = 1 << 22
 """Blocks of frames that are merged at a time."""

@@ -20,8 +20,9 @@ from ...model.lazy_dataclass import dataclass
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...sql.expressions import Expr, Literal, OrderItem, Window
 from ...sql.functions.windows import check_offset
-from ..aggregation.group_codes import combined_codes, densely, run_starts, sort_by_columns
 from ..expressions.evaluate import Compiler, physical
+from ..kernels.groups.key_codes import combined_codes
+from ..kernels.groups.row_order import densely, run_starts, sort_by_columns
 from ..sorting.sort_keys import ordered_codes
 
 _MOST_BITS = 62

@@ -10,7 +10,7 @@ import numpy as np
 import nyala
 import pytest
 from nyala.errors import NumericOutOfRange
-from nyala.executor.aggregation.group_codes import column_codes
+from nyala.executor.kernels.groups.key_codes import column_codes
 from nyala.executor.sorting.sort_keys import ordered_codes
 from nyala.model.types import BIGINT, DECIMAL
 from nyala.model.vectors.vector import Const, Flat, Narrow, concat

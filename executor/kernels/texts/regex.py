@@ -18,7 +18,7 @@ from ....errors import DataError
 from ....model.arrow_arrays import arrow_array, arrow_scalar
 from ....model.vectors.vector import Array, Vector
 from ....sql.functions.regular_expressions import Regex, parse, similar_pattern
-from ...aggregation.hash_groups import number_texts
+from ..groups.hash_groups import number_texts
 from .regex_matches import (
     Matches,
     all_matches,

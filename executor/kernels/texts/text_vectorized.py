@@ -20,9 +20,9 @@ from ....model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_
 from ....model.lazy_dataclass import dataclass
 from ....model.types import BOOLEAN, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
-from ...aggregation.group_codes import segments
 from ..byte_rows import masked
 from ..distinct import python_values
+from ..groups.segments import segments
 from ..numbers.bounded_integers import joined_validity
 from .like_search import bytes_of, contain_in_order, places
 from .regex_matches import is_ascii

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from examples import cases
 from nyala.executor.aggregation.accumulators import Extreme, ordered_dictionary
-from nyala.executor.aggregation.group_codes import Segments
+from nyala.executor.kernels.groups.segments import Segments
 from nyala.model.types import BINARY, STRING, DataType, Kind
 from nyala.model.vectors.vector import Dict, Flat, Text, Vector, Wide
 

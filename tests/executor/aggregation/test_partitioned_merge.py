@@ -14,7 +14,8 @@ from examples import examples, few
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.executor.aggregation import hash_groups, partitioned_merge
+from nyala.executor.aggregation import partitioned_merge
+from nyala.executor.kernels.groups import hash_groups
 from nyala.executor.run.context import ExecutionContext
 from spilling_support import CALLS, KEYS, answer, check, sorted_rows, store_of, table
 

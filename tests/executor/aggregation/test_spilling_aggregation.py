@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nyala.errors import Cancelled, OperationalError
 from nyala.executor.aggregation.accumulators import Sum
 from nyala.executor.aggregation.aggregate_calls import accumulator_of, parts_of, state_of
-from nyala.executor.aggregation.group_codes import segments, segments_of_codes
+from nyala.executor.kernels.groups.segments import segments, segments_of_codes
 from nyala.executor.spilling.encoded import from_record_batch, to_record_batch
 from nyala.executor.spilling.lists import Lists
 from nyala.model.types import BIGINT, DataType, Kind

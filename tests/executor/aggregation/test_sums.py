@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import NumericOutOfRange
 from nyala.executor.aggregation.accumulators import Sum, Total
-from nyala.executor.aggregation.group_codes import Segments
+from nyala.executor.kernels.groups.segments import Segments
 from nyala.executor.kernels.numbers.bounded_integers import from_limbs
 from nyala.executor.kernels.numbers.limbs import carried, halves_of_limbs, limbs_of_halves, quotient
 from nyala.model.types import BIGINT, DECIMAL, DataType

@@ -293,7 +293,7 @@ def test_equal_texts_are_searched_once(monkeypatch: pytest.MonkeyPatch, call: st
 
     monkeypatch.setattr(regex, "matching", counted)
     if not is_compiled:
-        monkeypatch.setattr("nyala.executor.aggregation.hash_groups.compiled", None)
+        monkeypatch.setattr("nyala.executor.kernels.groups.hash_groups.compiled", None)
     found = []
     for least in (10**9, 2):
         monkeypatch.setattr(regex, "_NUMBERED_ROWS", least)

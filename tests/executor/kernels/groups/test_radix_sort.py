@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nyala.executor.aggregation import hash_groups
-from nyala.executor.aggregation.group_codes import sort_by_columns
-from nyala.executor.aggregation.radix_sort import radix_order
+from nyala.executor.kernels.groups import hash_groups
+from nyala.executor.kernels.groups.row_order import radix_order, sort_by_columns
 
 Columns = list[np.ndarray]
 

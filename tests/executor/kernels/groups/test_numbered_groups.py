@@ -11,9 +11,10 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.errors import InternalError
-from nyala.executor.aggregation import aggregate, hash_groups
-from nyala.executor.aggregation.group_codes import Segments, segments
-from nyala.executor.aggregation.numbered_groups import NumberedGroups, groups_by, numbered_groups
+from nyala.executor.aggregation import aggregate
+from nyala.executor.kernels.groups import hash_groups
+from nyala.executor.kernels.groups.numbered_groups import NumberedGroups, groups_by, numbered_groups
+from nyala.executor.kernels.groups.segments import Segments, segments
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Flat
 

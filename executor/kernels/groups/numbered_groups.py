@@ -16,10 +16,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ...errors import InternalError
-from ...model.vectors.vector import Array, Const, Vector
+from ....errors import InternalError
+from ....model.vectors.vector import Array, Const, Vector
 from . import hash_groups
-from .group_codes import HASHED_ROWS, Segments, are_ascending, one_group, packed_codes, segments_of_columns
+from .key_codes import packed_codes
+from .row_order import are_ascending
+from .segments import HASHED_ROWS, Segments, one_group, segments_of_columns
 
 _DENSE = 2
 """Codes per row up to which codes are the numbers of their groups. Totals are then kept for all codes."""

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...model.arrow_arrays import arrow_array, numpy_array
-from ...model.keys.hashing import hash64_words
-from ...model.vectors.vector import Array
+from ....model.arrow_arrays import arrow_array, numpy_array
+from ....model.keys.hashing import hash64_words
+from ....model.vectors.vector import Array
 
 _VERSION = 2
 """Version of the kernels' functions; those of an older build are not used."""
@@ -29,7 +29,7 @@ _VERSION = 2
 
 def _installed() -> Any:
     try:
-        found = import_module("..kernels.compiled", __package__)
+        found = import_module("..compiled", __package__)
     except ImportError:
         return None
     return found if getattr(found, "VERSION", 1) == _VERSION else None

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from executor_support import encoded
-from nyala.executor.aggregation import group_codes, hash_groups
-from nyala.executor.aggregation.group_codes import segments
+from nyala.executor.kernels.groups import hash_groups
+from nyala.executor.kernels.groups import segments as group_segments
+from nyala.executor.kernels.groups.segments import segments
 from nyala.model.types import BIGINT, DECIMAL, DOUBLE, STRING, TIMESTAMP
 
 
@@ -19,7 +20,7 @@ from nyala.model.types import BIGINT, DECIMAL, DOUBLE, STRING, TIMESTAMP
 def grouping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = request.getfixturevalue("kernels") if request.param == "compiled" else None
     monkeypatch.setattr(hash_groups, "compiled", kernels)
-    monkeypatch.setattr(group_codes, "HASHED_ROWS", 2)
+    monkeypatch.setattr(group_segments, "HASHED_ROWS", 2)
 
 
 def numbers_of(values: list[Any]) -> list[int]:
