@@ -131,7 +131,14 @@ def _flight_sql(connection: Connection, address: str, **options: Any) -> driver_
     return serve(connection, address, **options)
 
 
+def _http(connection: Connection, address: str, **options: Any) -> driver_doors.Door:
+    from .doors.http import serve
+
+    return serve(connection, address, **options)
+
+
 driver_doors.register("postgres", _postgres)
+driver_doors.register("http", _http)
 driver_doors.register("flight_sql", _flight_sql)
 
 

@@ -84,8 +84,13 @@ class Doors:
 
     @property
     def address(self) -> str:
-        """ "host:port" of the first server."""
-        return self._servers[0].address
+        """ "host:port" of the first server; "" if there is none."""
+        return self._servers[0].address if self._servers else ""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to the store."""
+        return self._connection
 
     def start(self) -> None:
         """Accepts clients."""

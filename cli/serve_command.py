@@ -7,6 +7,8 @@ from pathlib import Path
 
 from ..cluster.embedded_server.process import EmbeddedServerOptions, run
 from ..cluster.embedded_server.server_record import find_server
+from ..doors.http.beside import ServerWithPages, with_pages
+from ..doors.http.subject import Subject
 from ..driver.connection import connect_to
 from ..driver.stores.open_stores import directory_of
 from ..driver.stores.server_processes import holds_store
@@ -16,6 +18,7 @@ from ..model.store import Store
 from ..shell.serving import note_new
 from ..sql.settings import parse_bytes
 from .doors import Doors, door_options
+from .http_options import http_options, shown_options
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
@@ -24,7 +27,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         raise InterfaceError(f"--idle-exit {arguments.idle_exit:g}: a number of seconds above 0 is needed")
     if arguments.history_seconds is not None and arguments.history_seconds < 0:
         raise InterfaceError(f"--history-seconds {arguments.history_seconds}: a whole number of seconds is needed")
-    of_doors = door_options(arguments)
+    of_doors, http = door_options(arguments), http_options(arguments)
     if (url := _served(arguments)) is not None:
         print(url, flush=True)
         return 0
@@ -46,10 +49,25 @@ def serve_command(arguments: argparse.Namespace) -> int:
         made.append(Doors(connect_to(store, options.directory), of_doors))
         return made[0]
 
-    def ready(address: str) -> None:
-        print(f"nyala://{address}", *(url for doors in made for url in doors.urls), sep="\n", flush=True)
+    subject = Subject(
+        "store",
+        options.directory,
+        lambda process: connect_to(process.store, options.directory),
+        options=shown_options(arguments),
+    )
+    pages: list[ServerWithPages] = []
 
-    return run(options, fragments=table_evaluator, make_door=make_door if of_doors else None, ready=ready)
+    def ready(address: str) -> None:
+        urls = (*(url for doors in made for url in doors.urls), *(server.http.url for server in pages))
+        print(f"nyala://{address}", *urls, sep="\n", flush=True)
+
+    return run(
+        options,
+        fragments=table_evaluator,
+        make_door=make_door if of_doors else None,
+        ready=ready,
+        around=lambda make: with_pages(make, subject, http, pages.append),
+    )
 
 
 def _served(arguments: argparse.Namespace) -> str | None:
@@ -68,7 +86,8 @@ def _served(arguments: argparse.Namespace) -> str | None:
     for name, value in given.items():
         if value is not None:
             raise InterfaceError(f"{name}: {directory} is served by process {record.pid}, which has opened it")
-    for option, address in (("--postgres", arguments.postgres), ("--flight-sql", arguments.flight_sql)):
+    doors = {"--postgres": arguments.postgres, "--flight-sql": arguments.flight_sql, "--http": arguments.http}
+    for option, address in doors.items():
         if address is not None:
             raise InterfaceError(
                 f"{option}: {directory} is served by process {record.pid}; "

@@ -11,10 +11,15 @@ from ..cluster.master.server import run as run_master
 from ..cluster.raft.options import RaftOptions
 from ..cluster.tserver.options import TabletServerOptions
 from ..cluster.tserver.server import run as run_tserver
+from ..cluster.wire.process.server_process import Around
+from ..doors.http.beside import with_pages
+from ..doors.http.subject import Subject
+from ..driver.connection import connect
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
 from ..sql.settings import parse_bytes
-from .arguments import tls_of
+from .arguments import given_tls, tls_of
+from .http_options import cluster_look, http_options, shown_options
 
 _LEASE = 0.9
 """Of the election timeout: the rest is for clocks that run apart."""
@@ -25,7 +30,7 @@ def master_command(arguments: argparse.Namespace) -> int:
     options = MasterOptions(
         **_server_options(arguments), dead_after=arguments.dead_after, default_replicas=arguments.replicas
     )
-    return run_master(options, address_file=_optional(arguments.address_file))
+    return run_master(options, address_file=_optional(arguments.address_file), around=_around("master", arguments))
 
 
 def tserver_command(arguments: argparse.Namespace) -> int:
@@ -40,7 +45,27 @@ def tserver_command(arguments: argparse.Namespace) -> int:
         cache_bytes=arguments.cache_bytes,
         history_seconds=arguments.history_seconds,
     )
-    return run_tserver(options, fragments=table_evaluator, address_file=_optional(arguments.address_file))
+    return run_tserver(
+        options,
+        fragments=table_evaluator,
+        address_file=_optional(arguments.address_file),
+        around=_around("tserver", arguments),
+    )
+
+
+def _around(kind: str, arguments: argparse.Namespace) -> Around:
+    """Pages beside a server, with --http; they reach the cluster as a client."""
+    http, files = http_options(arguments), tls_of(arguments)
+    masters = _addresses(arguments.masters) or (arguments.advertise or arguments.bind,)
+    given: dict[str, Any] = {**given_tls(arguments)}
+    subject = Subject(
+        kind,
+        str(arguments.dir),
+        lambda server: connect("nyala://" + ",".join(masters), **given),
+        look=cluster_look(masters, files),
+        options=shown_options(arguments),
+    )
+    return lambda make: with_pages(make, subject, http)
 
 
 def _server_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -372,7 +372,9 @@ class Connection:
         self.check_open()
         return Connection(self._shared.share(), self._session.duplicate())
 
-    def serve(self, postgres: str | None = None, flight_sql: str | None = None, **options: Any) -> str:
+    def serve(
+        self, postgres: str | None = None, flight_sql: str | None = None, http: str | None = None, **options: Any
+    ) -> str:
         """Let other processes reach this connection's store; the URL by which they do, as
         `nyala.connect("nyala://127.0.0.1:...")`.
 
@@ -382,9 +384,11 @@ class Connection:
             "host:port" at which clients of PostgreSQL are served instead, until this connection is closed; port 0 takes
             any free one. The URL is that for them.
         flight_sql : str, optional
-            The same for clients of Arrow Flight SQL. For both protocols, call it twice.
+            The same for clients of Arrow Flight SQL. For several protocols, call it for each.
+        http : str, optional
+            The same for browsers and Prometheus: pages, /metrics and probes.
         options
-            Of the protocol: `password`, `tls_cert`, `tls_key`; `connections` of PostgreSQL, `sessions` of Flight SQL.
+            Of the protocol: `password`, `tls_cert`, `tls_key`; `connections` (not of Flight SQL), `sessions` (of it).
 
         Notes
         -----
@@ -394,7 +398,7 @@ class Connection:
         authentication.
         """
         self.check_open()
-        door = opened_one(self, {"postgres": postgres, "flight_sql": flight_sql}, options)
+        door = opened_one(self, {"postgres": postgres, "flight_sql": flight_sql, "http": http}, options)
         if door is None:
             return self._shared.serve()
         self._doors.append(door)

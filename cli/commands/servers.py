@@ -16,6 +16,25 @@ FLIGHT_PORT = argument(
 )
 
 
+HTTP = (
+    argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="serve pages, /metrics, /healthz and /readyz at this address; port 0 takes a free one",
+    ),
+    argument(
+        "--http-password-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the password of their readers; without it, only HOST 127.0.0.1 or ::1 is allowed",
+    ),
+    argument("--http-tls-cert", type=Path, metavar="FILE", help="the PEM file with the certificate for them"),
+    argument("--http-tls-key", type=Path, metavar="FILE", help="the PEM file with the key of that certificate"),
+    argument("--http-profiler", action="store_true", help="allow /profile, which samples the stacks of all threads"),
+)
+"""The options of the HTTP server."""
+
+
 def _server(bind: str) -> tuple[Argument, ...]:
     """The options of every server of a cluster; it listens at `bind` by default."""
     return (
@@ -51,6 +70,7 @@ def _server(bind: str) -> tuple[Argument, ...]:
             help="write HOST:PORT to this file when the server accepts calls",
         ),
         *tls_options("this server's", "all three, or none for no encryption and no authentication"),
+        *HTTP,
         argument("--allow-faults", action="store_true", help="allow fault injection by tests; never on a real cluster"),
     )
 
@@ -130,10 +150,12 @@ SERVE = Command(
         ),
         *POSTGRES,
         *FLIGHT_SQL,
+        *HTTP,
     ),
     examples=(
         "nyala serve weather",
         "nyala serve weather --idle-exit 600",
+        "nyala serve weather --http 127.0.0.1:8050",
         "nyala serve weather --postgres 127.0.0.1:5433 --flight-sql 127.0.0.1:50051",
     ),
 )
@@ -148,6 +170,7 @@ GATEWAY = Command(
         argument("target", metavar="TARGET", help="nyala://HOST:PORT,... or a directory"),
         *POSTGRES,
         *FLIGHT_SQL,
+        *HTTP,
         *CLIENT_TLS,
     ),
     examples=("nyala gateway nyala://10.0.0.1:7051 --postgres 127.0.0.1:5433 --flight-sql 127.0.0.1:50051",),

@@ -19,7 +19,7 @@ from ...storage.database import Database
 from ...storage.files.filesystem import Lock
 from ...storage.files.os_filesystem import OsFileSystem
 from ..tserver.scans.fragments import Fragments
-from ..wire.process.server_process import run_server
+from ..wire.process.server_process import Around, itself, run_server
 from .server import LOOPBACK, EmbeddedServer
 from .server_record import ServerRecord, place_of
 
@@ -118,6 +118,11 @@ class EmbeddedServerProcess:
         """ "host:port" at which it listens."""
         return self._server.address
 
+    @property
+    def store(self) -> Database:
+        """The store."""
+        return self._store
+
     def start(self) -> None:
         """Serves calls."""
         self._server.start()
@@ -174,10 +179,12 @@ def run(
     fragments: Fragments | None = None,
     make_door: MakeDoor | None = None,
     ready: Callable[[str], None] | None = None,
+    around: Around = itself,
 ) -> int:
     """Serves a directory until SIGTERM, or until no call has arrived for long enough; returns the exit status.
 
     `make_door` makes a further server of the store. `ready` is called with the address.
     `wire.process.server_process.run_server` explains the rest.
     """
-    return run_server(lambda: EmbeddedServerProcess(options, fragments, make_door), name="owner", ready=ready)
+    make = around(lambda: EmbeddedServerProcess(options, fragments, make_door))
+    return run_server(make, name="owner", ready=ready)

@@ -55,10 +55,11 @@ from ..wire.messages.methods import (
     Request,
     ServerStatus,
     SetFaults,
+    TabletReport,
     TabletReports,
 )
 from ..wire.peer_transport import PeerTransport
-from ..wire.process.server_process import run_server
+from ..wire.process.server_process import Around, itself, run_server
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import RpcServer
 from .balance.coordinator import Coordinator
@@ -285,6 +286,15 @@ class MasterServer:
         is_asked = request.tablet_ids is None or TABLET_ID in request.tablet_ids
         return TabletReports(tablets=(replica.report(),) if is_asked and replica is not None else ())
 
+    def reports(self) -> list[TabletReport]:
+        """Returns the report of the system tablet."""
+        replica = self._tablet.replica
+        return [] if replica is None else [replica.report()]
+
+    def not_ready(self) -> str:
+        """Returns the reason for which this master cannot serve clients: it knows no leader."""
+        return "" if self._manager.is_leading or self._tablet.leader_address else "no master leads"
+
     def samples(self) -> Iterator[metrics.Sample]:
         """For `metrics.collect`; none after `stop`."""
         replica = self._tablet.replica
@@ -326,8 +336,13 @@ class MasterServer:
 
 
 def run(
-    options: MasterOptions, *, name: str = "master", address_file: str | None = None, log_file: str | None = None
+    options: MasterOptions,
+    *,
+    name: str = "master",
+    address_file: str | None = None,
+    log_file: str | None = None,
+    around: Around = itself,
 ) -> int:
     """Runs a master in this process until it is stopped; returns the exit status.
-    `wire.process.server_process.run_server` explains `name`, `address_file` and `log_file`."""
-    return run_server(lambda: MasterServer(options), name=name, address_file=address_file, log_file=log_file)
+    `wire.process.server_process.run_server` explains `name`, `address_file`, `log_file` and `around`."""
+    return run_server(around(lambda: MasterServer(options)), name=name, address_file=address_file, log_file=log_file)

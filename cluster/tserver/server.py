@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -26,15 +26,16 @@ from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.background import Rounds
+from ...storage.maintenance.observed import operation_rows, rowset_rows
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..tablets.replica_metrics import directory_samples, replica_samples
 from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.messages.envelope import Caller
-from ..wire.messages.methods import ServerStatus
+from ..wire.messages.methods import ServerStatus, TabletReport
 from ..wire.peer_transport import PeerTransport
-from ..wire.process.server_process import run_server
+from ..wire.process.server_process import Around, itself, run_server
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import Limits, RpcServer
 from .abandoned_transactions import AbandonedTransactions
@@ -301,6 +302,22 @@ class TabletServer:
             },
         )
 
+    def reports(self) -> list[TabletReport]:
+        """Returns the reports of all replicas."""
+        return self.tablets.reports(None)
+
+    def not_ready(self) -> str:
+        """Returns the reason for which clients should use other servers: tablets are still being opened."""
+        opening = sum(report.state == "BOOTSTRAPPING" for report in self.tablets.reports(None))
+        return f"{opening} tablets are being opened" if opening else ""
+
+    def observations(self, kind: str) -> Iterable[Mapping[str, Any]]:
+        """Rows of this server's tablets, rowsets or operations, as `nyala_catalog` has them for an embedded store."""
+        if kind == "operations":
+            return operation_rows(self.maintenance.status())
+        replicas = [replica for replica in self.tablets.replicas() if replica.state == "RUNNING"]
+        return rowset_rows(replica.tablet for replica in replicas) if kind == "rowsets" else ()
+
     def samples(self) -> Iterator[metrics.Sample]:
         """For `metrics.collect`; none after `stop`."""
         if not self._stopped:
@@ -322,9 +339,13 @@ def run(
     name: str = "tserver",
     address_file: str | None = None,
     log_file: str | None = None,
+    around: Around = itself,
 ) -> int:
     """Runs a tablet server in this process until it is stopped; returns the exit status.
-    `wire.process.server_process.run_server` explains `name`, `address_file` and `log_file`."""
+    `wire.process.server_process.run_server` explains `name`, `address_file`, `log_file` and `around`."""
     return run_server(
-        lambda: TabletServer(options, fragments=fragments), name=name, address_file=address_file, log_file=log_file
+        around(lambda: TabletServer(options, fragments=fragments)),
+        name=name,
+        address_file=address_file,
+        log_file=log_file,
     )

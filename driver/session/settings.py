@@ -17,6 +17,8 @@ from . import engines
 
 SettingStatement = bound.SetSetting | bound.ResetSettings | bound.ShowSettings
 """The statements that are about settings."""
+_DEFAULTS = {"engine": engines.LOCAL, "timezone": "UTC"}
+"""Values that are never absent."""
 
 
 class Settings:
@@ -33,8 +35,7 @@ class Settings:
     def __init__(self, given: Mapping[str, Any], has_store: bool = True):
         self._has_store = has_store
         self._given = {
-            "engine": engines.LOCAL,
-            "timezone": "UTC",
+            **_DEFAULTS,
             **{name: value for name, value in given.items() if value is not None},
         }
         self._values = dict(self._given)
@@ -45,6 +46,12 @@ class Settings:
     def get(self, name: str) -> Any:
         """One value, None where there is none."""
         return self._values.get(name)
+
+    def source(self, name: str) -> str:
+        """Origin of a value: "SET", "connect", or "default"."""
+        if self._values.get(name) != self._given.get(name):
+            return "SET"
+        return "default" if self._given.get(name) in (None, _DEFAULTS.get(name)) else "connect"
 
     def copy(self) -> Settings:
         """The same values, and the same ones to return to, apart from these."""

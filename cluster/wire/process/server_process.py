@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from .... import errors
 from ....storage.files.os_filesystem import OsFileSystem
@@ -59,6 +59,15 @@ class Server(Protocol):
         """Accepts no new calls, and lets running ones end."""
 
     def stop(self) -> Any: ...
+
+
+Around: TypeAlias = Callable[[Callable[[], Server]], Callable[[], Server]]
+"""From a function that makes a server to one that makes it with something beside it, such as pages."""
+
+
+def itself(make: Callable[[], Server]) -> Callable[[], Server]:
+    """Nothing beside the server."""
+    return make
 
 
 class JsonFormatter(logging.Formatter):

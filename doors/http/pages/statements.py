@@ -1,0 +1,97 @@
+"""Statements of this process: running ones with a button that cancels, the last that ended, slow ones with plan."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Final
+
+from ....driver.session.statement_records import SLOW_SECONDS, StatementRecord, records
+from ..request import Request
+from .frame import Page
+from .html import Html, duration, element, facts, form, join, link, size, table
+
+_CHARACTERS: Final = 200
+_HEADINGS: Final = ("Id", "Started (UTC)", "For", "Rows", "Memory", "User", "Client", "Statement")
+
+
+def statements(request: Request) -> Page:
+    """The page "/statements". A form with `cancel`, a number, cancels a statement."""
+    note = None
+    if request.is_post:
+        number = request.number("cancel", -1)
+        is_cancelled = records().cancel(number)
+        note = element(
+            "p",
+            f"Statement {number} was cancelled." if is_cancelled else f"Statement {number} does not run any more.",
+            class_=f"health {'good' if is_cancelled else 'warn'}",
+            role="status",
+        )
+    running = [(*_cells(record), _cancel_button(request, record)) for record in records().running()]
+    slow = [_cells(record) for record in records().slow()]
+    recent = [(*_cells(record), record.sqlstate or "done") for record in records().recent()]
+    return "Statements", join(
+        [
+            note,
+            table("Running", (*_HEADINGS, ""), running, "Nothing runs."),
+            table(f"Slow: {SLOW_SECONDS:g} s or more", _HEADINGS, slow, "There was none."),
+            table("Recent", (*_HEADINGS, "Outcome"), recent, "There was none."),
+            element("p", "Statements about one row by its key are counted, but not listed.", class_="quiet"),
+        ]
+    )
+
+
+def _cells(record: StatementRecord) -> tuple[object, ...]:
+    text = record.text if len(record.text) <= _CHARACTERS else record.text[:_CHARACTERS] + " ..."
+    return (
+        link(record.number, "/statement", id=record.number),
+        _time(record.started),
+        duration(record.seconds),
+        record.rows,
+        size(record.memory_bytes),
+        record.user,
+        record.client or "this process",
+        element("pre", text),
+    )
+
+
+def _time(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%H:%M:%S")
+
+
+def _cancel_button(request: Request, record: StatementRecord) -> Html:
+    return form(
+        "/statements",
+        request.server.token,
+        element("input", type="hidden", name="cancel", value=record.number),
+        element("button", "Cancel", aria_label=f"Cancel statement {record.number}"),
+    )
+
+
+def statement(request: Request) -> Page:
+    """The page "/statement" of one statement, by `id`."""
+    number = request.number("id", -1)
+    every = (*records().running(), *records().slow(), *records().recent())
+    found = next((record for record in every if record.number == number), None)
+    if found is None:
+        return f"Statement {number}", element("p", "It is not kept any more.", class_="health warn")
+    plan = found.plan_text()
+    pairs = (
+        ("State", found.state.lower()),
+        ("For", duration(found.seconds)),
+        ("Rows", f"{found.rows:,}"),
+        ("Memory of operators", size(found.memory_bytes)),
+        ("User", found.user),
+        ("Client", found.client or "this process"),
+        ("Error", f"{found.sqlstate}: {found.error}" if found.error else None),
+    )
+    no_plan = "Plans are kept of statements that run, and of slow ones. EXPLAIN ANALYZE in the console has the times."
+    return f"Statement {number}", join(
+        [
+            facts(pairs),
+            _cancel_button(request, found) if found.state == "RUNNING" else None,
+            element("h2", "Text"),
+            element("pre", found.text, tabindex="0"),
+            element("h2", "Plan"),
+            element("pre", plan, tabindex="0") if plan else element("p", no_plan, class_="quiet"),
+        ]
+    )
