@@ -105,7 +105,9 @@ def test_spark_reads_by_jdbc_and_pushes_filters(driver: Path, server: FlightSqlS
     ]
     chosen = frame.where("host > 990 AND name <> 'h999'").select("host", "load")
     plan = chosen._jdf.queryExecution().toString()
-    assert "*GreaterThan(host,990), *Not(EqualTo(name,h999))], ReadSchema: struct<host:bigint,load:decimal(9,2)>" in plan
+    assert (
+        "*GreaterThan(host,990), *Not(EqualTo(name,h999))], ReadSchema: struct<host:bigint,load:decimal(9,2)>" in plan
+    )
     assert [row.host for row in chosen.orderBy("host").collect()] == [991, 992, 993, 994, 995, 996, 997, 998, 1000]
     assert frame.count() == 1000
     parts = reader.options(partitionColumn="host", lowerBound=1, upperBound=1000, numPartitions=3).load()
