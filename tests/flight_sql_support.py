@@ -15,6 +15,9 @@ from nyala.doors.flight_sql.server.server import FlightSqlServer
 from pyarrow import flight
 
 PATIENCE = 60.0
+with nyala.connect(":memory:") as _connection:
+    SCHEMA = str(_connection.execute("SELECT current_schema()").fetchall()[0][0])
+    """The schema of tables that are created without one."""
 SLOW = "SELECT count(*) FROM generate_series(1, 100000) AS a(n), generate_series(1, 100000) AS b(m) WHERE n * m % 7 = 3"
 
 

@@ -29,6 +29,7 @@ from ..metadata.catalogs import quoted
 from ..protocol.messages import given
 from ..protocol.numbers import IfExists, IfNotExist
 from .reports import Refused
+from .session_options import current_schema
 
 PRIMARY_KEY = "primary_key"
 
@@ -50,8 +51,9 @@ class Ingestion:
         self._key = [name.strip() for name in options.pop(PRIMARY_KEY, "").split(",") if name.strip()]
         if options:
             raise NotSupportedError(f"there is no option {min(options)} of ingestion: there is {PRIMARY_KEY}")
-        schema_name = given(command, "schema")
-        self._target = f"{quoted(schema_name)}.{quoted(self._name)}" if schema_name else quoted(self._name)
+        self._schema_name = given(command, "schema") or ""
+        prefix = f"{quoted(self._schema_name)}." if self._schema_name else ""
+        self._target = prefix + quoted(self._name)
         self._if_not_exist = command.table_definition_options.if_not_exist
         self._if_exists = command.table_definition_options.if_exists
 
@@ -78,7 +80,9 @@ class Ingestion:
         return True
 
     def _load(self, batches: Iterator[pa.RecordBatch], cancel: threading.Event) -> int:
-        return self._connection.load(self._name, batches, cancel=cancel)
+        is_elsewhere = self._schema_name not in ("", current_schema(self._connection))
+        name = f"{self._schema_name}.{self._name}" if is_elsewhere else self._name
+        return self._connection.load(name, batches, cancel=cancel)
 
     def _definition(self) -> str:
         names = self._schema.names

@@ -29,7 +29,7 @@ def options(connection: Connection) -> Any:
     """All options with their values, as texts."""
     session = connection.session
     values = {name: str(value) for name, value in session.settings.texts().items()}
-    values |= {CATALOG: DATABASE, SCHEMA: _current_schema(connection)}
+    values |= {CATALOG: DATABASE, SCHEMA: current_schema(connection)}
     entries = [
         message("OptionEntry", key=name, value=message("OptionValue", string_value=value))
         for name, value in sorted(values.items())
@@ -62,15 +62,16 @@ def _set_schema(connection: Connection, schema: str) -> OptionError | None:
     known = connection.execute(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {text(schema)}")
     if known.fetchone() is None:
         return OptionError.INVALID_VALUE
-    if _current_schema(connection) == schema:
+    if current_schema(connection) == schema:
         return None
     try:
         connection.execute(f"SET search_path TO {quoted(schema)}")
     except (InterfaceError, ProgrammingError):
         return OptionError.INVALID_VALUE
-    return None if _current_schema(connection) == schema else OptionError.INVALID_VALUE
+    return None if current_schema(connection) == schema else OptionError.INVALID_VALUE
 
 
-def _current_schema(connection: Connection) -> str:
+def current_schema(connection: Connection) -> str:
+    """The schema in which a table is created whose name has none; "" if there is no such schema."""
     row = connection.execute("SELECT current_schema()").fetchone()
     return "" if row is None or row[0] is None else str(row[0])

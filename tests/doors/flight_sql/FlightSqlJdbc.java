@@ -96,17 +96,17 @@ public class FlightSqlJdbc {
         }
     }
 
-    static void metadata(Connection connection) throws SQLException {
+    static void metadata(Connection connection, String schema) throws SQLException {
         DatabaseMetaData data = connection.getMetaData();
         System.out.println("# product");
         System.out.println(data.getDatabaseProductName() + " | " + data.getIdentifierQuoteString());
         System.out.println(data.supportsTransactions() + " | " + data.supportsOuterJoins() + " | " + data.supportsUnionAll());
         System.out.println(Arrays.asList(data.getNumericFunctions().split(", ?")).contains("abs"));
         rows("catalogs", data.getCatalogs(), "TABLE_CAT");
-        rows("schemas", data.getSchemas(null, "ma%"), "TABLE_CATALOG", "TABLE_SCHEM");
+        rows("schemas", data.getSchemas(null, schema), "TABLE_CATALOG", "TABLE_SCHEM");
         rows("table types", data.getTableTypes(), "TABLE_TYPE");
-        rows("tables", data.getTables(null, "main", "%", new String[] {"TABLE", "VIEW"}), "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE");
-        rows("columns", data.getColumns(null, "main", "j", "%"), "COLUMN_NAME", "TYPE_NAME", "COLUMN_SIZE", "DECIMAL_DIGITS",
+        rows("tables", data.getTables(null, schema, "%", new String[] {"TABLE", "VIEW"}), "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE");
+        rows("columns", data.getColumns(null, schema, "j", "%"), "COLUMN_NAME", "TYPE_NAME", "COLUMN_SIZE", "DECIMAL_DIGITS",
             "ORDINAL_POSITION");
         rows("primary keys", data.getPrimaryKeys(null, null, "j"), "COLUMN_NAME", "KEY_SEQ", "PK_NAME");
         rows("imported keys", data.getImportedKeys(null, null, "j"), "FKTABLE_NAME");
@@ -121,7 +121,7 @@ public class FlightSqlJdbc {
         try (Connection connection = DriverManager.getConnection(arguments[0], properties)) {
             statements(connection);
             queries(connection);
-            metadata(connection);
+            metadata(connection, arguments[3]);
         }
     }
 }

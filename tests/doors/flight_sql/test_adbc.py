@@ -13,7 +13,7 @@ from typing import Any
 import nyala
 import pyarrow as pa
 import pytest
-from flight_sql_support import SLOW, served, until
+from flight_sql_support import SCHEMA, SLOW, served, until
 from nyala.doors.flight_sql.server.server import FlightSqlServer
 from tls_support import HOST, Pki
 
@@ -124,7 +124,7 @@ def test_ingestion(client: Any, batches: bool) -> None:
         assert cursor.adbc_ingest("fresh", source(), mode="append") == 3
         assert cursor.adbc_ingest("fresh", source(), mode="create_append") == 3
         assert rows(client, "SELECT count(*), count(a), max(b) FROM fresh") == [(9, 6, "y")]
-        assert cursor.adbc_ingest("fresh", source(), mode="replace", db_schema_name="main") == 3
+        assert cursor.adbc_ingest("fresh", source(), mode="replace", db_schema_name=SCHEMA) == 3
         assert rows(client, "SELECT count(*) FROM fresh") == [(3,)]
         with pytest.raises(dbapi.Error, match="does not exist"):
             cursor.adbc_ingest("none", source(), mode="append")
@@ -143,7 +143,7 @@ def test_metadata(client: Any) -> None:
         for table in schema["db_schema_tables"]
     }
     assert catalog["catalog_name"] == "nyala" and tables == {"t": schema.names}
-    assert (client.adbc_current_catalog, client.adbc_current_db_schema) == ("nyala", "main")
+    assert (client.adbc_current_catalog, client.adbc_current_db_schema) == ("nyala", SCHEMA)
 
 
 def test_a_statement_is_described_without_running(client: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import nyala
 import pytest
-from flight_sql_support import served, until
+from flight_sql_support import SCHEMA, served, until
 from maven_support import jar, run_java
 from nyala.doors.flight_sql.server import sessions as sessions_module
 from nyala.doors.flight_sql.server.server import FlightSqlServer
@@ -57,7 +57,7 @@ def sections(printed: str) -> dict[str, list[str]]:
 def test_statements_and_metadata(driver: Path, server: FlightSqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "GRACE_SECONDS", 0.5)
     program = Path(__file__).parent / "FlightSqlJdbc.java"
-    found = sections(run_java(program, driver, url(server), "me", PASSWORD))
+    found = sections(run_java(program, driver, url(server), "me", PASSWORD, SCHEMA))
     assert found["updates"] == ["0", "2", "1", "[3]"]
     assert found["result columns"] == [
         "k | INTEGER | 10 | 0",
@@ -81,9 +81,9 @@ def test_statements_and_metadata(driver: Path, server: FlightSqlServer, monkeypa
     assert "table nope does not exist" in found["error"][0] and "(SQLSTATE 42P01)" in found["error"][0]
     assert found["product"] == ['nyala | "', "true | true | true", "true"]
     assert found["catalogs"] == ["nyala"]
-    assert found["schemas"] == ["nyala | main"]
+    assert found["schemas"] == [f"nyala | {SCHEMA}"]
     assert found["table types"] == ["SYSTEM TABLE", "TABLE", "VIEW"]
-    assert found["tables"] == ["main | hosts | TABLE", "main | j | TABLE"]
+    assert found["tables"] == [f"{SCHEMA} | hosts | TABLE", f"{SCHEMA} | j | TABLE"]
     assert found["columns"][:3] == ["k | INT | 10 | 0 | 1", "v | VARCHAR | 10 | null | 2", "d | DECIMAL | 15 | 2 | 3"]
     assert len(found["columns"]) == 11
     assert found["primary keys"] == ["k | 1 | j_pkey"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import nyala
 import pyarrow as pa
 import pytest
-from flight_sql_support import Client, served
+from flight_sql_support import SCHEMA, Client, served
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.doors.flight_sql.metadata import catalogs
@@ -41,9 +41,9 @@ def test_the_rows_of_each_command_have_the_schema_of_its_flight_info(client: Cli
 def test_catalogs_and_schemas(client: Client) -> None:
     assert client.get("CommandGetCatalogs").to_pylist() == [{"catalog_name": "nyala"}]
     schemas = client.get("CommandGetDbSchemas").to_pydict()["db_schema_name"]
-    assert schemas == sorted(schemas) and {"main", "pg_catalog"} <= set(schemas)
-    found = client.get("CommandGetDbSchemas", catalog="nyala", db_schema_filter_pattern="m_i%")
-    assert found.to_pylist() == [{"catalog_name": "nyala", "db_schema_name": "main"}]
+    assert schemas == sorted(schemas) and {SCHEMA, "pg_catalog"} <= set(schemas)
+    found = client.get("CommandGetDbSchemas", catalog="nyala", db_schema_filter_pattern=f"{SCHEMA[0]}_{SCHEMA[2]}%")
+    assert found.to_pylist() == [{"catalog_name": "nyala", "db_schema_name": SCHEMA}]
     assert client.get("CommandGetDbSchemas", catalog="").num_rows == 0
 
 
@@ -84,7 +84,7 @@ def test_tables_with_their_schemas(client: Client) -> None:
 
 
 def test_keys(client: Client) -> None:
-    found = client.get("CommandGetPrimaryKeys", table="hosts", db_schema="main").to_pylist()
+    found = client.get("CommandGetPrimaryKeys", table="hosts", db_schema=SCHEMA).to_pylist()
     assert [(row["column_name"], row["key_sequence"]) for row in found] == [("name", 1), ("day", 2)]
     assert client.get("CommandGetPrimaryKeys", table="hosts", db_schema="other").num_rows == 0
     assert client.get("CommandGetPrimaryKeys", table="it's \" none").num_rows == 0

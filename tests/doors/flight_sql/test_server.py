@@ -12,7 +12,7 @@ import nyala
 import psutil
 import pyarrow as pa
 import pytest
-from flight_sql_support import PATIENCE, SLOW, Client, command, served, until
+from flight_sql_support import PATIENCE, SCHEMA, SLOW, Client, command, served, until
 from nyala.doors.flight_sql.protocol.messages import in_any, message, read
 from nyala.doors.flight_sql.server import sessions as sessions_module
 from nyala.doors.flight_sql.server.authentication import COOKIE, OnePassword
@@ -138,7 +138,7 @@ def test_options_of_a_session(server: FlightSqlServer) -> None:
             "threads": value(int64_value=1),
             "default_transaction_read_only": value(bool_value=True),
             "catalog": value(string_value="nyala"),
-            "schema": value(string_value="main"),
+            "schema": value(string_value=SCHEMA),
             "no_such": value(string_value="x"),
             "threads; DROP": value(string_value="x"),
             "memory_limit": value(string_value="much"),
@@ -150,7 +150,7 @@ def test_options_of_a_session(server: FlightSqlServer) -> None:
         assert errors == {"no_such": 1, "threads; DROP": 1, "memory_limit": 2}
         (reply,) = client.action("GetSessionOptions")
         found = {e.key: e.value.string_value for e in read("GetSessionOptionsResult", reply).session_options}
-        assert (found["threads"], found["schema"], found["catalog"]) == ("1", "main", "nyala")
+        assert (found["threads"], found["schema"], found["catalog"]) == ("1", SCHEMA, "nyala")
         assert client.query("SHOW default_transaction_read_only") == [("on",)]
         reset = message("SetSessionOptionsRequest", session_options=[message("OptionEntry", key="threads")])
         client.action("SetSessionOptions", reset.SerializeToString())

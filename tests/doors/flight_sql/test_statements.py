@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from flight_sql_support import SLOW, Client, command, served, until
+from flight_sql_support import SCHEMA, SLOW, Client, command, served, until
 from nyala.doors.flight_sql.protocol.messages import in_any, message, read
 from nyala.doors.flight_sql.protocol.numbers import CancelStatus, End, IfExists, IfNotExist
 from nyala.doors.flight_sql.server.server import FlightSqlServer
@@ -217,7 +217,7 @@ def test_rows_are_ingested_into_new_and_existing_tables(client: Client) -> None:
 
 def test_the_key_of_an_ingested_table(client: Client) -> None:
     key = [message("IngestOption", key="primary_key", value="a")]
-    ingest(client, ROWS, options=key, schema="main", catalog="nyala")
+    ingest(client, ROWS, options=key, schema=SCHEMA, catalog="nyala")
     table = "CommandGetPrimaryKeys"
     assert client.get(table, table="fresh").to_pydict()["column_name"] == ["a"]
     with pytest.raises(flight.FlightServerError) as error:
