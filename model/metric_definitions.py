@@ -68,7 +68,6 @@ nyala_statements_running              gauge      statements that run now, or who
 nyala_statement_seconds               histogram  duration of planned statements until their last row was read |
 nyala_slow_statements_total           counter    planned statements that took a second or more |
 nyala_statement_errors_total          counter    statements that failed, by SQLSTATE | sqlstate
-nyala_tables                          gauge      tables of the store |
 nyala_tablets                         gauge      tablets that are open |
 nyala_tablets_quarantined             gauge      tablets that are damaged, and neither read nor written |
 nyala_rowsets                         gauge      DiskRowSets of all tablets |

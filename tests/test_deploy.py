@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -11,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nyala
 import pytest
 import yaml
 from nyala.cli.commands.all_commands import nyala_parser
+from nyala.model.metric_definitions import METRICS, MetricKind
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
@@ -31,6 +34,66 @@ def check_masters(servers: list[Namespace]) -> None:
     for server in servers:
         assert set(server.masters.split(",")) == masters
     assert len({server.advertise for server in servers}) == len(servers)
+
+
+# ---- monitoring ------------------------------------------------------------------------------------------------------
+
+ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
+DASHBOARD = DEPLOY / "grafana" / "nyala.json"
+OF_PROMETHEUS = frozenset({"instance", "le", "job"})
+
+
+def check_expression(expression: str) -> None:
+    """Asserts that an expression of Prometheus reads metrics and labels that nyala has."""
+    names = re.findall(r"\bnyala_[a-z_]+", expression)
+    assert names or "up{" in expression, expression
+    for name in names:
+        metric = METRICS.get(name) or METRICS[re.sub(r"_(bucket|count|sum)$", "", name)]
+        assert (metric.name != name) == (metric.kind is MetricKind.HISTOGRAM), f"{name}: {metric.kind}"
+        for matched in re.findall(rf"\b{name}{{([^}}]*)}}", expression):
+            assert set(re.findall(r"(\w+)\s*=", matched)) <= {*metric.labels, *OF_PROMETHEUS}, expression
+        if metric.kind is MetricKind.COUNTER:
+            assert re.search(rf"(rate|increase)\({name}\b", expression), f"{expression}: a counter is read by its rate"
+    known = OF_PROMETHEUS.union(*(METRICS[name].labels for name in names if name in METRICS))
+    for grouped in re.findall(r"\bby \(([^)]*)\)", expression):
+        assert {name.strip() for name in grouped.split(",")} <= known, expression
+    assert expression.count("(") == expression.count(")")
+
+
+def test_alerts_read_metrics_that_there_are_and_say_what_to_do() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 10
+    for rule in rules:
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        check_expression(rule["expr"])
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"].keys() == {"summary", "action"}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, a part of Prometheus")
+def test_promtool_accepts_the_alerts() -> None:
+    done = subprocess.run(["promtool", "check", "rules", ALERTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_dashboard_reads_metrics_that_there_are() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in panels:
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            check_expression(target["expr"])
+
+
+def test_every_metric_is_sampled_somewhere() -> None:
+    package = Path(nyala.__file__).parent
+    rooms = ("model", "storage", "net", "cluster", "driver", "doors")
+    sources = "".join(
+        p.read_text() for room in rooms for p in (package / room).rglob("*.py") if "definitions" not in p.name
+    )
+    assert [name for name in METRICS if f'Sample("{name}"' not in sources] == []
 
 
 # ---- systemd ---------------------------------------------------------------------------------------------------------
@@ -66,6 +129,7 @@ def test_the_servers_of_the_compose_file_find_each_other() -> None:
         assert server.advertise.partition(":")[0] == name
         (volume,) = compose["services"][name]["volumes"]
         source, _, target = volume.partition(":")
+        assert f"http://{server.http}/healthz" in compose["services"][name]["healthcheck"]["test"][-1]
         assert source in compose["volumes"] and str(server.dir).startswith(f"{target}/")
     check_masters(list(servers.values()))
 
@@ -82,7 +146,8 @@ def pods(resources: list[dict[str, Any]]) -> Iterator[Namespace]:
             server = parsed([word.replace("$(POD)", pod) for word in container["args"]])
             assert server.advertise.partition(":")[0] == f"{pod}.{resource['spec']['serviceName']}"
             assert int(server.bind.rpartition(":")[2]) in ports
-            assert container["readinessProbe"]["tcpSocket"]["port"] in ports
+            for probe, page in (("startupProbe", "healthz"), ("readinessProbe", "readyz")):
+                assert f"http://{server.http}/{page}" in container[probe]["exec"]["command"][-1]
             (mount,) = container["volumeMounts"]
             assert str(server.dir).startswith(f"{mount['mountPath']}/")
             if "lifecycle" in container:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from ...errors import CorruptionError, DiskError, StoreClosed, TabletGone, UnknownColumn
+from ...model import metrics
 from ...model.altered_table import check_same_columns
 from ...model.clock import HybridClock
 from ...model.schema import Table
@@ -101,6 +102,11 @@ class TableStore:
         not known any more."""
         self.statistics_cache = StatisticsCache(entry.table, Analysis.read(fs, directory))
         self._rows: RowAccess | None = None
+        metrics.register(self.samples)
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`: `background` reads whole tablets only."""
+        yield metrics.Sample("nyala_tablets_quarantined", len(self.tablets) - len(self.whole_tablets))
 
     @property
     def table(self) -> Table:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from ....storage.inspect.text import plural
 from .html import Html, element, join, size
 
 WIDTH: Final = 1000
@@ -51,7 +52,7 @@ def _tablet(tablet_id: str, rowsets: Sequence[Mapping[str, Any]], largest: int) 
     height = len(lanes) * (LANE + GAP) + 2
     rows = sum(row["rows"] for row in rowsets)
     about = (
-        f"Tablet {tablet_id}: {len(rowsets)} rowsets in {len(lanes)} lanes, {rows:,} rows, "
+        f"Tablet {tablet_id}: {plural(len(rowsets), 'rowset')}, {len(lanes)} above each other, {plural(rows, 'row')}, "
         f"{size(sum(row['disk_bytes'] for row in rowsets))}, keys {rowsets[0]['min_key']} to "
         f"{max(rowsets, key=lambda row: row['key_stop'])['max_key']}"
     )

@@ -11,7 +11,7 @@ from .frame import Page
 from .html import Html, duration, element, facts, form, join, link, size, table
 
 _CHARACTERS: Final = 200
-_HEADINGS: Final = ("Id", "Started (UTC)", "For", "Rows", "Memory", "User", "Client", "Statement")
+_HEADINGS: Final = ("Id", "Statement", "For", "Rows", "Memory", "User", "Client", "Started (UTC)")
 
 
 def statements(request: Request) -> Page:
@@ -26,13 +26,13 @@ def statements(request: Request) -> Page:
             class_=f"health {'good' if is_cancelled else 'warn'}",
             role="status",
         )
-    running = [(*_cells(record), _cancel_button(request, record)) for record in records().running()]
+    running = [(_cancel_button(request, record), *_cells(record)) for record in records().running()]
     slow = [_cells(record) for record in records().slow()]
     recent = [(*_cells(record), record.sqlstate or "done") for record in records().recent()]
     return "Statements", join(
         [
             note,
-            table("Running", (*_HEADINGS, ""), running, "Nothing runs."),
+            table("Running", ("Cancel", *_HEADINGS), running, "Nothing runs."),
             table(f"Slow: {SLOW_SECONDS:g} s or more", _HEADINGS, slow, "There was none."),
             table("Recent", (*_HEADINGS, "Outcome"), recent, "There was none."),
             element("p", "Statements about one row by its key are counted, but not listed.", class_="quiet"),
@@ -44,13 +44,13 @@ def _cells(record: StatementRecord) -> tuple[object, ...]:
     text = record.text if len(record.text) <= _CHARACTERS else record.text[:_CHARACTERS] + " ..."
     return (
         link(record.number, "/statement", id=record.number),
-        _time(record.started),
+        element("pre", text),
         duration(record.seconds),
         record.rows,
         size(record.memory_bytes),
         record.user,
         record.client or "this process",
-        element("pre", text),
+        _time(record.started),
     )
 
 

@@ -25,14 +25,14 @@ h1 { font-size: 22px; margin: 14px 0 8px; overflow-wrap: anywhere; } h2 { font-s
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 caption { text-align: left; font-weight: 600; font-size: 16px; padding: 8px 10px; }
 th, td { text-align: left; vertical-align: top; padding: 5px 10px; border-top: 1px solid var(--line); }
-td { max-width: 60ch; overflow-wrap: anywhere; } th { background: var(--raised); white-space: nowrap; }
+td { max-width: 60ch; overflow-wrap: break-word; } th { background: var(--raised); white-space: nowrap; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 2px 24px; margin: 12px 0; }
 dl div { border-bottom: 1px solid var(--line); padding: 5px 0; } dt { color: var(--quiet); font-size: 13px; }
 dd { margin: 0; overflow-wrap: anywhere; }
 pre, code, textarea { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: var(--raised); border: 1px solid var(--line); border-radius: 6px; padding: 10px; overflow-x: auto; }
-td pre { margin: 0; border: 0; padding: 0; background: none; white-space: pre-wrap; }
+td pre { min-width: 26ch; max-height: 12em; margin: 0; border: 0; padding: 0; background: none; white-space: pre-wrap; }
 textarea { width: 100%; min-height: 8em; color: inherit; background: var(--raised); border: 1px solid var(--line);
   border-radius: 6px; padding: 8px; }
 input[type=search] { font: inherit; color: inherit; background: var(--raised); border: 1px solid var(--line);

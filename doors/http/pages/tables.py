@@ -118,8 +118,9 @@ def _attributes(found: Table, column: Any) -> str:
     parts = [f"key {key.index(column.name) + 1}"] if column.name in key else []
     for name in ("encoding", "compression", "block_size", "comment"):
         value = getattr(column, name, None)
-        if value is not None and str(value) not in ("", "AUTO", "AUTO_ENCODING", "DEFAULT"):
-            parts.append(f"{name.replace('_', ' ')} {value}")
+        text = str(getattr(value, "value", value) or "")
+        if text not in ("", "AUTO"):
+            parts.append(f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
 
 

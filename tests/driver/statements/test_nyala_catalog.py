@@ -133,7 +133,7 @@ def test_show_metrics_is_a_query(c):
     found = {(name, labels): number for name, labels, number, *_ in shown.fetchall()}
     assert found["nyala_table_rows", "table=t"] == 100
     assert {name for name, _ in found} <= {
-        "nyala_tables",
+        "nyala_tablets_quarantined",
         "nyala_tablets",
         "nyala_table_rows",
         "nyala_table_disk_bytes",
