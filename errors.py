@@ -405,6 +405,13 @@ class DiskFull(DiskError):
     sqlstate = "53100"
 
 
+class QuotaExceeded(DiskFull):
+    """Delete rows or drop partitions, or raise the quota of the table: ALTER TABLE ... SET QUOTA. Space of deleted rows
+    is free when they are older than history_seconds and have been compacted."""
+
+    retryable = False
+
+
 class FileAccessError(DiskError):
     """Correct the path or its permissions: the system refuses the file, and will refuse it again."""
 

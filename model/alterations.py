@@ -84,6 +84,13 @@ class SetReplicas:
 
 
 @dataclass(frozen=True, slots=True)
+class SetQuota:
+    """`SET QUOTA`: size of the table's data in bytes from which on only rows are deleted; None for no limit."""
+
+    quota_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class AddRangePartition:
     """`ADD RANGE PARTITION`: must not overlap one that exists; it may have hash rules of its own."""
 
@@ -107,6 +114,7 @@ AlterStep: TypeAlias = (
     | SetComment
     | SetOwner
     | SetReplicas
+    | SetQuota
     | AddRangePartition
     | DropRangePartition
 )

@@ -22,6 +22,7 @@ from .alterations import (
     SetComment,
     SetDefault,
     SetOwner,
+    SetQuota,
     SetReplicas,
     SetStorage,
 )
@@ -100,6 +101,8 @@ def _apply(table: Table, step: AlterStep, tables: Collection[str]) -> Table:
     if isinstance(step, SetReplicas):
         check_replicas(step.count)
         return replace(table, replicas=step.count)
+    if isinstance(step, SetQuota):
+        return replace(table, quota_bytes=step.quota_bytes)
     if isinstance(step, AddRangePartition):
         return _add_range(table, step.partition)
     return _drop_range(table, step.partition)

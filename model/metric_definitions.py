@@ -75,6 +75,9 @@ nyala_table_rows                      gauge      existing rows of a table | tabl
 nyala_table_disk_bytes                gauge      bytes of a table's DiskRowSets | table
 nyala_memory_bytes                    gauge      memory by kind: rows not on disk yet, cached pages | kind
 nyala_memory_limit_bytes              gauge      limit of rows and pages of all stores of the process | max
+nyala_writes_delayed_total            counter    writes slowed down because memory is nearly full |
+nyala_writes_waited_total             counter    writes that waited for a flush because memory is full |
+nyala_write_wait_seconds_total        counter    time that these writes waited |
 nyala_log_bytes                       gauge      write-ahead logs that are needed until their rows are flushed |
 nyala_page_cache_hits_total           counter    pages found in the cache by scans |
 nyala_page_cache_insertions_total     counter    pages read from files and put into the cache |

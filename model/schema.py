@@ -289,7 +289,7 @@ def check_replicas(count: int) -> None:
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
     """A CREATE TABLE; the store assigns ids to table and columns. `replicas` None: the store's default. `owner` is a
-    role; empty for the store's own role."""
+    role; empty for the store's own role. `quota_bytes`: as of a table."""
 
     name: str
     schema: Schema
@@ -297,12 +297,14 @@ class TableDefinition:
     comment: str = ""
     replicas: int | None = None
     owner: str = ""
+    quota_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of the catalog. `id` is permanent; `version` counts its schema changes. `replicas`: the number requested
-    for a cluster; None if unspecified, and in an embedded store. `owner` is a role; empty for the store's own role."""
+    for a cluster; None if unspecified, and in an embedded store. `owner` is a role; empty for the store's own role.
+    `quota_bytes`: size of its data from which on only rows are deleted; None for no limit."""
 
     id: str
     name: str
@@ -313,6 +315,7 @@ class Table:
     next_column_id: int = 0
     replicas: int | None = None
     owner: str = ""
+    quota_bytes: int | None = None
 
 
 def assign_column_ids(columns: Iterable[ColumnSchema], first: int = 0) -> tuple[ColumnSchema, ...]:

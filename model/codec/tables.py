@@ -39,6 +39,8 @@ def table_to_dict(table: Table) -> dict[str, Any]:
         data["asked_replicas"] = table.replicas
     if table.owner:
         data["owner"] = table.owner
+    if table.quota_bytes is not None:
+        data["quota_bytes"] = table.quota_bytes
     return data
 
 
@@ -55,6 +57,7 @@ def table_from_dict(data: Mapping[str, Any]) -> Table:
         next_column_id=data["next_column_id"],
         replicas=data.get("asked_replicas"),
         owner=data.get("owner", ""),
+        quota_bytes=data.get("quota_bytes"),
     )
 
 
@@ -66,14 +69,20 @@ def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
         "replicas": definition.replicas,
         **_shape_to_dict(definition.schema, definition.partitions),
     }
-    return {**data, "owner": definition.owner} if definition.owner else data
+    if definition.owner:
+        data["owner"] = definition.owner
+    if definition.quota_bytes is not None:
+        data["quota_bytes"] = definition.quota_bytes
+    return data
 
 
 def definition_from_dict(data: Mapping[str, Any]) -> TableDefinition:
     """The definition of `definition_to_dict`."""
     schema, partitions = _shape_from_dict(data)
     owner = data.get("owner", "")
-    return TableDefinition(data["name"], schema, partitions, data["comment"], data["replicas"], owner)
+    return TableDefinition(
+        data["name"], schema, partitions, data["comment"], data["replicas"], owner, data.get("quota_bytes")
+    )
 
 
 def view_to_list(view: View) -> list[Any]:

@@ -150,6 +150,9 @@ class NyalaGenerator(WriteGenerator, TransactionGenerator, SessionGenerator, gen
     def tablecomment_sql(self, node: nodes.TableComment) -> str:
         return f"COMMENT {self.sql(node, 'this')}"
 
+    def tablequota_sql(self, node: nodes.TableQuota) -> str:
+        return f"QUOTA {self.sql(node, 'this') or 'NONE'}"
+
     def storedas_sql(self, node: nodes.StoredAs) -> str:
         return f"STORED AS {self.sql(node, 'this')}"
 

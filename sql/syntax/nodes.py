@@ -292,6 +292,12 @@ class TableComment(exp.Expression):
     arg_types = {"this": True}
 
 
+class TableQuota(exp.Expression):
+    """`QUOTA number | 'text'` of a table; NONE without `this`."""
+
+    arg_types = {"this": False}
+
+
 class StoredAs(exp.Expression):
     """`STORED AS this`."""
 

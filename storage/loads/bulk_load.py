@@ -86,6 +86,7 @@ class TableBulkLoader(Loading):
         buffer_bytes: int = BUFFER_BYTES,
         write: Callable[[WriteBatch], WriteResult] | None = None,
     ):
+        store.check_quota(Op.INSERT)
         self._layout = store.layout
         super().__init__(self._layout.table)
         self.timestamp: Timestamp | None = None

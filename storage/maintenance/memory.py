@@ -18,6 +18,7 @@ than the limit, or a store in a process whose other stores use all memory, does 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -45,6 +46,10 @@ LEAST_CACHE_BYTES = 8 << 20
 """Memory that pages keep even under pressure, or the requested size of the cache, if that is less."""
 MEASURE_SECONDS = 0.05
 """A measurement above the soft limit is good for so long, as in Kudu."""
+LOGGED_WAIT = 0.5
+"""Seconds: a write that waits as long is logged, one of those within `LOG_EVERY` seconds."""
+LOG_EVERY = 60.0
+_log = logging.getLogger("nyala.storage")
 _WAIT_SECONDS = 1.0
 """Interval, in seconds, at which waiting writers check again without being woken."""
 
@@ -67,6 +72,10 @@ class MemoryStatus:
     stores: int
     caches: int
     limit: int
+    delayed_writes: int = 0
+    waited_writes: int = 0
+    waited_seconds: float = 0.0
+    """Writes that were slowed down, writes that waited for a flush, and for how long together."""
 
     @property
     def used(self) -> int:
@@ -106,6 +115,12 @@ class Memory:
         """Bytes in use at the last measurement, and bytes admitted since."""
         self._measured = 0.0
         self._freed = threading.Condition()
+        self.delayed_writes = 0
+        """Writes that were slowed down."""
+        self.waited_writes = 0
+        """Writes that waited for a flush, and for how long together."""
+        self.waited_seconds = 0.0
+        self._logged = float("-inf")
         self._relieving = threading.Lock()
         with _processwide_lock:
             _processwide.add(self)
@@ -130,7 +145,8 @@ class Memory:
         capacity = max(min(self._cache_bytes, room), min(LEAST_CACHE_BYTES, self._cache_bytes))
         if capacity != self._cache.capacity_bytes:
             self._cache.resize(capacity)
-        status = MemoryStatus(own, stores, other_caches + self._cache.size, self.limit)
+        waits = self.delayed_writes, self.waited_writes, self.waited_seconds
+        status = MemoryStatus(own, stores, other_caches + self._cache.size, self.limit, *waits)
         self._estimate, self._measured = status.used, time.monotonic()
         return status
 
@@ -189,11 +205,40 @@ class Memory:
         if used <= self.limit:
             share = (used - self._soft) / (self.limit - self._soft)
             with self._freed:
+                self.delayed_writes += 1
                 self._freed.wait(LONGEST_DELAY * share)
             return
         self._wait_for_room(size, waits)
 
     def _wait_for_room(self, size: int, waits: bool) -> None:
+        began = time.monotonic()
+        try:
+            self._wait_until_it_fits(size, waits)
+        finally:
+            self._note_wait(time.monotonic() - began)
+
+    def _note_wait(self, seconds: float) -> None:
+        """Count a write that had to wait; log the first of a while."""
+        with self._freed:
+            self.waited_writes += 1
+            self.waited_seconds += seconds
+            if seconds < LOGGED_WAIT or time.monotonic() < self._logged + LOG_EVERY:
+                return
+            self._logged = time.monotonic()
+        status = self.measure()
+        _log.warning(
+            "a write waited %.1f s for rows in memory to be flushed: store_memory is full (%d of %d bytes: rows %d, "
+            "pages %d); %d writes have waited %.0f s since the store was opened",
+            seconds,
+            status.used,
+            status.limit,
+            status.stores,
+            status.caches,
+            self.waited_writes,
+            self.waited_seconds,
+        )
+
+    def _wait_until_it_fits(self, size: int, waits: bool) -> None:
         while True:
             status = self.measure()
             if status.used + size <= self.limit or not status.own:

@@ -140,6 +140,7 @@ class Catalog:
             comment=definition.comment,
             next_column_id=len(columns),
             owner=definition.owner,
+            quota_bytes=definition.quota_bytes,
         )
         entries = {**self.entries, table.name: CatalogEntry.of(table)}
         return replace(self, entries=entries, version=self.version + 1, next_table=self.next_table + 1)

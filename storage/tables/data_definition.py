@@ -159,6 +159,10 @@ class DataDefinition:
 
     def commit(self, changes: TransactionChanges) -> Timestamp:
         """`Store.commit_transaction` with changes of the catalog."""
+        for write in changes.writes:
+            store = self._stores.get(write.table.id)
+            if store is not None:  # None: the transaction has created the table
+                store.check_quota(write.batch.ops)
         with self.lock, self.switch_lock:
             self._check_open()
             timestamp = self._commit.run(changes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import CorruptionError, DiskError, StoreClosed, TabletGone, UnknownColumn
 from ...model import metrics
@@ -56,6 +56,10 @@ from .catalog import CatalogEntry
 from .table_layout import TableLayout
 from .tablet_opening import TabletOpening
 
+if TYPE_CHECKING:
+    from ...model.vectors.vector import Array
+    from .quotas import Quota
+
 _NO_WAIT = WriteContext(waits=False)
 
 
@@ -89,6 +93,7 @@ class TableStore:
         self.commits = commits
         self.writer = AtomicWriter(clock, pool, commits)
         self.alter_lock = threading.Lock()
+        self._quota: Quota | None = None
         """Held while the table goes over to another layout."""
         self.load_lock = threading.Lock()
         """One load is published at a time."""
@@ -177,6 +182,8 @@ class TableStore:
         Raises `DiskError` where a log fails: nothing is changed then, nor will be. `OutcomeUnknown`: nothing is
         changed, but after a crash all of it may be.
         """
+        if self.table.quota_bytes is not None:
+            self.check_quota(batch.ops)
         while True:
             layout = self.layout
             if table is not None and table is not layout.table:
@@ -257,6 +264,8 @@ class TableStore:
         version."""
         if self.repairs:
             self.repair()
+        if self.table.quota_bytes is not None:
+            self.check_quota(op)
         writer = self.rows.writer
         if table is not writer.codec.table:
             check_same_columns(table, writer.codec.table, list(row))
@@ -268,10 +277,21 @@ class TableStore:
         writer = self.rows.writer
         if self.repairs or table is not writer.codec.table or is_overfull(tablet):
             return None
+        if self.table.quota_bytes is not None:
+            return None
         try:
             return writer.start_physical(op, row, _NO_WAIT)
         except (DiskError, StoreClosed):
             return None  # `write_row` has the error
+
+    def check_quota(self, ops: Op | Array) -> None:
+        """Raise `QuotaExceeded` if rows with these ops are not accepted because of the table's quota."""
+        if self.table.quota_bytes is not None:
+            from .quotas import Quota  # few tables have one
+
+            if self._quota is None:
+                self._quota = Quota()
+            self._quota.check(self.table, self.whole_tablets, ops)
 
     def has_grown(self, size: int, most: int) -> bool:
         """Counts the bytes of a row of `start_row`; True if a flush is due, after each `most` bytes."""

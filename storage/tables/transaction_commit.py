@@ -50,6 +50,9 @@ def commit_changes(
     """
     if not changes.writes and not changes.reads:
         return changes.snapshot
+    for write in changes.writes:
+        if stores[write.table.id].table.quota_bytes is not None:
+            stores[write.table.id].check_quota(write.batch.ops)
     by_rows = _are_few(changes.writes)
     while True:
         try:

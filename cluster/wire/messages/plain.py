@@ -29,6 +29,7 @@ from ....model.alterations import (
     SetComment,
     SetDefault,
     SetOwner,
+    SetQuota,
     SetReplicas,
     SetStorage,
 )
@@ -114,6 +115,7 @@ _STEPS: dict[str, type[AlterStep]] = {
         SetComment,
         SetOwner,
         SetReplicas,
+        SetQuota,
         AddRangePartition,
         DropRangePartition,
     )

@@ -23,6 +23,7 @@ from ....model.alterations import (
     RenameTable,
     SetComment,
     SetDefault,
+    SetQuota,
     SetReplicas,
     SetStorage,
 )
@@ -36,6 +37,7 @@ from .create_table import (
     bind_attribute,
     bind_column,
     bind_property_replicas,
+    bind_quota,
     bind_replicas,
     find_table,
     is_key,
@@ -80,6 +82,8 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
         return SetComment(None, str(action.this.this))
     if isinstance(action, nodes.SetClause):
         return _set_replicas(action.this, context)
+    if isinstance(action, nodes.TableQuota):
+        return SetQuota(bind_quota(action))
     bounds = _bounds(action.this, table, context)
     if isinstance(action, nodes.AddPartition):
         return AddRangePartition(bounds)

@@ -30,6 +30,7 @@ from ....model.types import STRING, Kind
 from ...bound import CreateTable, CreateTableAs, DropTable, Query
 from ...coercion import assign
 from ...expressions import Literal
+from ...settings import parse_bytes
 from ...syntax import nodes
 from ...syntax.written_names import did_you_mean
 from ..catalog.views import dependents
@@ -139,10 +140,10 @@ def _definition(
 ) -> TableDefinition:
     with context.at(node.this):
         schema = Schema(columns, key_columns) if is_unique else non_unique_key(columns, key_columns)
-    partitions, comment, replicas = _clauses(node.args.get("clauses") or [], schema, context)
+    partitions, comment, replicas, quota = _clauses(node.args.get("clauses") or [], schema, context)
     with context.at(node.this):
         check_partitions(schema, partitions)
-    return TableDefinition(name, schema, partitions, comment, replicas)
+    return TableDefinition(name, schema, partitions, comment, replicas, quota_bytes=quota)
 
 
 def _refuse_foreign(items: Sequence[Any]) -> None:
@@ -296,9 +297,12 @@ def _default(node: Any, name: str, type_: Any, context: Context) -> Any:
 # ---- clauses ---------------------------------------------------------------------------------------------------------
 
 
-def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[PartitionSchema, str, int | None]:
+def _clauses(
+    clauses: Sequence[Any], schema: Schema, context: Context
+) -> tuple[PartitionSchema, str, int | None, int | None]:
     partitions, comment = PartitionSchema(), ""
     replicas: int | None = None
+    quota: int | None = None
     seen: set[type] = set()
     for clause in clauses:
         with context.at(clause):
@@ -309,13 +313,26 @@ def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[
             partitions = bind_partitions(clause, schema, context)
         elif isinstance(clause, nodes.TableComment):
             comment = str(clause.this.this)
+        elif isinstance(clause, nodes.TableQuota):
+            quota = bind_quota(clause)
         elif isinstance(clause, nodes.StoredAs):
             _check_stored_as(clause.this, context)
         elif isinstance(clause, nodes.TableProperties):
             replicas = bind_property_replicas(clause.expressions, replicas, context)
         else:
             replicas = bind_replicas(clause.this, context)
-    return partitions, comment, replicas
+    return partitions, comment, replicas, quota
+
+
+def bind_quota(node: nodes.TableQuota) -> int | None:
+    """Bytes of a QUOTA: a number, or a text such as '10GB'; None for NONE."""
+    if node.this is None:
+        return None
+    text = str(node.this.this)
+    quota = parse_bytes(int(text) if text.isdigit() else text, "QUOTA")
+    if not 0 < quota < 1 << 62:
+        raise InvalidTableDefinition(f"QUOTA is a number of bytes above 0, or NONE, not {text}")
+    return quota
 
 
 def _check_stored_as(node: Any, context: Context) -> None:

@@ -47,6 +47,8 @@ def _clauses(table: Table) -> Iterator[str]:
         yield "DISTRIBUTE BY\n" + ",\n".join(f"  {rule}" for rule in rules)
     if table.replicas is not None:
         yield f"REPLICAS {table.replicas}"
+    if table.quota_bytes is not None:
+        yield f"QUOTA {table.quota_bytes}"
     if table.comment:
         yield f"COMMENT {_quoted(table.comment)}"
 

@@ -121,7 +121,15 @@ class TableParser(CatalogParser):
             return nodes.Replicas(this=self._number())
         if self._match_text_seq("COMMENT"):
             return nodes.TableComment(this=self._text())
+        if self._match_text_seq("QUOTA"):
+            return self._quota()
         return None
+
+    def _quota(self) -> Any:
+        if self._match_text_seq("NONE"):
+            return nodes.TableQuota()
+        is_text = self._curr is not None and self._curr.token_type == TokenType.STRING
+        return nodes.TableQuota(this=self._text() if is_text else self._number())
 
     def _property(self) -> Any:
         name = self._text()
@@ -288,7 +296,9 @@ class TableParser(CatalogParser):
         if self._match_text_seq("TBLPROPERTIES"):
             properties = nodes.TableProperties(expressions=self._parse_wrapped_csv(self._property))
             return nodes.SetClause(this=properties)
-        return self.raise_error("REPLICAS or TBLPROPERTIES expected")
+        if self._match_text_seq("QUOTA"):
+            return self._quota()
+        return self.raise_error("QUOTA, REPLICAS or TBLPROPERTIES expected")
 
     def _table_comment(self) -> Any:
         return nodes.TableComment(this=self._text())
