@@ -150,7 +150,9 @@ def _do(moves: Sequence[Move], describe: Callable[[Move], str], work: Callable[[
 def _moves(view: ClusterView) -> list[Move]:
     tablets = [Placed(t.id, t.table, frozenset(peer.id for peer in t.replicas)) for t in view.tablets]
     alive = [s.id for s in view.tservers if s.state not in ("DEAD", "REPLACED") and not s.in_maintenance]
-    return plan_moves(tablets, alive, [server.id for server in view.tservers if server.state == "LEAVING"])
+    leaving = [server.id for server in view.tservers if server.state == "LEAVING"]
+    locations = {server.id: server.location for server in view.tservers if server.location}
+    return plan_moves(tablets, alive, leaving, locations)
 
 
 def _leaders(view: ClusterView) -> list[Move]:

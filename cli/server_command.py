@@ -39,6 +39,7 @@ def tserver_command(arguments: argparse.Namespace) -> int:
     options = TabletServerOptions(
         **_server_options(arguments),
         flight_port=arguments.flight_port,
+        location=arguments.location,
         data_directories=tuple(map(str, arguments.data_dir)),
         memory_limit_bytes=None if limit is None else parse_bytes(limit, "memory-limit"),
         memrowset_bytes=arguments.memrowset_bytes,

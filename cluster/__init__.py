@@ -10,6 +10,7 @@ is a `Store`.
     wire/             methods, messages, encodings, streams, TLS and server processes, over `net` and Arrow Flight
     embedded_server/  a server for the store of one process, which speaks the same protocol
     admin/            commands and checks: local clusters, ksck, moves, rebalancing, certificates
+    locations.py      locations of servers, and how replicas are spread over them
     decoders.py       construction of msgspec decoders, under one lock
     disk_errors.py    classification of disk errors: full, passing, damage
 

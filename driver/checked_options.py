@@ -20,6 +20,7 @@ _CLUSTER_OPTIONS: Final = (
     "deadline",
     "read_mode",
     "replica_selection",
+    "location",
     "commit_wait",
     "speculative_reads",
     "connect_deadline",

@@ -29,6 +29,7 @@ class ConnectOptions(TypedDict, total=False):
     deadline: float | None
     read_mode: Literal["READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"] | None
     replica_selection: Literal["auto", "leader", "closest", "any"] | None
+    location: str | None
     commit_wait: bool | None
     speculative_reads: Literal["off", "snapshots", "recent"] | None
     connect_deadline: float | None

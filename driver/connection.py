@@ -91,8 +91,9 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         leader, without waiting and without a common snapshot. READ_AT_SNAPSHOT: a given timestamp (`Connection.at`);
         otherwise as READ_YOUR_WRITES.
     replica_selection : {"auto", "leader", "closest", "any"}, optional
-        Of a cluster: replica that scans are sent to first. "auto": the leader for the last seconds, the closest for the
-        past.
+        Of a cluster: replica that scans are sent to first. "auto": the leader for the last seconds, else the closest.
+    location : str, optional
+        Of a cluster: this process's place, such as "/dc1/rack2"; the closest replica shares most of it.
     commit_wait : bool, optional
         Of a cluster: a write returns only when its timestamp has passed by this machine's clock.
     speculative_reads : {"off", "snapshots", "recent"}, optional

@@ -218,6 +218,12 @@ TSERVER = Command(
             help="a further directory for tablets, preferably on another disk (may be repeated)",
         ),
         argument(
+            "--location",
+            default="",
+            metavar="PATH",
+            help="its place, such as /dc1/rack2: no location gets a majority of a tablet's replicas if others can",
+        ),
+        argument(
             "--memory-limit",
             metavar="SIZE",
             help="limit of memory for rows and pages, such as 4GB (default: half the machine's)",

@@ -64,6 +64,7 @@ class ListedServer:
     state: str
     replicas: int
     leaders: int
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _listed(view: ClusterView) -> Iterator[ListedServer]:
         state = "SILENT" if server.state == "ALIVE" and (answer is None or answer.status is None) else server.state
         if state == "ALIVE" and (server.in_maintenance or server.is_quiescing):
             state = "MAINTENANCE" if server.in_maintenance else "QUIESCING"
-        yield ListedServer("tserver", server.address, state, server.replicas, server.leaders)
+        yield ListedServer("tserver", server.address, state, server.replicas, server.leaders, server.location)
 
 
 def _server_findings(view: ClusterView) -> list[str]:
@@ -273,6 +274,7 @@ def describe(report: KsckReport) -> str:
     lines = [
         f"{server.kind:<8} {server.address:<21} {server.state:<11}"
         + ("" if server.kind == "master" else f" {server.replicas} replicas, {server.leaders} lead")
+        + (f", at {server.location}" if server.location else "")
         for server in report.listed
     ]
     lines += report.servers

@@ -205,7 +205,7 @@ class LocalCluster:
             command += ["--tls-ca", files.ca, "--tls-cert", files.certificate, "--tls-key", files.key]
         for option, value in self.options.items():
             of_kind, _, rest = option.rpartition(".")
-            if of_kind in ("", kind):
+            if of_kind in ("", kind, name):
                 command += [f"--{rest}"] if value == "" else [f"--{rest}", value]
         return ServerProcess(name, home, command)
 

@@ -1,7 +1,9 @@
 """Balanced placement of replicas and leaders over servers: first for each table, then for all together.
 
 As in Kudu's rebalancer, the move that balances most is taken, again and again, until no server has two replicas more
-than another, of any table or in all. A move never puts two replicas of a tablet on one server.
+than another, of any table or in all. A move never puts two replicas of a tablet on one server, and gives no location a
+majority of a tablet's, or a larger one. Before, tablets of which a location has a majority are spread, as far as the
+other locations have servers (Kudu's policy fixer).
 
 Leaders, which Kudu leaves alone, follow the same rule: a server that was down has its replicas back, but leads none of
 them until leadership is transferred to it.
@@ -13,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...model.lazy_dataclass import dataclass
+from ..locations import worse
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,12 @@ class Move:
     target: str
 
 
-def plan_moves(tablets: Sequence[Placed], servers: Sequence[str], leaving: Sequence[str] = ()) -> list[Move]:
+def plan_moves(
+    tablets: Sequence[Placed],
+    servers: Sequence[str],
+    leaving: Sequence[str] = (),
+    locations: Mapping[str, str] | None = None,
+) -> list[Move]:
     """Returns the moves that balance a cluster, to be done in order.
 
     Parameters
@@ -43,6 +51,8 @@ def plan_moves(tablets: Sequence[Placed], servers: Sequence[str], leaving: Seque
         Those that are to carry replicas.
     leaving : sequence of str
         Those that are to be emptied.
+    locations : mapping of str to str, optional
+        By server (`cluster.locations`).
 
     Examples
     --------
@@ -51,15 +61,47 @@ def plan_moves(tablets: Sequence[Placed], servers: Sequence[str], leaving: Seque
     """
     at = {tablet.tablet: set(tablet.servers) for tablet in tablets}
     tables = {tablet.tablet: tablet.table for tablet in tablets}
+    places = locations or {}
     moves: list[Move] = []
+    kept = [server for server in servers if server not in leaving]
     for source in leaving:
         for tablet in sorted(t for t, where in at.items() if source in where):
-            if free := [server for server in servers if server not in at[tablet] and server not in leaving]:
-                moves.append(_moved(at, Move(tablet, source, min(free, key=lambda s: (_load(at, s), s)))))
-    kept = [server for server in servers if server not in leaving]
-    while len(kept) > 1 and (move := _best(at, tables, kept)) is not None:
+            if (move := _spread(at, tablet, [source], kept, places)) is not None:
+                moves.append(_moved(at, move))
+    for tablet in sorted(at):
+        while (move := _spread_better(at, tablet, kept, places)) is not None:
+            moves.append(_moved(at, move))
+    while len(kept) > 1 and (move := _best(at, tables, kept, places)) is not None:
         moves.append(_moved(at, move))
     return moves
+
+
+def _excess(at: Mapping[str, set[str]], move: Move, places: Mapping[str, str]) -> int:
+    """Returns `worse` of the move's tablet after the move."""
+    servers = at[move.tablet]
+    return worse((servers - {move.source}) | {move.target}, len(servers), places)
+
+
+def _spread(
+    at: Mapping[str, set[str]], tablet: str, sources: Sequence[str], servers: Sequence[str], places: Mapping[str, str]
+) -> Move | None:
+    """Returns the move of a tablet's replica, from one of some servers, after which it is spread best, to the least
+    loaded server."""
+    targets = [server for server in servers if server not in at[tablet]]
+    moves = [Move(tablet, source, target) for source in sources for target in targets]
+    return min(moves, key=lambda m: (_excess(at, m, places), _load(at, m.target), m.target), default=None)
+
+
+def _spread_better(
+    at: Mapping[str, set[str]], tablet: str, servers: Sequence[str], places: Mapping[str, str]
+) -> Move | None:
+    """Returns a move after which no location has a majority of a tablet's replicas, or a smaller one than now."""
+    now = worse(at[tablet], len(at[tablet]), places)
+    if not now or len(set(places.values())) < 2:
+        return None
+    sources = sorted(server for server in at[tablet] if server in servers)
+    move = _spread(at, tablet, sources, servers, places)
+    return move if move is not None and _excess(at, move, places) < now else None
 
 
 def _moved(at: dict[str, set[str]], move: Move) -> Move:
@@ -72,7 +114,9 @@ def _load(at: Mapping[str, set[str]], server: str) -> int:
     return sum(server in where for where in at.values())
 
 
-def _best(at: Mapping[str, set[str]], tables: Mapping[str, str], servers: Sequence[str]) -> Move | None:
+def _best(
+    at: Mapping[str, set[str]], tables: Mapping[str, str], servers: Sequence[str], places: Mapping[str, str]
+) -> Move | None:
     """Returns a move that balances a table, or all replicas without making a table more uneven; None if there is
     none."""
     total = {server: _load(at, server) for server in servers}
@@ -82,12 +126,12 @@ def _best(at: Mapping[str, set[str]], tables: Mapping[str, str], servers: Sequen
         skewed.append((max(counts.values()) - min(counts.values()), table, counts))
     for skew, table, counts in sorted(skewed, key=lambda one: (-one[0], one[1])):
         if skew >= 2:
-            for move in _candidates(at, tables, table, counts, total):
+            for move in _candidates(at, tables, table, counts, total, places):
                 if counts[move.source] - counts[move.target] >= 2:
                     return move
     if max(total.values()) - min(total.values()) >= 2:
         for _, table, counts in skewed:
-            for move in _candidates(at, tables, table, total, counts):
+            for move in _candidates(at, tables, table, total, counts, places):
                 if total[move.source] - total[move.target] >= 2 and counts[move.source] > counts[move.target]:
                     return move
     return None
@@ -99,16 +143,20 @@ def _candidates(
     table: str,
     first: Mapping[str, int],
     second: Mapping[str, int],
+    places: Mapping[str, str],
 ) -> Iterator[Move]:
-    """Yields moves of a table's replicas, from the fullest server to the emptiest first."""
+    """Yields moves of a table's replicas that spread no tablet worse, from the fullest server to the emptiest first."""
     by_load = sorted(first, key=lambda server: (first[server], second[server], server))
     for source in reversed(by_load):
         for target in by_load:
             if first[source] - first[target] < 2:
                 break
             for tablet in sorted(t for t, where in at.items() if tables[t] == table):
-                if source in at[tablet] and target not in at[tablet]:
-                    yield Move(tablet, source, target)
+                move = Move(tablet, source, target)
+                if source not in at[tablet] or target in at[tablet]:
+                    continue
+                if not places or _excess(at, move, places) <= worse(at[tablet], len(at[tablet]), places):
+                    yield move
 
 
 # ---- leaders ---------------------------------------------------------------------------------------------------------

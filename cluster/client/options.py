@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ...errors import InterfaceError, did_you_mean
 from ...model.lazy_dataclass import dataclass
+from ..locations import check_location
 from ..wire.security.tls_files import OPTIONS, TlsFiles, tls_files
 
 READ_MODES: Final = ("READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT")
@@ -35,6 +36,9 @@ class ClientOptions:
     replica_selection : {"auto", "leader", "closest", "any"}
         Replica that scans are sent to first. "auto": the leader for data of the last seconds, since a follower would
         have to wait for it, and the closest replica for the past.
+    location : str
+        This client's place, such as /dc1/rack2 (`cluster.locations`): of two replicas, the one that shares more of it
+        is closer.
     commit_wait : bool
         A write returns only when its timestamp has passed by this machine's clock, so that every statement that starts
         later, anywhere, reads at a later timestamp (as far as the clocks agree).
@@ -50,6 +54,7 @@ class ClientOptions:
     deadline: float = 30.0
     read_mode: str = "READ_YOUR_WRITES"
     replica_selection: str = "auto"
+    location: str = ""
     commit_wait: bool = False
     speculative_reads: str = "off"
     connect_deadline: float = 10.0
@@ -67,6 +72,9 @@ def client_options(**given: Any) -> ClientOptions:
         seconds = given.get(name, 1.0)
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds > 0:
             raise InterfaceError(f"{name}={seconds!r}: a number of seconds above 0 is needed")
+    if not isinstance(given.get("location", ""), str):
+        raise InterfaceError(f"location={given['location']!r}: expected a text such as /dc1/rack2")
+    check_location(given.get("location", ""))
     if not isinstance(given.get("commit_wait", False), bool):
         raise InterfaceError(f"commit_wait={given['commit_wait']!r}: expected True or False")
     tls = tls_files(given)

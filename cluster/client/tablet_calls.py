@@ -138,12 +138,12 @@ class TabletCalls:
         """Returns the replicas to try for a read as of a timestamp; None: the latest, which the leader has."""
         if snapshot is None:
             return self.leading(known, tablet_id)
-        selection, own = self._shared.options.replica_selection, self._own_host
+        selection, own, place = self._shared.options.replica_selection, self._own_host, self._shared.options.location
         return Route(
             self._locations,
             tablet_id,
             known,
-            lambda location: self._locations.for_reading(location, selection, snapshot, own),
+            lambda location: self._locations.for_reading(location, selection, snapshot, own, place),
         )
 
     def next(self, route: Route, known: KnownTable, tablet_id: str, attempts: Attempts) -> str:

@@ -34,6 +34,7 @@ class Server:
     `last_heard` is by the monotonic clock. Before the first heartbeat it is when the master began to lead, so that no
     server counts as dead before it had time to report. `session` and `sequence` are those of the newest report.
     `has_reported`: a full report of this process has arrived. `is_quiescing`: it leaves leaderships to others.
+    `location`: as in `cluster.locations`.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Server:
     sequence: int = 0
     has_reported: bool = False
     is_quiescing: bool = False
+    location: str = ""
     reports: dict[str, TabletReport] = field(default_factory=dict)
     """Of all its replicas, by tablet id."""
 
@@ -166,8 +168,8 @@ class TabletDirectory:
     def heartbeat(self, beat: Heartbeat, now: float) -> bool:
         """Processes a heartbeat; False if a full report is needed instead of its content."""
         server = self._server(beat.server, now)
-        if server.is_quiescing != beat.is_quiescing:
-            server.is_quiescing = beat.is_quiescing
+        if (server.is_quiescing, server.location) != (beat.is_quiescing, beat.location):
+            server.is_quiescing, server.location = beat.is_quiescing, beat.location
             self.version += 1
         is_known = server.has_reported and beat.session == server.session
         if beat.is_full and is_known and beat.session and beat.sequence < server.sequence:

@@ -104,6 +104,10 @@ def _location(tablet_id: str, directory: TabletDirectory) -> TabletLocation:
         replicas=_addressed(observed.configuration, directory),
         leader=observed.leader if observed.configuration.peer(observed.leader) is not None else "",
         term=observed.term,
+        locations=tuple(
+            directory.servers[peer.id].location if peer.id in directory.servers else ""
+            for peer in observed.configuration.peers
+        ),
     )
 
 
@@ -136,6 +140,7 @@ def _named_servers(
             leaders=leaders.get(server.id, 0),
             in_maintenance=server.id in state.absent,
             is_quiescing=server.is_quiescing,
+            location=server.location,
         )
         for _, server in sorted(directory.servers.items())
     )

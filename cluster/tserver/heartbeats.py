@@ -44,6 +44,8 @@ class MasterReporter:
         Seconds between heartbeats.
     is_quiescing : callable
         True if the server leaves leaderships to others.
+    location : str
+        The server's.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class MasterReporter:
         reports: Callable[[Iterable[str] | None], Sequence[TabletReport]],
         interval: float,
         is_quiescing: Callable[[], bool] = lambda: False,
+        location: str = "",
     ):
         self.address = address
         self._channels = channels
@@ -61,6 +64,7 @@ class MasterReporter:
         self._reports = reports
         self._interval = interval
         self._is_quiescing = is_quiescing
+        self._location = location
         self._session = uuid.uuid4().hex
         self._sequence = int(time.time() * 1000)
         self._lock = threading.Lock()
@@ -140,6 +144,7 @@ class MasterReporter:
             reports=reports,
             removed=removed,
             is_quiescing=self._is_quiescing(),
+            location=self._location,
         )
         reply: HeartbeatReply = self._channels.get(self.address).call(request, TIMEOUT)
         return reply
@@ -168,9 +173,10 @@ class Heartbeats:
         reports: Callable[[Iterable[str] | None], Sequence[TabletReport]],
         interval: float,
         is_quiescing: Callable[[], bool] = lambda: False,
+        location: str = "",
     ):
         self.reporters = [
-            MasterReporter(address, channels, server, reports, interval, is_quiescing) for address in masters
+            MasterReporter(address, channels, server, reports, interval, is_quiescing, location) for address in masters
         ]
 
     @property

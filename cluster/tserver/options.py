@@ -8,6 +8,7 @@ from dataclasses import field
 from ...errors import InterfaceError
 from ...model.lazy_dataclass import dataclass
 from ...storage.tablet.tablet import StoreOptions
+from ..locations import check_location
 from ..raft.node import RaftOptions
 from ..wire.security.tls_files import TlsFiles
 
@@ -30,6 +31,8 @@ class TabletServerOptions:
         Port for scans, at the same host as `bind`; 0 takes any free one. Clients learn it from the server.
     masters : tuple of str
         Addresses of all masters; none: the server sends no reports.
+    location : str
+        Its place, such as /dc1/rack2: replicas of a tablet are spread over locations (`cluster.locations`).
     durability : {"fsync", "os"}
         As in `Database`; "os" assumes that the servers of a tablet do not all lose their power at once.
     memory_limit_bytes : int, optional
@@ -66,6 +69,7 @@ class TabletServerOptions:
     advertise: str = ""
     flight_port: int = 0
     masters: tuple[str, ...] = ()
+    location: str = ""
     durability: str = "fsync"
     memory_limit_bytes: int | None = None
     memrowset_bytes: int = 128 << 20
@@ -88,6 +92,7 @@ class TabletServerOptions:
     def __post_init__(self) -> None:
         if self.durability not in ("fsync", "os"):
             raise InterfaceError(f"durability={self.durability!r}: expected 'fsync' or 'os'")
+        check_location(self.location)
         if self.scan_threads < 1:
             raise InterfaceError(f"scan_threads={self.scan_threads}: at least one is needed")
 

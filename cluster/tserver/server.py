@@ -164,6 +164,7 @@ class TabletServer:
                 lambda ids: self.tablets.reports(ids),
                 options.heartbeat_interval,
                 lambda: self._host.is_quiescing,
+                options.location,
             )
             self.tablets = TabletManager(
                 files,

@@ -1,4 +1,5 @@
-"""Real processes: tables whose number of replicas is changed while programs write, and servers and masters die."""
+"""Real processes: tables whose number of replicas is changed while programs write, and servers and masters die. The
+servers are at three locations, over which three replicas of a tablet are spread at any time."""
 
 from __future__ import annotations
 
@@ -14,10 +15,14 @@ from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow
 
+PLACES = {f"tserver-{number}": f"/dc/rack{place}" for number, place in enumerate((1, 1, 2, 2, 3), 1)}
+
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[MiniCluster]:
-    with MiniCluster(tservers=5, options={"durability": "os", "master.dead-after": "8"}) as cluster:
+    options = {"durability": "os", "master.dead-after": "8"}
+    options |= {f"{name}.location": place for name, place in PLACES.items()}
+    with MiniCluster(tservers=5, options=options) as cluster:
         yield cluster
 
 
@@ -30,12 +35,21 @@ def counts(cluster: MiniCluster) -> list[int]:
     return found
 
 
+def check_places(cluster: MiniCluster) -> None:
+    """Asserts that no two replicas of a tablet are at one location, by the servers' names and by the master."""
+    for location in cluster.locations("chain"):
+        places = [PLACES[cluster.name_of(peer.address)] for peer in location.replicas]
+        assert tuple(places) == location.locations
+        assert len(set(places)) == len(places), f"{location.tablet_id} at {places}"
+
+
 def wait_counts(cluster: MiniCluster, count: int) -> None:
     cluster.wait_until(lambda: set(counts(cluster)) == {count}, f"every tablet has {count} voters", 90)
 
 
 def test_a_table_gets_five_replicas_and_three_and_one(cluster: MiniCluster, workload: Workload) -> None:
     chance = random.Random(1)
+    check_places(cluster)
     with nyala.connect(cluster.url) as connection:
         connection.execute("ALTER TABLE chain SET REPLICAS 5")
         assert "REPLICAS 5" in connection.execute("SHOW CREATE TABLE chain").fetchone()[0]
@@ -54,9 +68,11 @@ def test_a_table_gets_five_replicas_and_three_and_one(cluster: MiniCluster, work
         cluster.local.start()
         wait_counts(cluster, 3)
         check_replicas(cluster)
+        check_places(cluster)
         connection.execute("ALTER TABLE chain SET REPLICAS 1")
         wait_counts(cluster, 1)
         workload.wait_writes(20)
         connection.execute("ALTER TABLE chain SET REPLICAS 3")
         workload.wait_writes(20)
         wait_counts(cluster, 3)
+        check_places(cluster)

@@ -10,12 +10,13 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from ....errors import ServerUnavailable
 from ....model.clock import LOGICAL_BITS, wall_microseconds
 from ....model.lazy_dataclass import dataclass
 from ....net.addresses import host_of
+from ...locations import shared_depth
 from ...raft.messages import Peer, PeerRole
 from ...wire.messages.methods import LocateTablets, LocationsReply, TabletLocation
 from ..retry import Attempts
@@ -29,11 +30,13 @@ SHUNNED_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The replicas of a tablet, and the leader's address, "" if it is not known."""
+    """The replicas of a tablet, and the leader's address, "" if it is not known. `places`: locations by address
+    (`cluster.locations`)."""
 
     tablet_id: str
     replicas: tuple[Peer, ...]
     leader: str
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 class Locations:
@@ -152,13 +155,16 @@ class Locations:
         order += [address for address in voters if address != location.leader]
         return sorted(order, key=self.is_shunned)
 
-    def for_reading(self, location: Location, selection: str, snapshot: int | None, own_host: str) -> list[str]:
+    def for_reading(
+        self, location: Location, selection: str, snapshot: int | None, own_host: str, own_place: str = ""
+    ) -> list[str]:
         """Returns the addresses to try for a read as of a timestamp; see `ClientOptions.replica_selection`."""
         leader_first = selection == "leader" or (selection == "auto" and _is_fresh(snapshot))
         order = [peer.address for peer in location.replicas if peer.role is PeerRole.VOTER]
         random.shuffle(order)
         if selection != "any":
-            order.sort(key=lambda address: not is_local(address, own_host))
+            places = location.places
+            order.sort(key=lambda a: (not is_local(a, own_host), -shared_depth(places.get(a, ""), own_place)))
         if leader_first and location.leader:
             order = [location.leader, *(address for address in order if address != location.leader)]
         return sorted(order, key=self.is_shunned)
@@ -166,7 +172,8 @@ class Locations:
 
 def _location(told: TabletLocation) -> Location:
     leader = next((peer.address for peer in told.replicas if peer.id == told.leader), "")
-    return Location(told.tablet_id, told.replicas, leader)
+    places = {peer.address: place for peer, place in zip(told.replicas, told.locations) if place}
+    return Location(told.tablet_id, told.replicas, leader, places)
 
 
 def _is_fresh(snapshot: int | None) -> bool:

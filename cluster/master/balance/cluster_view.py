@@ -20,7 +20,8 @@ RUNNING, FAILED, TOMBSTONED = "RUNNING", "FAILED", "TOMBSTONED"
 @dataclass(frozen=True, slots=True)
 class ServerView:
     """A tablet server. `is_alive`: heard from recently, or within its time to report. `has_reported`: all its replicas
-    are known. `in_maintenance`: its absence is expected. `is_quiescing`: it is not to lead."""
+    are known. `in_maintenance`: its absence is expected. `is_quiescing`: it is not to lead. `location`: as in
+    `cluster.locations`."""
 
     id: str
     address: str
@@ -29,6 +30,7 @@ class ServerView:
     has_reported: bool = True
     in_maintenance: bool = False
     is_quiescing: bool = False
+    location: str = ""
 
     @property
     def takes_replicas(self) -> bool:
@@ -89,6 +91,10 @@ class ClusterView:
         """Returns the servers' loads by their tablets' configurations."""
         return loads_of((tablet.table_id, tablet.observed) for tablet in self.tablets.values())
 
+    def locations(self) -> dict[str, str]:
+        """Returns the locations of servers, by id."""
+        return {server.id: server.location for server in self.servers.values()}
+
     def takers(self) -> dict[str, str]:
         """The addresses, by id, of the servers that accept replicas."""
         return {server.id: server.address for server in self.servers.values() if server.takes_replicas}
@@ -148,6 +154,7 @@ def view_cluster(
             has_reported=s.has_reported,
             in_maintenance=s.id in state.absent and not s.is_replaced,
             is_quiescing=s.is_quiescing,
+            location=s.location,
         )
         for s in directory.servers.values()
     }

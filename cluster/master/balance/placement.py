@@ -1,6 +1,7 @@
 """Placement: the servers for the replicas of tablets.
 
-Each replica goes to a server with the fewest replicas of the table. Among several such servers two are drawn at random,
+Each replica goes to a location that gets no majority of the tablet's by that, if there is one (`cluster.locations`),
+and there to a server with the fewest replicas of the table. Among several such servers two are drawn at random,
 and the one with fewer replicas in all is taken ("power of two choices": it balances nearly as well as comparing all of
 them, and a server that has just joined does not get every new tablet at once). The first peer of a configuration starts
 the first election, so it is the server that leads the fewest tablets.
@@ -15,6 +16,7 @@ from dataclasses import field
 
 from ....errors import ClusterError
 from ....model.lazy_dataclass import dataclass
+from ...locations import well_placed
 from ...raft.messages import Configuration, Peer, PeerRole
 
 
@@ -92,18 +94,37 @@ def _odd(count: int) -> int:
     return count if count % 2 else count - 1
 
 
-def choose_server(candidates: Collection[str], table_id: str, loads: Loads, rng: random.Random) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The replicas that a tablet has, for the choice of one more: their servers, the number that it is to have, and the
+    locations of all servers."""
+
+    present: Collection[str] = ()
+    replicas: int = 1
+    locations: Mapping[str, str] = field(default_factory=dict)
+
+
+def choose_server(
+    candidates: Collection[str], table_id: str, loads: Loads, rng: random.Random, spread: Spread
+) -> str | None:
     """Returns the server for one more replica of a table's tablet; None if there is no candidate."""
-    if not candidates:
+    servers = well_placed(candidates, spread.present, spread.replicas, spread.locations)
+    if not servers:
         return None
-    fewest = min(loads.of_table[table_id, server] for server in candidates)
-    best = sorted(server for server in candidates if loads.of_table[table_id, server] == fewest)
+    fewest = min(loads.of_table[table_id, server] for server in servers)
+    best = sorted(server for server in servers if loads.of_table[table_id, server] == fewest)
     drawn = rng.sample(best, min(2, len(best)))
     return min(drawn, key=lambda server: loads.replicas[server])
 
 
 def place_tablets(
-    table_id: str, count: int, replicas: int, servers: Mapping[str, str], loads: Loads, rng: random.Random
+    table_id: str,
+    count: int,
+    replicas: int,
+    servers: Mapping[str, str],
+    loads: Loads,
+    rng: random.Random,
+    locations: Mapping[str, str] | None = None,
 ) -> list[Configuration]:
     """Returns the configurations of new tablets of one table.
 
@@ -113,14 +134,24 @@ def place_tablets(
         The addresses, by id, of those that may receive replicas; at least `replicas`.
     loads : Loads
         Their loads; the new replicas are added.
+    locations : mapping of str to str, optional
+        Their locations, by id.
     """
-    return [_place(table_id, replicas, servers, loads, rng) for _ in range(count)]
+    return [_place(table_id, replicas, servers, loads, rng, locations or {}) for _ in range(count)]
 
 
-def _place(table_id: str, replicas: int, servers: Mapping[str, str], loads: Loads, rng: random.Random) -> Configuration:
+def _place(
+    table_id: str,
+    replicas: int,
+    servers: Mapping[str, str],
+    loads: Loads,
+    rng: random.Random,
+    locations: Mapping[str, str],
+) -> Configuration:
     chosen: list[str] = []
     for _ in range(replicas):
-        server = choose_server([s for s in servers if s not in chosen], table_id, loads, rng)
+        free = [server for server in servers if server not in chosen]
+        server = choose_server(free, table_id, loads, rng, Spread(chosen, replicas, locations))
         assert server is not None, "the caller has as many servers as replicas"
         chosen.append(server)
         loads.add(table_id, server)

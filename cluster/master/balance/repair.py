@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ....model.lazy_dataclass import dataclass
+from ...locations import most_per_location
 from ...raft.messages import Peer, PeerRole
 from .cluster_view import FAILED, TOMBSTONED, ClusterView, ServerView, TabletView, healthy_voters, voting_voters
 from .orders import (
@@ -37,7 +38,7 @@ from .orders import (
     Order,
     RemoveReplica,
 )
-from .placement import Loads, choose_server, least_leading
+from .placement import Loads, Spread, choose_server, least_leading
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class _Repairs:
         full = {s for t in view.tablets.values() for s, report in t.observed.reports.items() if report.disk_full}
         self._takers = {server: address for server, address in view.takers().items() if server not in full}
         self._loads: Loads | None = None
+        self._locations = view.locations()
         self._copies = Counter(
             peer.id
             for tablet in view.tablets.values()
@@ -199,7 +201,13 @@ class _Repairs:
             return None
         candidates = [server for server in self._takers if self._is_candidate(tablet, server)]
         loads = self._loads = self._loads or self._view.loads()
-        chosen = choose_server(candidates, tablet.table_id, loads, self._rng)
+        kept = [
+            peer.id
+            for peer in tablet.configuration.peers
+            if not (self._is_bad(tablet, peer) or self._is_unwanted(peer))
+        ]
+        spread = Spread(kept, tablet.replicas, self._locations)
+        chosen = choose_server(candidates, tablet.table_id, loads, self._rng, spread)
         if chosen is None:
             return None
         self._copies[chosen] += 1
@@ -228,7 +236,7 @@ class _Repairs:
 
     def _shrink(self, tablet: TabletView, good_voters: Sequence[Peer]) -> Order | None:
         """Removes one of too many replicas: bad ones first, then unwanted ones, then one on a server that is away for
-        maintenance, then the one on the most loaded server."""
+        maintenance, then one of a location that has too many, then the one on the most loaded server."""
         voters = tablet.configuration.voters
         for choice in (
             [peer for peer in voters if self._is_bad(tablet, peer)],
@@ -240,10 +248,13 @@ class _Repairs:
             return None
         loads = self._loads = self._loads or self._view.loads()
         leader = tablet.observed.leader
+        where = Counter(self._locations[peer.id] for peer in good_voters)
+        limit = most_per_location(tablet.replicas)
         fullest = max(
             good_voters,
             key=lambda p: (
                 not self._view.servers[p.id].is_alive,
+                max(0, where[self._locations[p.id]] - limit),
                 loads.of_table[tablet.table_id, p.id],
                 loads.replicas[p.id],
                 p.id != leader,

@@ -271,7 +271,8 @@ class Ddl:
                 directory = self._manager.leading()[1]
                 loads = loads_of((t.table_id, directory.tablets[t.id]) for t in state.tablets.values())
             servers = {server.id: server.address for server in chosen}
-            return place_tablets(table_id, count, replicas, servers, loads, self._rng)
+            locations = {server.id: server.location for server in chosen}
+            return place_tablets(table_id, count, replicas, servers, loads, self._rng, locations)
 
         return place
 

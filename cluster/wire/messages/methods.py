@@ -455,7 +455,7 @@ class EndBootstrap(Request, frozen=True, tag="end_bootstrap"):
 class NamedServer(Struct, frozen=True, kw_only=True):
     """A tablet server of the master's list. `state`: "ALIVE", "DEAD" (silent for too long), "LEAVING" (its replicas
     move away), "REPLACED" (another server runs at its address, so it will not return; its replicas are copied, and then
-    it is dropped from the list). The other two: `maintenance_methods`."""
+    it is dropped from the list). `in_maintenance`, `is_quiescing`: `maintenance_methods`."""
 
     id: str
     address: str
@@ -465,6 +465,7 @@ class NamedServer(Struct, frozen=True, kw_only=True):
     leaders: int
     in_maintenance: bool = False
     is_quiescing: bool = False
+    location: str = ""
 
 
 class HeartbeatReply(Reply, frozen=True):
@@ -492,6 +493,7 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
     reports: tuple[TabletReport, ...] = ()
     removed: tuple[str, ...] = ()
     is_quiescing: bool = False
+    location: str = ""
 
 
 class CatalogReply(Reply, frozen=True):
@@ -563,12 +565,14 @@ class DropViews(Request, frozen=True, tag="drop_views"):
 
 
 class TabletLocation(Struct, frozen=True, kw_only=True):
-    """Locations of a tablet's replicas; `leader` is a server's id, "" if it is not known."""
+    """Locations of a tablet's replicas; `leader` is a server's id, "" if it is not known. `locations`: of their servers
+    (`cluster.locations`), in the same order."""
 
     tablet_id: str
     replicas: tuple[Peer, ...]
     leader: str
     term: int
+    locations: tuple[str, ...] = ()
 
 
 class LocationsReply(Reply, frozen=True):

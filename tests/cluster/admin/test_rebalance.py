@@ -9,6 +9,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.cluster.admin.rebalance import Led, Placed, plan_leaders, plan_moves
+from nyala.cluster.locations import most_per_location, worse
 
 SERVERS = ["a", "b", "c", "d", "e"]
 
@@ -48,6 +49,28 @@ def test_moves_leave_servers_even_and_leaving_ones_empty(cluster: tuple[list[Pla
         assert max(counts[s] for s in kept) - min(counts[s] for s in kept) <= 2
     counts = Counter(server for where in at.values() for server in where)
     assert max(counts[s] for s in kept) - min(counts[s] for s in kept) <= 2
+
+
+@given(clusters(), st.lists(st.sampled_from(["/dc/1", "/dc/2", "/dc/3"]), min_size=5, max_size=5))
+def test_moves_spread_tablets_over_locations_and_end(
+    cluster: tuple[list[Placed], list[str], list[str]], places: list[str]
+) -> None:
+    tablets, servers, leaving = cluster
+    locations = dict(zip(servers, places))
+    at = {tablet.tablet: set(tablet.servers) for tablet in tablets}
+    for move in plan_moves(tablets, servers, leaving, locations):
+        where = at[move.tablet]
+        before = worse(where, len(where), locations)
+        assert move.source in where and move.target not in where and move.target not in leaving
+        where ^= {move.source, move.target}
+        assert move.source in leaving or worse(where, len(where), locations) <= before
+    kept = [server for server in servers if server not in leaving]
+    sizes = Counter(locations[server] for server in kept)
+    for where in at.values():
+        can_be = sum(min(size, most_per_location(len(where))) for size in sizes.values()) >= len(where)
+        assert not can_be or worse(where, len(where), locations) == 0
+    after = [Placed(t.tablet, t.table, frozenset(at[t.tablet])) for t in tablets]
+    assert plan_moves(after, servers, leaving, locations) == []
 
 
 @given(clusters())

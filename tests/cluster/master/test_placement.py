@@ -4,6 +4,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nyala.cluster.locations import most_per_location, worse
 from nyala.cluster.master.balance.placement import Loads, Takers, place_tablets, replication_factor
 from nyala.errors import ClusterError
 
@@ -77,3 +78,31 @@ def test_a_server_that_has_joined_is_filled_but_not_flooded() -> None:
         place_tablets(f"t{i}", 1, 1, addresses, loads, rng)
     new = loads.replicas["s9"]
     assert 5 <= new <= 25
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    tablets=st.integers(1, 20),
+    replicas=st.sampled_from([1, 3, 5, 7]),
+    before=st.lists(st.integers(0, 19), max_size=40),
+    seed=st.integers(0, 1000),
+)
+def test_no_location_has_a_majority_where_that_can_be_avoided(
+    sizes: list[int], tablets: int, replicas: int, before: list[int], seed: int
+) -> None:
+    locations = {f"s{place}.{n}": f"/dc/{place}" for place, size in enumerate(sizes) for n in range(size)}
+    replicas = max(n for n in (1, 3, 5, 7) if n <= min(replicas, len(locations)))
+    loads = Loads()
+    for number in before:
+        loads.add("t", sorted(locations)[number % len(locations)])
+    addresses = dict.fromkeys(locations, "host:1")
+    placed = place_tablets("t", tablets, replicas, addresses, loads, random.Random(seed), locations)
+    can_be = sum(min(size, most_per_location(replicas)) for size in sizes) >= replicas
+    for configuration in placed:
+        servers = [peer.id for peer in configuration.peers]
+        assert len(set(servers)) == replicas
+        counts = Counter(locations[server] for server in servers)
+        if can_be:
+            assert worse(servers, replicas, locations) == 0
+        elif all(size >= replicas for size in sizes):
+            assert max(counts.values()) <= -(-replicas // len(sizes)) + 1

@@ -22,6 +22,7 @@ from nyala.cluster.master.directory import Observed
 from tests.master_support import ModelCluster, ModelReplica, ModelTablet, configuration, report
 
 T = "t000001-p0000"
+RACKS = {"a": "/1", "b": "/2", "c": "/3", "d": "/1", "e": "/2", "f": "/3"}
 
 
 def view(
@@ -43,6 +44,7 @@ def view(
     silent: str = "",
     absent: str = "",
     quiescing: str = "",
+    places: dict[str, str] | None = None,
 ) -> ClusterView:
     """A cluster with one tablet; the configuration has index 7, replicas `outside` it have that of index 5."""
     told = configuration(*peers, index=7)
@@ -72,6 +74,7 @@ def view(
             s in leaving,
             in_maintenance=s in absent,
             is_quiescing=s in quiescing,
+            location=(places or {}).get(s, ""),
         )
         for s in servers
     }
@@ -163,6 +166,12 @@ def orders(cluster: ClusterView) -> list[str]:
         # a quiescing server gets no leadership, unless no other is left
         (view(["a", "b", "c", "d"], leaving="a", quiescing="b"), ["lead c at a"]),
         (view(["a", "b"], leaving="a", wanted=1, servers="ab", quiescing="b"), ["lead b at a"]),
+        # the place of a lost replica is taken by a server of its location, and a surplus one goes where there are two
+        (view(["a", "b", "c"], servers="abcdef", dead="c", places=RACKS), ["add f at a"]),
+        (view(["a", "b", "c"], servers="abcd", dead="c", places=RACKS), ["add d at a"]),
+        (view(["a", "b", "c"], servers="abcdef", leaving="b", places=RACKS), ["add e at a"]),
+        (view(["a", "b", "c", "e"], servers="abcdef", places=RACKS), ["remove e at a"]),
+        (view(["a", "d", "c", "e"], servers="abcdef", places=RACKS), ["remove d at a"]),
         # bad goes before unwanted
         (view(["a", "b", "c", "d", "e"], servers="abcde", dead="d", leaving="e"), ["remove d at a"]),
         # removing the dead one of four must not leave two of which one works
