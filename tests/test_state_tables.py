@@ -15,7 +15,7 @@ from nyala.model.state_table import StateTable
 ROOT = Path(nyala.__file__).parent
 MODULES = sorted(
     "nyala." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-    for room in ("cluster", "driver")
+    for room in ("cluster", "doors", "driver")
     for path in (ROOT / room).rglob("*.py")
     if "= StateTable(" in path.read_text(encoding="utf-8")
 )

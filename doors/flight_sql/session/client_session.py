@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ class SessionLimits:
     result_seconds : float
         Seconds after which a result that was not requested is dropped.
     idle_seconds : float
-        Seconds without a call after which the session ends.
+        Seconds without a call after which the session ends, and without progress after which a reader gets no more.
     transaction_seconds : float
         Seconds without a call after which a transaction is rolled back.
     """
@@ -248,12 +249,7 @@ class ClientSession:
 
     def end_idle(self, now: float) -> bool:
         """Drops what has been left for too long: results, a transaction; True if the session itself is to end."""
-        with self._lock:
-            waiting = [result for result in self._results.values() if result.is_waiting]
-        for result in waiting:
-            if now - result.used > self._limits.result_seconds:
-                _logger.info("a result was not read, and is dropped")
-                result.close()
+        self.each_result(partial(self._drop_unread, now))
         if self.is_busy:
             return False
         idle = now - self.used
@@ -261,6 +257,13 @@ class ClientSession:
             _logger.info("an idle transaction is rolled back")
             self.transactions.roll_back()
         return idle > self._limits.idle_seconds
+
+    def _drop_unread(self, now: float, result: Result) -> None:
+        """Closes a result that was not requested for too long, or whose reader has stopped in the middle."""
+        limit = self._limits.result_seconds if result.is_waiting else self._limits.idle_seconds
+        if now - result.used > limit:
+            _logger.info("a result is not read, and is dropped")
+            result.close()
 
     def cancel_all(self) -> None:
         """Stops everything that runs."""

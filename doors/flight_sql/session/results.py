@@ -4,7 +4,7 @@
     |---|---|---|
     | WAITING | DoGet | READING |
     | WAITING | it was not read for too long, was cancelled, or the session ends | CLOSED |
-    | READING | the last batch, an error, or the client has gone | CLOSED |
+    | READING | the last batch, an error, the client has gone, or it does not read | CLOSED |
 
 Batches are cut so that a message stays below the limit that ADBC's driver has by default, 16 MiB.
 """
@@ -45,7 +45,7 @@ STATES = StateTable(
     {
         (_S.WAITING, "DoGet"): _S.READING,
         (_S.WAITING, "it was not read for too long, was cancelled, or the session ends"): _S.CLOSED,
-        (_S.READING, "the last batch, an error, or the client has gone"): _S.CLOSED,
+        (_S.READING, "the last batch, an error, the client has gone, or it does not read"): _S.CLOSED,
     },
 )
 
@@ -82,12 +82,16 @@ class Result:
         self.used = time.monotonic()
         self._parts: Iterator[pa.RecordBatch] = iter(())
 
+    def _to(self, state: State) -> None:
+        self._state = STATES.checked(self._state, state)
+
     def begin_reading(self) -> None:
         """DoGet. Raises `Refused` if the result has been read, or was closed."""
         with self._lock:
             if self._state is not State.WAITING:
                 raise Refused("the result has been read already, or has ended", "24000")
-            self._state = STATES.checked(self._state, State.READING)
+            self._to(State.READING)
+            self.used = time.monotonic()
 
     @property
     def is_waiting(self) -> bool:
@@ -132,7 +136,7 @@ class Result:
         with self._lock:
             if self._state is State.CLOSED:
                 return
-            self._state = STATES.checked(self._state, State.CLOSED)
+            self._to(State.CLOSED)
             execution, self._execution = self._execution, None
             self._parts = iter(())
             try:

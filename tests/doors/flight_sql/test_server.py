@@ -128,6 +128,19 @@ def test_what_is_idle_ends() -> None:
         assert client.query("SELECT 1") == [(1,)]  # in a new session
 
 
+def test_a_reader_that_stops_in_the_middle_gets_no_more() -> None:
+    with served(limits=SessionLimits(idle_seconds=0.5)) as server, Client(server) as client:
+        info = client.info("CommandStatementQuery", query="SELECT n FROM generate_series(1, 1000000000) AS g(n)")
+        reader = client.flight.do_get(info.endpoints[0].ticket, client.options)
+        reader.read_chunk()
+        (session,) = server.sessions.all()
+        until(lambda: not session._results)
+        with pytest.raises(flight.FlightCancelledError, match="closed while it was read"):
+            for _ in reader:
+                pass
+        until(lambda: len(server.calls) == 0)
+
+
 def test_options_of_a_session(server: FlightSqlServer) -> None:
     def value(**kind: Any) -> Any:
         return message("OptionValue", **kind)
