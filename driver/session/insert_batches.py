@@ -165,7 +165,8 @@ def _chunk(
 
 
 def _write(session: Session, template: InsertTemplate, batch: pa.RecordBatch, first: int) -> int:
-    result = session.store.write(template.table, WriteBatch(batch, template.op, all_or_none=True))
+    with session.turn():  # without autocommit, it begins a transaction
+        result = session.store.write(template.table, WriteBatch(batch, template.op, all_or_none=True))
     if result.errors:
         refused = min(result.errors, key=lambda error: error.row)
         refused.error.add_note(

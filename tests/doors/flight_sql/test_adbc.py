@@ -104,6 +104,13 @@ def test_transactions(client: Any, server: FlightSqlServer) -> None:
     assert rows(client, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'fresh'") == [(0,)]
 
 
+def test_many_rows_are_rolled_back(client: Any) -> None:
+    with client.cursor() as cursor:
+        cursor.executemany("INSERT INTO t (k) VALUES (?)", [(1,), (2,)])
+        client.rollback()
+    assert rows(client, "SELECT count(*) FROM t") == [(0,)]
+
+
 def test_autocommit(server: FlightSqlServer, client: Any) -> None:
     with connected(server, autocommit=True) as automatic:
         assert rows(automatic, "INSERT INTO t (k) VALUES (1)") == []

@@ -518,3 +518,14 @@ def test_an_error_of_a_commit_has_no_other_in_its_place(connection, other):
     with pytest.raises(SerializationFailure):
         connection.commit()
     connection.commit()
+
+
+def test_executemany_begins_a_transaction_without_autocommit() -> None:
+    with nyala.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        connection.autocommit = False
+        connection.cursor().executemany("INSERT INTO t VALUES (?)", [(1,), (2,)])
+        assert connection.in_transaction
+        connection.rollback()
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        connection.rollback()
