@@ -4,7 +4,8 @@
                                         └── in a new thread, if the cyclic collector dropped it
 
 The cyclic collector runs in the middle of any code, also of code that holds the locks that closing a store needs, or
-those of `threading`. Then another thread closes the store, started by `_thread`, which takes no locks.
+those of `threading`. Then another thread closes the store, started by `_thread`, which takes no locks. Every finalizer
+and every `__del__` that may take a lock goes through here: a thread that waits for its own lock waits for ever.
 """
 
 from __future__ import annotations
@@ -52,12 +53,17 @@ def close_when_dropped(
     return made
 
 
-def _close(name: str, close: Callable[[], object]) -> None:
+def close_outside_collector(close: Callable[[], object]) -> None:
+    """Call `close`: here, or in a new thread if the cyclic collector runs in this one. For finalizers and `__del__`."""
     if _collecting == threading.get_ident():
         with contextlib.suppress(RuntimeError):  # the interpreter is about to end
             _thread.start_new_thread(_close_in_thread, (close,))
     else:
         close()
+
+
+def _close(name: str, close: Callable[[], object]) -> None:
+    close_outside_collector(close)
     if name:
         warnings.warn(
             f"a {name} was dropped without close(): its resources are released now; call close(), or use it in a with "

@@ -18,7 +18,6 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-import weakref
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
@@ -32,6 +31,7 @@ from sqlalchemy.schema import Column, Table
 from sqlalchemy.sql.compiler import InsertmanyvaluesSentinelOpts
 
 from ...errors import InterfaceError, NotSupportedError
+from ...model.abandoned import close_when_dropped
 from ...model.transactions import Isolation
 from ..stores.open_stores import MEMORY
 from .compiler import NyalaCompiler, NyalaIdentifierPreparer
@@ -159,7 +159,7 @@ class NyalaDialect(NyalaReflection):
         with self._memory_lock:
             if self._memory is None:
                 self._memory = super().connect(*cargs, **cparams)
-                weakref.finalize(self, self._memory.close)
+                close_when_dropped(self, "", self._memory.close)
         return self._memory.duplicate()
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import nyala
 import pytest
 import sqlalchemy as sa
 from nyala.driver.sqlalchemy import NotEnforcedWarning, NyalaDialect
+from nyala.driver.stores import open_stores
 from nyala.errors import SerializationFailure, StoreLocked
 from sqlalchemy.engine import make_url
 
@@ -58,6 +61,28 @@ def test_memory_is_one_store_for_all_threads(engine: sa.Engine) -> None:
         list(threads.map(insert, range(40)))
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM t")) == 40
+
+
+def test_engines_are_collected_while_a_store_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector runs in the middle of `connect`, which holds the lock that the engine's store needs to close."""
+    lock = threading.Lock()
+    monkeypatch.setattr(open_stores, "_lock", lock)
+    collected = threading.Event()
+
+    def drop_engine() -> None:
+        engine = sa.create_engine("nyala://")
+        with engine.connect() as connection:
+            connection.execute(sa.text("SELECT 1"))
+        engine.dispose()
+
+    def collect() -> None:
+        drop_engine()  # its objects refer to each other
+        with lock:
+            gc.collect()
+        collected.set()
+
+    threading.Thread(target=collect, daemon=True).start()
+    assert collected.wait(30)
 
 
 def test_threads_share_a_directory_and_never_a_number(store: sa.Engine) -> None:

@@ -30,6 +30,7 @@ from msgspec import Struct
 from pyarrow import flight
 
 from .... import errors
+from ....model.abandoned import close_outside_collector
 from ....model.clock import HybridClock
 from ....model.forks import stay_with_process
 from ....model.vectors.vector import Batch
@@ -178,7 +179,7 @@ class ScanMessages:
                 finished()
 
     def __del__(self) -> None:
-        self.close()
+        close_outside_collector(self.close)
 
 
 class Expiries:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ....errors import Cancelled, Error, ProtocolError
+from ....model.abandoned import close_outside_collector
 from ..session.reports import Refused, flight_error
 from ..session.results import Result
 from .call import Call
@@ -53,7 +54,7 @@ class ResultStream:
             self._result.close()
 
     def __del__(self) -> None:
-        self.close()
+        close_outside_collector(self.close)
 
 
 class ReceivedRows:
