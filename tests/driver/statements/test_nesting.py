@@ -134,7 +134,10 @@ def test_threads_side_by_side(table):
     text, expected = NESTED["else"](200)
     found = []
 
+    restored = threading.Event()
+
     def work():
+        restored.wait()
         found.append(table.cursor().execute(text).fetchall())
 
     before = threading.stack_size(256 << 10)  # as small as some systems make them
@@ -144,6 +147,8 @@ def test_threads_side_by_side(table):
             thread.start()
     finally:
         threading.stack_size(before)
+    # Not before: a deep statement sets the size for a moment, too, and would bring the small one back for good.
+    restored.set()
     limit = sys.getrecursionlimit()
     for thread in threads:
         thread.join()
