@@ -29,6 +29,12 @@ class DependentObjects(StatementError):
     sqlstate = "2BP01"
 
 
+class InvalidGrant(StatementError):
+    """Correct the GRANT: the object has no such right, or memberships would form a circle."""
+
+    sqlstate = "0LP01"
+
+
 class InvalidPassword(OperationalError):
     """Correct the user's name or password. Which of the two is wrong is not said."""
 

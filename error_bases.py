@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 
@@ -75,6 +76,35 @@ class StatementTooComplex(NotSupportedError):
     sqlstate = "54001"
 
 
+_SECRETIVE = re.compile(r"\b(?:(?:CREATE|ALTER)(?:\s|--[^\n]*\n|/\*.*?\*/)+(?:USER|ROLE)|PASSWORD)\b", re.I | re.S)
+_QUOTED = re.compile(
+    r"""
+    [eE]'(?:[^'\\]|''|\\.)*(?:'|\\?\Z)     # with backslashes
+  | '(?:[^']|'')*(?:'|\Z)
+  | "(?:[^"]|"")*(?:"|\Z)
+  | \$(\w*)\$.*?(?:\$\1\$|\Z)
+  | (?<=\bPASSWORD)\s+[^\s'"$;,)=]+           # a word in place of a text
+""",
+    re.I | re.S | re.X,
+)
+
+
+def hide_passwords(text: str) -> str:
+    """Returns an SQL text with asterisks in place of what may be a password, as long as before: all quoted texts behind
+    CREATE USER, or behind the word PASSWORD.
+
+    >>> hide_passwords("ALTER USER ann PASSWORD 'it''s'")
+    'ALTER USER ann PASSWORD *******'
+    >>> hide_passwords("SELECT 'x'")
+    "SELECT 'x'"
+    """
+    match = _SECRETIVE.search(text)
+    if match is None:
+        return text
+    start = match.start()
+    return text[:start] + _QUOTED.sub(lambda found: re.sub(r"\S", "*", found[0]), text[start:])
+
+
 class StatementError(ProgrammingError):
     """Correct the statement at the place shown.
 
@@ -116,7 +146,8 @@ class StatementError(ProgrammingError):
             return self.message
         line, column = self.line, self.column
         assert line is not None and column is not None
-        text = self.statement.splitlines()[line - 1] if self.statement.splitlines() else ""
+        lines = hide_passwords(self.statement).splitlines()
+        text = lines[line - 1] if lines else ""
         prefix = f"LINE {line}: "
         width = max(1, min(self.width, len(text) - column + 1))
         # A tab stays a tab under the text, so that the caret lines up on any terminal.

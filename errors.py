@@ -26,6 +26,7 @@ from typing import Any
 
 from .error_access import DependentObjects as DependentObjects
 from .error_access import DuplicateRole as DuplicateRole
+from .error_access import InvalidGrant as InvalidGrant
 from .error_access import InvalidPassword as InvalidPassword
 from .error_access import PermissionDenied as PermissionDenied
 from .error_access import UnknownRole as UnknownRole
@@ -42,6 +43,7 @@ from .error_bases import ProgrammingError as ProgrammingError
 from .error_bases import StatementError as StatementError
 from .error_bases import StatementTooComplex as StatementTooComplex
 from .error_bases import Warning as Warning
+from .error_bases import hide_passwords as hide_passwords
 from .error_hints import did_you_mean as did_you_mean
 from .error_hints import listed as listed
 from .error_hints import quoted_name as quoted_name
@@ -55,6 +57,7 @@ for _base in (
     IntegrityError,
     InterfaceError,
     InternalError,
+    InvalidGrant,
     InvalidPassword,
     NotRolledBackWarning,
     NotSupportedError,

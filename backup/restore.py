@@ -264,7 +264,8 @@ class _Work:
             if UNFINISHED + name in self._there():
                 self._store.alter_table(UNFINISHED + name, [RenameTable(name)])
         for view in views:
-            self._store.create_view(view, replace=True)
+            # Users are those of the other store: one of the same name would own the view.
+            self._store.create_view(replace(view, owner=""), replace=True)
         self._store.drop_table(self._marker)
 
 

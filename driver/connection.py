@@ -35,6 +35,7 @@ from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .doors import Door, opened_one
 from .session.bind_values import Parameters
+from .session.identity import require_insert
 from .session.session import Session
 from .stores.open_stores import SharedStore, acquire, is_cluster, lent
 from .tables.timestamps import Moment, hybrid_time
@@ -292,7 +293,9 @@ class Connection:
         self._session.refuse_writes("a load")
         with self._session.turn(), self._session.cancellable(cancel) as cancel:
             store = self._session.store
-            rows = load(store, store.table(table), source, progress, self._session.progress, cancel)
+            found = store.table(table)
+            require_insert(self._session, found)
+            rows = load(store, found, source, progress, self._session.progress, cancel)
         if rows:
             self._session.note_write()
         return rows

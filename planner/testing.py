@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from ..errors import UnknownTable
+from ..model.access.roles import Access
 from ..model.lazy_dataclass import dataclass
 from ..model.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
 from ..model.store import ColumnStatistics, TableStatistics, Timestamp
@@ -45,6 +46,11 @@ class FixedCatalog:
     def view(self, name: str) -> View | None:
         """Return None: there are no views."""
         return None
+
+    @property
+    def access(self) -> Access:
+        """Return that of a store without users."""
+        return Access()
 
     def now(self) -> Timestamp:
         """Return the least timestamp: nothing has been written."""

@@ -28,6 +28,11 @@ from ..model.alterations import AlterStep
 from ..model.lazy_dataclass import dataclass
 from ..model.schema import Table, TableDefinition
 from ..model.store import ChangeRange, Op, Timestamp
+from .bound_access import AccessStatement
+from .bound_access import ChangeAccess as ChangeAccess
+from .bound_access import SetRole as SetRole
+from .bound_access import ShowGrants as ShowGrants
+from .bound_access import ShowRoles as ShowRoles
 from .bound_catalog import AnalyzeTables as AnalyzeTables
 from .bound_catalog import CatalogStatement
 from .bound_catalog import CreateView as CreateView
@@ -418,6 +423,7 @@ Statement: TypeAlias = (
     | ResetSettings
     | ShowSettings
     | CatalogStatement
+    | AccessStatement
     | TransactionStatement
     | SessionStatement
     | Explain

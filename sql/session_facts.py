@@ -18,6 +18,10 @@ USER: Final = "nyala"
 DATABASE: Final = "nyala"
 
 
+def all_rights(catalog: Any) -> None:
+    """No actor."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
     """Facts about a session.
@@ -25,6 +29,8 @@ class SessionFacts:
     Attributes
     ----------
     user, database : names that functions such as `current_user` and `current_database()` return
+    session_user : the user of the session, whatever role it has set
+    actor : callable that returns, for a catalog, the `rights.Actor` of statements; None: they have all rights
     process : number that `pg_backend_pid()` returns
     started : when the process started, in microseconds since 1970
     settings : callable that returns the current values of settings by name, as texts
@@ -35,6 +41,8 @@ class SessionFacts:
     process: int = field(default_factory=os.getpid)
     started: int = field(default_factory=lambda: _STARTED)
     settings: Callable[[], Mapping[str, Any]] = dict
+    session_user: str = USER
+    actor: Callable[[Any], Any] = all_rights
 
 
 UNKNOWN_SESSION: Final = SessionFacts()

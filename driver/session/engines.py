@@ -10,16 +10,18 @@ every statement that is no query stay as they are, so this room needs to know of
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from ...errors import InterfaceError, StatementError, did_you_mean
+from ...errors import InterfaceError, NotSupportedError, StatementError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...executor import ExecutionContext
+    from ...model.store import Transaction
     from ...planner import Plan
 
 LOCAL: Final = "nyala"
@@ -70,3 +72,34 @@ def opened(name: str, target: str | Path | None) -> Engine:
     if target is None:
         raise InterfaceError(f"engine {name} needs a directory or a URL by which it can reach the store")
     return _loaders[name](target)
+
+
+def refuse_writes_of(transaction: Transaction | None, name: str) -> None:
+    """Raise `NotSupportedError` if an engine would not see the writes of a transaction."""
+    if transaction is not None and name != LOCAL and transaction.has_writes:
+        raise NotSupportedError(
+            f"the engine {name} does not read the writes of the transaction in progress: COMMIT first, or "
+            f"SET engine = {LOCAL}"
+        )
+
+
+class SessionEngines:
+    """The engines that one session has opened, for a target of `connect`. Threads may share it."""
+
+    def __init__(self, target: str | Path | None):
+        self._target = target
+        self._lock = threading.Lock()
+        self._opened: dict[str, Engine] = {}
+
+    def opened(self, name: str, transaction: Transaction | None) -> Engine:
+        """An engine, opened at its first use; refused as by `refuse_writes_of`."""
+        refuse_writes_of(transaction, name)
+        with self._lock:
+            if name not in self._opened:
+                self._opened[name] = opened(name, self._target)
+            return self._opened[name]
+
+    def close(self) -> None:
+        """Close all of them."""
+        for engine in self._opened.values():
+            engine.close()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .engines import Engine
 
 T = TypeVar("T")
-Control: TypeAlias = SettingStatement | bound.TransactionStatement | bound.SessionStatement
+Control: TypeAlias = SettingStatement | bound.TransactionStatement | bound.SessionStatement | bound.SetRole
 """Statements about the session itself."""
 ROWS_AT_ONCE = 1 << 12
 """Rows that become Python values in one go: some milliseconds."""

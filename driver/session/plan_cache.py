@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 
 from ...errors import Error
 from ...executor.statements.single_rows import SingleRow, single_row
+from ...model.access.roles import Access
 from ...model.clock import wall_time
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
@@ -179,12 +180,23 @@ class PlanCache:
         """Tests turn it off to have every statement bound with its values."""
         self.short_ways = True
         """Tests turn it off to have every statement planned."""
+        self.guards = False
+        """True if statements have the rights of a user: plans are for one state of users and grants, too."""
+        self._access: Access | None = None
+
+    def renewed(self, guards: bool) -> PlanCache:
+        """An empty cache of the same store, for statements that act as another role."""
+        cache = PlanCache(self.store)
+        cache.enabled, cache.short_ways, cache.guards = self.enabled, self.short_ways, guards
+        return cache
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def find(self, text: str) -> tuple[Prepared, ...] | None:
         """The variants of a text, none of them for a statement that cannot be kept; None where it is not known."""
+        if self.guards:
+            self._forget_if_rights_changed()
         entry = self._entries.get(text)
         if entry is None or not self.enabled:
             return None
@@ -196,6 +208,15 @@ class PlanCache:
         except KeyError:
             pass
         return entry.variants
+
+    def _forget_if_rights_changed(self) -> None:
+        # The catalog's version says the same, but not in a transaction, whose catalog is that of its BEGIN.
+        access = self.store.access
+        if access is not self._access:
+            with self._lock:
+                for text in list(self._entries):
+                    self._forget(text)
+                self._access = access
 
     def takes(self, text: str, parameters: int) -> bool:
         """True if a statement with this number of parameters is worth preparing."""

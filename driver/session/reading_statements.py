@@ -17,6 +17,8 @@ READING: Final = (
     | bound.ShowCreateTable
     | bound.Describe
     | bound.DescribeView
+    | bound.ShowGrants
+    | bound.ShowRoles
     | SettingStatement
 )
 """The statements that change nothing in the store; and EXPLAIN, unless it runs one that does."""
@@ -28,4 +30,4 @@ def is_reading(statement: bound.Statement) -> bool:
     """True if a statement changes no row and no table."""
     if isinstance(statement, bound.Explain):
         return not statement.analyze or is_reading(statement.statement)
-    return isinstance(statement, READING | bound.TransactionStatement | bound.SessionStatement)
+    return isinstance(statement, READING | bound.TransactionStatement | bound.SessionStatement | bound.SetRole)

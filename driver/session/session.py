@@ -51,6 +51,7 @@ from ...sql.syntax.complexity import too_complex
 from . import engines
 from .bind_values import Normalized
 from .executions import Control, EndedExecution, Execution, Halt, RowExecution, raise_if
+from .identity import Identity, act_as, set_role
 from .literal_shapes import Shape, shape_of
 from .named_statements import NamedStatements
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
@@ -116,6 +117,8 @@ class Session:
         self.settings = settings or Settings({**own, **(store_options or {})}, has_store=store_options is not None)
         self.facts = SessionFacts(settings=self.settings.texts)
         """Facts that functions such as `current_user` return."""
+        self.identity: Identity | None = None
+        """The user whose rights statements have; None: all rights."""
         self.plans = PlanCache(store)
         self.progress: Handler | None = None
         """Called with the progress of each statement that starts from now on."""
@@ -141,7 +144,7 @@ class Session:
         self._stoppers: set[Halt | threading.Event] = set()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
-        self._engines: dict[str, engines.Engine] = {}
+        self._engines = engines.SessionEngines(target)
 
     def _switch(self, store: Store, is_transactional: bool) -> None:
         self.store, self.is_transactional = store, is_transactional
@@ -162,6 +165,7 @@ class Session:
         settings = self.settings.copy()
         session = Session(self.transactions.store, moment=moment, target=self.target, settings=settings)
         session.files = self.files
+        act_as(session, self.identity)
         return session
 
     def _snapshot(self, store: Store) -> Timestamp | None:
@@ -448,7 +452,11 @@ class Session:
                     self._control(setting)
             planned = plan or self._plan(statement, partial(raise_if, own))
             self.activity.begin(execution, context, planned, "" if cancel is None else cancel.text)
-            engine = None if planned is None else self._engine()
+            engine = (
+                None
+                if planned is None or self._is_local
+                else self._engines.opened(self.settings.get("engine"), transaction)
+            )
             if is_reading(statement):
                 execution.start(statement, planned, context, engine)
             else:
@@ -459,6 +467,8 @@ class Session:
             self.forget(execution)
             raise
         execution.note_started()
+        if self.identity is not None and isinstance(statement, bound.ChangeAccess):
+            self.identity.note_change()
         by_rows = isinstance(statement, BY_ROWS)
         if not is_reading(statement) and (execution.rowcount or not by_rows):
             self.note_write(rows=by_rows or isinstance(statement, bound.Explain))
@@ -469,25 +479,6 @@ class Session:
         """True if nyala's own executor runs queries."""
         return bool(self.settings.get("engine") == engines.LOCAL)
 
-    def _engine(self) -> engines.Engine | None:
-        """Engine that runs queries instead of nyala's own executor."""
-        if self._is_local:
-            return None
-        self._refuse_engine(self.settings.get("engine"))
-        name = self.settings.get("engine")
-        with self._lock:
-            if name not in self._engines:
-                self._engines[name] = engines.opened(name, self.target)
-            return self._engines[name]
-
-    def _refuse_engine(self, name: str) -> None:
-        transaction = self.transactions.transaction
-        if transaction is not None and name != engines.LOCAL and transaction.has_writes:
-            raise NotSupportedError(
-                f"the engine {name} does not read the writes of the transaction in progress: COMMIT first, or "
-                f"SET engine = {engines.LOCAL}"
-            )
-
     def _refuse_read_only(self) -> None:
         transaction = self.transactions.transaction
         if transaction is not None and transaction.options.read_only:
@@ -497,8 +488,11 @@ class Session:
         """Run a statement about the session itself."""
         if isinstance(statement, SettingStatement):
             if isinstance(statement, bound.SetSetting) and statement.name == "engine":
-                self._refuse_engine(statement.value)
+                engines.refuse_writes_of(self.transactions.transaction, statement.value)
             return self.settings.run(statement)
+        if isinstance(statement, bound.SetRole):
+            set_role(self, statement.role)
+            return StatementResult(None, iter(()))
         if isinstance(statement, bound.SessionStatement):
             return self.named_statements().run(statement)
         self.transactions.run(statement)
@@ -507,9 +501,12 @@ class Session:
     def named_statements(self) -> NamedStatements:
         """The prepared statements and cursors, which few sessions have."""
         if self._named is None:
-            reset = partial(self.settings.run, bound.ResetSettings())
-            self._named = NamedStatements(self._run, lambda: self.transactions.transaction, reset)
+            self._named = NamedStatements(self._run, lambda: self.transactions.transaction, self._reset)
         return self._named
+
+    def _reset(self) -> None:
+        self.settings.run(bound.ResetSettings())
+        set_role(self, None)
 
     def transaction_store(self) -> Store:
         """The store for work without SQL, with the transaction begun that it belongs to."""
@@ -596,5 +593,4 @@ class Session:
         if self._named is not None:
             self._named.close()
         self.transactions.close()
-        for engine in self._engines.values():
-            engine.close()
+        self._engines.close()

@@ -10,7 +10,6 @@ than the rest of this module. A record costs a planned statement about two micro
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 import time
 import weakref
@@ -18,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...errors import Error
+from ...errors import Error, hide_passwords
 from ...model import observations
 from ...model.forks import renew_in_child
 from ...model.metrics import Histogram, Sample, register
@@ -36,7 +35,6 @@ SLOW: Final = 50
 """Slow statements that are kept."""
 TEXT_CHARACTERS: Final = 10_000
 """Of a statement's text, beyond which it is cut."""
-_PASSWORD: Final = re.compile(r"(\bPASSWORD\s+)'(?:[^']|'')*'", re.IGNORECASE)
 _FOLDED: Final = 256
 """Sessions after which counts of those that have ended are added up."""
 
@@ -92,7 +90,7 @@ class StatementRecord:
 
     def __init__(self, number: int, text: str, user: str, client: str):
         self.number, self.user, self.client = number, user, client
-        self.text = _PASSWORD.sub(r"\1'***'", text[:TEXT_CHARACTERS])
+        self.text = hide_passwords(text)[:TEXT_CHARACTERS]
         self.started = time.time()
         self.state = "RUNNING"
         self.rows = self.memory_bytes = 0

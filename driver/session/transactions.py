@@ -49,7 +49,7 @@ from .settings import Settings
 _LOOK_SECONDS: Final = 0.1
 _CONTROL: Final = (
     *TRANSACTION_STATEMENTS,
-    *(nodes.SetSetting, nodes.ResetSetting, nodes.ShowSettings),
+    *(nodes.SetSetting, nodes.ResetSetting, nodes.ShowSettings, nodes.SetRole),
     *(nodes.CloseCursor, nodes.DeallocateStatement, nodes.DiscardSession, nodes.PrepareStatement, nodes.Unlisten),
 )
 _CATALOG: Final = (
@@ -58,6 +58,8 @@ _CATALOG: Final = (
     nodes.CreateView,
     nodes.DropView,
     nodes.AlterTable,
+    *(nodes.CreateRole, nodes.AlterRole, nodes.DropRole),
+    *(nodes.GrantRight, nodes.RevokeRight, nodes.GrantRole, nodes.RevokeRole),
 )
 _MAINTENANCE: Final = (nodes.CompactTable, nodes.AnalyzeTable)
 _BEGINS: Final = re.compile(r"\s*(?:SELECT|INSERT|UPSERT|UPDATE|DELETE|WITH|VALUES|EXPLAIN|COPY|TRUNCATE)\b", re.I)

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
+from ...model.access.rights import Right
 from ...model.forks import stay_with_process
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Table
 from ...model.store import Op, TableStatistics, TabletDescription, Timestamp
+from ..session.identity import RIGHTS_OF_OPS, require
 from .conditions import Predicates, bound_predicates, col
 from .given_rows import Rows, is_row, key_of
 from .row_writes import Written, write_one_row, write_rows
@@ -97,6 +99,7 @@ class TableHandle:
     @property
     def statistics(self) -> TableStatistics:
         """Rows, and bounds and distinct values of columns as far as they are known."""
+        self._require(Right.SELECT)
         return self._connection.store.statistics(self._table)
 
     def __getitem__(self, name: str) -> col:
@@ -146,6 +149,7 @@ class TableHandle:
         """
         session = self._connection.session
         session.refuse_writes("a write")
+        self._require(*RIGHTS_OF_OPS[op])
         if is_row(rows):
             if session.is_transactional:
                 with session.turn():
@@ -210,6 +214,7 @@ class TableHandle:
         self, key: Any, columns: Sequence[str] | None, as_of: Moment | None
     ) -> tuple[tuple[Any, ...], list[str], Timestamp | None]:
         """Returns key, columns and timestamp (None: the latest) of `get` for `Store.read_row`."""
+        self._require(Right.SELECT)
         names = self._projection(columns)
         snapshot = self._connection.session.moment if as_of is None else self._time(as_of)
         return key_of(self._table, key), names, snapshot
@@ -247,6 +252,7 @@ class TableHandle:
         HistoryGone, DataError
             The history was removed; the timestamp is in the future.
         """
+        self._require(Right.SELECT)
         names, found = self._projection(columns), self._predicates(predicates)
         return scan_of(
             lambda: self._connection.store,
@@ -274,6 +280,7 @@ class TableHandle:
         `limit` and `ordered` hold for each part by itself; the parts of one tablet ascend by key. The other parameters
         and the errors are those of `scan`.
         """
+        self._require(Right.SELECT)
         names, found = self._projection(columns), self._predicates(predicates)
         return scan_tokens(
             self._connection.store,
@@ -300,6 +307,7 @@ class TableHandle:
         With `net`, one row for each key whose state differs. `Changes.until` is the `since` of the next call. `columns`
         are by default all, the hidden one of a key that is not unique included.
         """
+        self._require(Right.SELECT)
         names = list(self._table.schema.by_name) if columns is None else self._projection(columns)
         return changes_of(
             lambda: self._connection.store,
@@ -316,6 +324,10 @@ class TableHandle:
         """Number of rows that satisfy the predicates."""
         with self.scan(list(self.key[:1]), predicates, as_of) as scan:
             return scan.count()
+
+    def _require(self, *rights: Right) -> None:
+        """Raises `PermissionDenied` unless the session has these rights on the table."""
+        require(self._connection.session, self._table, *rights)
 
     def _time(self, as_of: Moment | None) -> Timestamp:
         now = self._connection.store.now()

@@ -46,6 +46,7 @@ from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from ...model.vectors.vector import Array
+from ..session.identity import RIGHTS_OF_OPS, require
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, from_arrow, rows_from_cells, runs
 from .row_writes import SHOWN_ROWS, write_batch
 from .table_handle import TableHandle
@@ -319,6 +320,8 @@ class WriteSession:
         for part in buffer.tables.values():
             for run in part.runs:
                 try:
+                    for op in run.kinds():
+                        require(self._connection.session, part.table, *RIGHTS_OF_OPS[op])
                     result = self._connection.store.write(part.table, run.batch(part.table))
                 except Exception as error:  # whatever it is, the rows' owner must learn of it
                     unknown = isinstance(error, OperationalError)
@@ -445,6 +448,9 @@ class _RowRun:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def kinds(self) -> set[Op]:
+        return set(self.ops)
+
     def batch(self, table: Table) -> WriteBatch:
         ops: Array = np.array(self.ops, np.uint8)
         return write_batch(rows_from_cells(table, self.rows), ops)
@@ -462,6 +468,9 @@ class _ArrowRun:
 
     def __len__(self) -> int:
         return int(self.given.rows.num_rows)
+
+    def kinds(self) -> set[Op]:
+        return {self.op}
 
     def batch(self, table: Table) -> WriteBatch:
         return write_batch(self.given, self.op)

@@ -106,6 +106,13 @@ def drop_view(statement: bound.DropView, context: ExecutionContext) -> Statement
     return done()
 
 
+def change_access(statement: bound.ChangeAccess, context: ExecutionContext) -> StatementResult:
+    """CREATE, ALTER and DROP ROLE, GRANT, REVOKE."""
+    if statement.steps:
+        context.store.change_access(statement.steps)
+    return done()
+
+
 def analyze(statement: bound.AnalyzeTables, context: ExecutionContext) -> StatementResult:
     """Execute ANALYZE; return a row per table."""
     names = ("rows", "rows_flushed", "rowsets", "rowsets_read")

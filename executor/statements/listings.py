@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.access.rights import secured, secured_schema
 from ...model.arrow_arrays import arrow_array
 from ...model.partitions.partition import Partitioner
 from ...model.schema import ColumnSchema, Table, View
 from ...model.store import ColumnStatistics
-from ...model.types import BIGINT, BOOLEAN, DOUBLE, STRING
+from ...model.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP
 from ...sql import bound
 from ...sql.binding.tables.show_create import create_table_text, create_view_text, range_text
 from ...sql.functions import REGISTRY
@@ -116,3 +119,30 @@ def _shown(column: ColumnSchema, value: object) -> str | None:
         return None
     python = column.type.to_python(value)
     return bytes(python).hex() if isinstance(python, bytes) else str(python)
+
+
+def show_grants(statement: bound.ShowGrants, context: ExecutionContext) -> StatementResult:
+    """List the grants of one object, of one role, or all of them; owners have all rights without a grant."""
+    objects = [*map(secured, context.store.tables()), *map(secured, context.store.views()), secured_schema()]
+    by_key = {each.key: each for each in objects}
+    rows = []
+    for grant in context.store.access.grants:
+        object_ = by_key.get(grant.key)
+        if object_ is None or statement.key not in (None, grant.key) or statement.role not in (None, grant.grantee):
+            continue
+        grantee = grant.grantee or "PUBLIC"
+        rows.append((object_.kind, object_.name, grantee, grant.right.name, grant.grantor, grant.has_option))
+    names = ["kind", "object", "grantee", "right", "grantor", "grantable"]
+    return listing(names, [STRING] * 5 + [BOOLEAN], list(zip(*sorted(rows))) or [()] * len(names))
+
+
+def show_roles(context: ExecutionContext) -> StatementResult:
+    """List the roles, with those of which each is a member."""
+    access = context.store.access
+    rows = []
+    for role in access.all_roles():
+        groups = ", ".join(sorted(each.role for each in access.memberships if each.member == role.name))
+        until = None if role.valid_until is None else datetime(1970, 1, 1) + timedelta(microseconds=role.valid_until)
+        rows.append((role.name, role.can_login, role.is_superuser, bool(role.verifier), until, groups))
+    names = ["role", "login", "superuser", "password", "valid_until", "member_of"]
+    return listing(names, [STRING, BOOLEAN, BOOLEAN, BOOLEAN, TIMESTAMP, STRING], list(zip(*rows)))

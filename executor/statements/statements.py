@@ -78,6 +78,8 @@ def _catalog_change(statement: bound.Statement, context: ExecutionContext, plan:
         return cataloging.create_view(statement, context)
     if isinstance(statement, bound.DropView):
         return cataloging.drop_view(statement, context)
+    if isinstance(statement, bound.ChangeAccess):
+        return cataloging.change_access(statement, context)
     if isinstance(statement, bound.AnalyzeTables):
         return cataloging.analyze(statement, context)
     return None
@@ -99,6 +101,10 @@ def _listing(statement: bound.Statement, context: ExecutionContext) -> Statement
         return listings.show_create_table(statement.table)
     if isinstance(statement, bound.ShowPartitions):
         return listings.show_partitions(statement.table)
+    if isinstance(statement, bound.ShowGrants):
+        return listings.show_grants(statement, context)
+    if isinstance(statement, bound.ShowRoles):
+        return listings.show_roles(context)
     if isinstance(statement, bound.Describe):
         return listings.describe(statement.table)
     return None

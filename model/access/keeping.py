@@ -22,7 +22,7 @@ class KeepsAccess(Protocol):
 
         Raises
         ------
-        UnknownRole, DuplicateRole, DependentObjects
+        UnknownRole, DuplicateRole, InvalidGrant, DependentObjects
             A step is not possible; nothing has changed.
         NotSupportedError
             The store keeps no users.

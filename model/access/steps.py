@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from ...errors import DependentObjects, DuplicateRole, UnknownRole, did_you_mean
+from ...errors import DependentObjects, DuplicateRole, InvalidGrant, UnknownRole, did_you_mean
 from ..lazy_dataclass import dataclass
 from .rights import Right, Secured
 from .roles import PUBLIC, STORE_ROLE, Access, Grant, Membership, Role
@@ -119,6 +119,8 @@ def apply_access_steps(access: Access, steps: Iterable[AccessStep], objects: Own
     ------
     UnknownRole, DuplicateRole
         A role is missing, or is there already.
+    InvalidGrant
+        Memberships would form a circle.
     DependentObjects
         A role that is dropped owns objects or has grants; or other grants depend on one that is revoked.
     """
@@ -194,7 +196,7 @@ def _add_member(access: Access, step: AddMember, objects: Owners) -> Access:
     check_role(access, new.role)
     check_role(access, new.member)
     if new.member in access.roles_of(new.role):
-        raise DependentObjects(f"role {new.role} is a member of role {new.member}: memberships cannot form a circle")
+        raise InvalidGrant(f"role {new.role} is a member of role {new.member}: memberships cannot form a circle")
     known = next((each for each in access.memberships if (each.role, each.member) == (new.role, new.member)), None)
     if known is not None:
         new = replace(known, is_admin=known.is_admin or new.is_admin)

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from ...errors import DataError, IntegrityError, NotSupportedError, StatementError
+from ...model.access.rights import Right, Secured, secured, secured_schema
+from ...model.access.roles import Access
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table, View
 from ...model.store import Timestamp
@@ -24,6 +26,7 @@ from ..bound import Query, SetSetting
 from ..deferred_parameters import DeferredParameter
 from ..expressions import Aggregate, Column, Expr, Window
 from ..files import FileCatalog
+from ..rights import Actor
 from ..session_facts import UNKNOWN_SESSION, SessionFacts
 from ..syntax import not_supported
 from ..syntax.dialect import fold
@@ -46,6 +49,10 @@ class Catalog(Protocol):
 
     def views(self) -> Sequence[View]:
         """All views."""
+
+    @property
+    def access(self) -> Access:
+        """Users and grants."""
 
     def now(self) -> Timestamp:
         """The current hybrid time, later than all writes so far."""
@@ -89,7 +96,59 @@ class Context:
     """The `system.objects.Objects` that the system catalogs describe, once the statement has read one."""
     locking: Any = None
     """The SELECT whose lock clauses are allowed: the statement itself."""
+    view_actor: Actor | None = None
+    """The owner of the view whose text is being bound, in a statement with an actor."""
+    checks_rights: bool = True
+    """False while a view is bound for its columns alone."""
+    written: Any = None
+    """The syntax of the table that UPDATE or DELETE changes: its name alone reads nothing of it."""
     _now: Timestamp | None = None
+
+    @property
+    def actor(self) -> Actor | None:
+        """The role whose rights are checked; None: the statement has all rights."""
+        if not self.checks_rights:
+            return None
+        if self.view_actor is not None:
+            return self.view_actor
+        found: Actor | None = self.session.actor(self.catalog)
+        return found
+
+    @property
+    def owner(self) -> str:
+        """The owner of what the statement creates, as tables and views have it."""
+        actor = self.actor
+        return "" if actor is None else actor.owner
+
+    def require(self, object_: Table | View, *rights: Right) -> None:
+        """Raises `PermissionDenied` unless the statement has these rights on a table or view."""
+        actor = self.actor
+        if actor is not None:
+            for right in rights:
+                actor.require(right, object_)
+
+    def require_create(self) -> None:
+        """Raises `PermissionDenied` unless the statement may create objects in the schema."""
+        actor = self.actor
+        if actor is not None:
+            actor.require_in_schema(Right.CREATE)
+
+    def require_owner(self, object_: Table | View, what: str) -> None:
+        """Raises `PermissionDenied` unless the statement's role owns a table or view."""
+        actor = self.actor
+        if actor is not None:
+            actor.require_owner(object_, what)
+
+    def require_superuser(self, what: str) -> None:
+        """Raises `PermissionDenied` unless the statement's role is a superuser."""
+        actor = self.actor
+        if actor is not None:
+            actor.require_superuser(what)
+
+    def secured_objects(self) -> dict[str, Secured]:
+        """All objects that have an owner, by their keys in grants."""
+        found = [*map(secured, self.catalog.tables()), *map(secured, self.catalog.views()), secured_schema()]
+        return {each.key: each for each in found}
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
         """A column with a new number."""

@@ -7,12 +7,22 @@ process: most processes that start for one query have none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlglot import exp
 
 from ..bound import CompactTable, SetSetting, Statement
 from ..syntax import nodes
+from .access.grants import bind_grant, bind_revoke, bind_show_grants, bind_show_roles
+from .access.roles import (
+    bind_alter_role,
+    bind_create_role,
+    bind_drop_role,
+    bind_grant_role,
+    bind_revoke_role,
+    bind_set_role,
+)
 from .catalog.settings import bind_reset, bind_set, bind_show
 from .catalog.show import CATALOG_STATEMENTS
 from .changes.copy import bind_copy, bind_copy_to
@@ -37,7 +47,17 @@ def bind_other(tree: Any, context: Context) -> Statement:
 
 
 def _create_table(tree: nodes.CreateTable, context: Context) -> Statement:
-    return (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
+    with context.at(tree.this):
+        context.require_create()
+    bound = (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
+    return replace(bound, definition=replace(bound.definition, owner=context.owner))
+
+
+def _compact(tree: nodes.CompactTable, context: Context) -> Statement:
+    table = find_table(tree.this, context)
+    with context.at(tree.this):
+        context.require_owner(table, "COMPACT TABLE")
+    return CompactTable(table)
 
 
 def _set(tree: nodes.SetSetting, context: Context) -> Statement:
@@ -61,5 +81,15 @@ _BINDERS: Final[dict[type, Callable[[Any, Context], Statement]]] = {
     nodes.SetSetting: _set,
     nodes.ResetSetting: bind_reset,
     nodes.ShowSettings: bind_show,
-    nodes.CompactTable: lambda tree, context: CompactTable(find_table(tree.this, context)),
+    nodes.CompactTable: _compact,
+    nodes.CreateRole: bind_create_role,
+    nodes.AlterRole: bind_alter_role,
+    nodes.DropRole: bind_drop_role,
+    nodes.GrantRole: bind_grant_role,
+    nodes.RevokeRole: bind_revoke_role,
+    nodes.GrantRight: bind_grant,
+    nodes.RevokeRight: bind_revoke,
+    nodes.SetRole: bind_set_role,
+    nodes.ShowGrants: bind_show_grants,
+    nodes.ShowRoles: bind_show_roles,
 }

@@ -16,6 +16,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ...errors import NotSupportedError, StatementError, UnknownTable
+from ...model.access.rights import Right
 from ...model.transactions import Isolation
 from ..bound import Join, Query, Relation, Select, SelectStatement, SetSetting, TableRef
 from ..bound_transactions import (
@@ -89,6 +90,8 @@ def with_locks(clauses: Sequence[exp.Lock], query: Query, context: Context) -> S
     shown, added = len(query.columns), list[tuple[Column, Expr]]()
     locks = []
     for ref in chosen.values():
+        with context.at(clauses[0]):
+            context.require(ref.table, Right.UPDATE)
         locks.append(RowLocks(ref.table, shown + len(added)))
         for column in ref.columns[: ref.table.schema.key_columns]:
             added.append((context.column(column.name, column.type, column.nullable), column))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from sqlglot import exp, generator
 
 from . import nodes
+from .generator_access import AccessGenerator
 from .generator_session import SessionGenerator
 from .generator_transactions import TransactionGenerator
 from .generator_writes import WriteGenerator
 from .grammar import operators as grammar_operators
 
 
-class NyalaGenerator(WriteGenerator, TransactionGenerator, SessionGenerator, generator.Generator):
+class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, SessionGenerator, generator.Generator):
     """The inverse of `grammar.statements.NyalaParser`."""
 
     NULL_ORDERING_SUPPORTED = True

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from .nodes_access import AlterRole as AlterRole
+from .nodes_access import CreateRole as CreateRole
+from .nodes_access import DropRole as DropRole
+from .nodes_access import GrantRight as GrantRight
+from .nodes_access import GrantRole as GrantRole
+from .nodes_access import RevokeRight as RevokeRight
+from .nodes_access import RevokeRole as RevokeRole
+from .nodes_access import RoleOption as RoleOption
+from .nodes_access import SetRole as SetRole
+from .nodes_access import SetTableOwner as SetTableOwner
+from .nodes_access import ShowGrants as ShowGrants
+from .nodes_access import ShowRoles as ShowRoles
+
 
 class ArrayRow(exp.Expression):
     """The value in the row `expression` of a function of rows over the array `this`; `kind` is the function's name.
@@ -400,5 +413,9 @@ class CompressionConstraint(exp.Expression, exp.ColumnConstraintKind):
     arg_types = {"this": True}
 
 
-ALL = tuple(node for node in tuple(globals().values()) if isinstance(node, type) and node.__module__ == __name__)
+ALL = tuple(
+    node
+    for node in tuple(globals().values())
+    if isinstance(node, type) and node.__module__ in (__name__, AlterRole.__module__)
+)
 """Every kind of node above."""

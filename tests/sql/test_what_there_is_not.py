@@ -96,12 +96,13 @@ STATEMENTS = {
     "User-defined functions and procedures": ["CREATE <FUNCTION> f() RETURNS INT AS 'x'", "CREATE <PROCEDURE> p()"],
     "triggers": ["CREATE <TRIGGER> g BEFORE INSERT ON t"],
     "collations": ["SELECT <'a' COLLATE \"de_DE\">", 'CREATE TABLE a (k TEXT <COLLATE> "C" PRIMARY KEY)'],
-    "users and rights": [
-        "CREATE <USER> u",
-        "CREATE <ROLE> r",
-        "<GRANT> SELECT ON t TO u",
-        "<REVOKE> SELECT ON t FROM u",
+    "Rights on single columns, and on other objects than tables, views and schemas": [
+        "GRANT <SELECT> (k) ON t TO u",
+        "GRANT <REFERENCES> ON t TO u",
+        "GRANT USAGE ON <SEQUENCE> s TO u",
     ],
+    "`SET SESSION AUTHORIZATION`": ["SET SESSION <AUTHORIZATION> u"],
+    "`ALTER ROLE ... RENAME`": ["ALTER ROLE u <RENAME> TO w"],
     "`LISTEN`": ["<LISTEN> changes"],
     "COPY with standard input and output": ["COPY t FROM <STDIN>", "COPY t TO <STDOUT>"],
     "files in other places than the file system": [

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ....errors import StatementError
+from ....model.access.rights import Right, secured
+from ....model.schema import Table
 from ...bound_catalog import (
     AnalyzeTables,
     CatalogStatement,
@@ -25,8 +27,22 @@ from .views import bind_create_view, bind_drop_view, describe_view, find_view
 
 def _analyze(node: Any, context: Context) -> AnalyzeTables:
     if node.this is None:
-        return AnalyzeTables(tuple(context.catalog.tables()))
-    return AnalyzeTables((find_table(node.this, context),))
+        return AnalyzeTables(tuple(table for table in context.catalog.tables() if _is_own(table, context)))
+    table = find_table(node.this, context)
+    with context.at(node.this):
+        context.require_owner(table, "ANALYZE")
+    return AnalyzeTables((table,))
+
+
+def _is_own(table: Table, context: Context) -> bool:
+    return context.actor is None or context.actor.access.owns(context.actor.role, secured(table))
+
+
+def _show_stats(node: Any, context: Context) -> ShowStats:
+    table = find_table(node.this, context)
+    with context.at(node.this):
+        context.require(table, Right.SELECT)  # the least and the greatest value of each column
+    return ShowStats(table)
 
 
 def _show_create(node: Any, context: Context) -> ShowCreateTable:
@@ -59,7 +75,7 @@ CATALOG_STATEMENTS: dict[type, Callable[[Any, Context], CatalogStatement]] = {
     nodes.ShowViews: lambda node, _: ShowTables(_pattern(node), views=True),
     nodes.ShowCreateTable: _show_create,
     nodes.ShowPartitions: lambda node, context: ShowPartitions(find_table(node.this, context)),
-    nodes.ShowStats: lambda node, context: ShowStats(find_table(node.this, context)),
+    nodes.ShowStats: _show_stats,
     nodes.DescribeTable: _describe,
 }
 """The binding function of each kind of statement."""

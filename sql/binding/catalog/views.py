@@ -19,6 +19,7 @@ from typing import Any
 from sqlglot import exp
 
 from ....errors import Error, InvalidTableDefinition, StatementError, UnknownTable
+from ....model.access.roles import Access
 from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table, View
 from ....model.store import Timestamp
@@ -63,7 +64,15 @@ def _bind_text(view: View, context: Context) -> Query:
     context.now()  # so that it is the same inside the view
     if _parsed(view.text).deep or len(context.within) > MOST_WITHIN:
         require()
-    inner = replace(context, text=view.text, parameters={}, stars={}, within=(*context.within, view.name))
+    actor, within = context.actor, (*context.within, view.name)
+    inner = replace(
+        context,
+        text=view.text,
+        parameters={},
+        stars={},
+        within=within,
+        view_actor=None if actor is None else actor.as_owner(view),
+    )
     try:
         query = context.bind_query(_parsed(view.text).tree, Scope(), inner)
     except StatementError as error:
@@ -114,13 +123,20 @@ def bind_create_view(node: Any, context: Context) -> CreateView:
     """Binds CREATE VIEW: normalises its query, and binds it once as a later use would."""
     with context.at(node.this):
         name = table_name(node.this)
+        before = context.catalog.view(name) if node.args.get("replace") else None
+        if before is None:
+            context.require_create()
+        else:
+            context.require_owner(before, "CREATE OR REPLACE VIEW")
+    owner = context.owner if before is None else before.owner
     source, replaces, exists = node.args["query"], bool(node.args.get("replace")), bool(node.args.get("exists"))
     for parameter in source.find_all(exp.Placeholder, exp.Parameter):
         with context.at(parameter):
             raise InvalidTableDefinition("a view cannot have parameters: its uses bind no values")
     inner = replace(context, within=(name,)) if replaces else context
     query = context.bind_query(source, Scope(), inner)
-    view = View(name, generate(_without_stars(source, context.stars)), _column_names(node, query, context))
+    text = generate(_without_stars(source, context.stars))
+    view = View(name, text, _column_names(node, query, context), owner=owner)
     with context.at(node.this):
         if not exists:
             refuse_taken(name, context.catalog, "table" if replaces else None)
@@ -175,6 +191,8 @@ def bind_drop_view(node: Any, context: Context) -> DropView:
         if view is None and not exists:
             known = [view.name for view in context.catalog.views()]
             raise UnknownTable(f"view {name} does not exist{did_you_mean(name, known)}")
+        if view is not None:
+            context.require_owner(view, "DROP VIEW")
         return DropView(name, exists, dependents(f"view {name}", name, bool(node.args.get("cascade")), context))
 
 
@@ -232,6 +250,11 @@ class ChangedCatalog:
         kept = [v for v in self.base.views() if v.name not in self.gone and v.name not in self.new_views]
         return sorted([*kept, *self.new_views.values()], key=lambda view: view.name)
 
+    @property
+    def access(self) -> Access:
+        """Users and grants."""
+        return self.base.access
+
     def now(self) -> Timestamp:
         """The time."""
         return self.base.now()
@@ -239,7 +262,7 @@ class ChangedCatalog:
 
 def _fresh(context: Context, catalog: Catalog) -> Context:
     """A context for binding views on another catalog, independent of the statement's own."""
-    return replace(context, catalog=catalog, views={}, view_uses=Counter(), mentions={}, stars={})
+    return replace(context, catalog=catalog, views={}, view_uses=Counter(), mentions={}, stars={}, checks_rights=False)
 
 
 def _needs(view: View, context: Context) -> set[str]:

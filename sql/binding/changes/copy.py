@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from ....errors import StatementError
+from ....model.access.rights import Right
 from ...bound import CopyFrom, CopyTo
 from ...file_options import FORMATS, READ, WRITE, check_options, format_of, read_option
 from ..clauses.query import bind_query
@@ -22,6 +23,8 @@ def bind_copy(node: Any, context: Context) -> CopyFrom:
     """Bind COPY ... FROM."""
     only(node, "this", "expressions", "path", "options")
     table = find_table(node.this, context, writes=True)
+    with context.at(node.this):
+        context.require(table, Right.INSERT)
     listed = node.args.get("expressions") or []
     columns = tuple(c.name for c in target_columns(table, listed, context)) if listed else None
     path, format_, options = _file(node, READ, context)
@@ -45,6 +48,8 @@ def bind_copy_to(node: Any, context: Context) -> CopyTo:
 def _file(node: Any, use: str, context: Context) -> tuple[str, str, tuple[tuple[str, Any], ...]]:
     """The path, the format (the option FORMAT, else the file name's suffix) and the other options."""
     path, given = str(node.args["path"].this), node.args.get("options") or []
+    with context.at(node.args["path"]):
+        context.require_superuser("COPY with a file of the server")
     formats = [item for item in given if item.this.name.lower() == "format"]
     with context.at(formats[0] if formats else node.args["path"]):
         if formats:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from ....errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn
+from ....model.access.rights import Right
 from ....model.schema import ColumnSchema, Table
 from ....model.store import Op
 from ...bound import InsertStatement, MergeStatement, Query, Select, SubqueryRef, Values
@@ -50,11 +51,16 @@ def bind_insert(node: exp.Insert, context: Context) -> InsertStatement | MergeSt
     names = tuple(c.name for c in [*columns, *defaults])
     conflict = node.args.get("conflict")
     action = check_conflict(conflict, target, context)
+    with context.at(target.node):
+        if action == "DO UPDATE":
+            context.require(target.table, Right.UPDATE)
+        if action == "DO UPDATE" or (conflict is not None and conflict.args.get("conflict_keys")):
+            context.require(target.table, Right.SELECT)
     rows = Proposal(target, names, query)
     if action == "DO UPDATE":
-        return bind_conflict(conflict, node.args.get("returning"), rows, context)
+        return bind_conflict(conflict, _returning(node, target, context), rows, context)
     ignores = bool(node.args.get("ignore")) or action == "DO NOTHING"
-    returning = node.args.get("returning")
+    returning = _returning(node, target, context)
     if returning is None:
         return InsertStatement(target.table, names, query, Op.INSERT_IGNORE if ignores else Op.INSERT)
     if ignores and not target.table.schema.key[-1].auto_increment:  # rows of auto-incremented keys never conflict
@@ -80,7 +86,9 @@ def bind_upsert(node: Any, context: Context) -> InsertStatement | MergeStatement
     with context.at(node.this):
         _refuse_missing(target.table, [c for c in target.table.schema.key if c not in columns])
     names = tuple(c.name for c in columns)
-    returning = node.args.get("returning")
+    with context.at(target.node):
+        context.require(target.table, Right.UPDATE)
+    returning = _returning(node, target, context)
     if returning is None:
         return InsertStatement(target.table, names, query, Op.UPSERT)
     missing = [c for c in target.table.schema.visible_columns if c not in columns]
@@ -90,10 +98,21 @@ def bind_upsert(node: Any, context: Context) -> InsertStatement | MergeStatement
     return bind_returned_upsert(returning, names, rows, context)
 
 
+def _returning(node: Any, target: Target, context: Context) -> Any:
+    """The RETURNING clause, which reads the table; None without one."""
+    found = node.args.get("returning")
+    if found is not None:
+        with context.at(target.node):
+            context.require(target.table, Right.SELECT)
+    return found
+
+
 def _target(node: Any, context: Context) -> Target:
     target = node.this
     place = target.this if isinstance(target, exp.Schema) else target
     table = find_table(place, context, writes=True)
+    with context.at(place):
+        context.require(table, Right.INSERT)
     alias = place.args.get("alias")
     name = table.name if alias is None else name_of(alias.this)
     return Target(table, name, with_scope(node, context), place)

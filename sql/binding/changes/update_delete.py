@@ -16,6 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from ....errors import StatementError
+from ....model.access.rights import Right
 from ....model.schema import ColumnSchema, Table
 from ....model.store import Op
 from ...bound import ChangeStatement, Query, Select
@@ -34,27 +35,30 @@ def bind_update(node: exp.Update, context: Context) -> ChangeStatement:
     """Bind UPDATE. The primary key of a row cannot be changed."""
     only(node, "with_", "this", "expressions", "from_", "where", "returning")
     from_ = node.args.get("from_")
-    return _Change(node, [from_.this] if from_ else [], context).bind(Op.UPDATE)
+    return _Change(node, [from_.this] if from_ else [], context, Right.UPDATE).bind(Op.UPDATE)
 
 
 def bind_delete(node: exp.Delete, context: Context) -> ChangeStatement:
     """Bind DELETE."""
     only(node, "with_", "this", "using", "where", "returning")
-    return _Change(node, node.args.get("using") or [], context).bind(Op.DELETE)
+    return _Change(node, node.args.get("using") or [], context, Right.DELETE).bind(Op.DELETE)
 
 
 def bind_truncate(node: Any, context: Context) -> ChangeStatement:
     """Bind TRUNCATE TABLE: a DELETE of all rows."""
-    return bind_delete(exp.Delete(this=node.this.copy()), context)
+    return _Change(exp.Delete(this=node.this.copy()), [], context, Right.TRUNCATE).bind(Op.DELETE)
 
 
 class _Change:
-    """One UPDATE or DELETE: its table, joined with `sources`."""
+    """One UPDATE or DELETE, which needs a right on its table: the table, joined with `sources`."""
 
-    def __init__(self, node: Any, sources: Sequence[Any], context: Context) -> None:
+    def __init__(self, node: Any, sources: Sequence[Any], context: Context, right: Right) -> None:
         self.node = node
         self.context = context
         self.table = _target(node, context)
+        with context.at(node.this):
+            context.require(self.table, right)
+        context.written = node.this
         self.around = with_scope(node, context)
         if self.around.common_table(self.table.name) is not None:
             with context.at(node.this):
@@ -73,6 +77,7 @@ class _Change:
         projection += [self._item(column, value) for column, value in changes]
         names = tuple(column.name for column in (*keys, *(column for column, _ in changes)))
         returning = self.node.args.get("returning")
+        self._require_reading(returning)
         if returning is None:
             return ChangeStatement(self.table, op, names, self._query(test, projection))
         written = dict(zip(names, (column for column, _ in projection)))
@@ -86,6 +91,14 @@ class _Change:
         rows = WrittenRows(self.table, self._query(test, projection), tuple(fields), self.source.aliases)
         query, given = bind_returning(returning, rows, len(names), self.around, self.context)
         return ChangeStatement(self.table, op, names, query, given)
+
+    def _require_reading(self, returning: Any) -> None:
+        """A statement that reads columns of its table needs SELECT, too: else it would show them."""
+        own = [field.expr for field in self.source.fields if field.relation == self.alias]
+        read = [node for column in own for node in self.context.mentions.get(getattr(column, "id", 0), ())]
+        if read or returning is not None:
+            with self.context.at(read[0] if read else returning):
+                self.context.require(self.table, Right.SELECT)
 
     def _frame(self, clause: str) -> Frame:
         return Frame(self.context, self.scope, clause)

@@ -40,6 +40,7 @@ def bind_file(node: Any, frame: Frame) -> FileRef:
     with context.at(node.this):
         if context.files is None:
             raise NotSupportedError("files cannot be read here")
+        context.require_superuser("a read of a file of the server")
         try:
             context.momentary.append("file")
             description = context.files.describe(source)

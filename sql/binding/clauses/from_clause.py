@@ -24,6 +24,7 @@ from ....errors import (
     TypeMismatch,
     UnknownColumn,
 )
+from ....model.access.rights import Right
 from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
@@ -201,6 +202,8 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
         seen, rest = source.fields[: -common.hidden], source.fields[-common.hidden :]
         return replace(source, fields=(*seen, *(replace(f, hidden=True) for f in rest)))
     table, time = context.catalog.table(name), None
+    if node is not context.written:
+        context.require(table, Right.SELECT)
     if version is not None:
         table, time = bind_time(version, table, context)
     alias, renamed = _alias(node, name)
@@ -229,6 +232,7 @@ def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, 
     if common is None and schema is None and name.startswith(OWN_PREFIX):
         common = _own_of_postgresql(name, context)
     if common is None and (view := context.catalog.view(name)) is not None:
+        context.require(view, Right.SELECT)
         common = view_source(view, node, context)
     return name, common
 

@@ -25,8 +25,9 @@ from ..context import Context
 from ..names import PG_CATALOG, SCHEMA
 from .lookups import COLUMNS_PER_TABLE, looked_up, mapping, number_of, unknown
 from .objects import Objects, SystemObject
-from .pg_objects import OWNER, constraint_text, index_text, view_text
+from .pg_objects import constraint_text, index_text, view_text
 from .relations import objects_of
+from .roles import is_member, on_schema, on_tables, role_names
 from .types import names_by_oid
 
 Args: TypeAlias = tuple[Expr, ...]
@@ -212,6 +213,20 @@ def _to_number(kind: str) -> Binder:
     return bind
 
 
+def _on_tables(context: Context, args: Args) -> Expr:
+    def found(table: Expr, texts: dict[int, str]) -> Expr:
+        return looked_up(_number(table, context), texts)
+
+    return on_tables(args, objects_of(context), found)
+
+
+_OTHER_PRIVILEGES: Final = tuple(
+    f"has_{kind}_privilege"
+    for kind in (
+        *("database", "function", "sequence", "type", "tablespace", "language", "server", "foreign_data_wrapper"),
+    )
+)
+"""Objects that have no rights of their own."""
 _TRUE, _FALSE = _constant(BOOLEAN, True), _constant(BOOLEAN, False)
 _NOTHING = _constant(STRING, None)
 _USER = _of_session(NAME, lambda context: context.session.user)
@@ -222,6 +237,7 @@ _BINDERS: Final[Mapping[str, Binder]] = {
     "current_schema": _constant(NAME, SCHEMA),
     "current_schemas": _schemas,
     "current_user": _USER,
+    "session_user": _of_session(NAME, lambda context: context.session.session_user),
     "current_setting": _setting,
     "set_config": _set_setting,
     "pg_backend_pid": _of_session(INT, lambda context: context.session.process),
@@ -240,7 +256,7 @@ _BINDERS: Final[Mapping[str, Binder]] = {
     "pg_is_other_temp_schema": _FALSE,
     "pg_advisory_unlock_all": _NOTHING,
     "format_type": _type_name,
-    "pg_get_userbyid": _of_number(lambda objects: {OWNER: objects.context.session.user}),
+    "pg_get_userbyid": _of_number(role_names, "regrole"),
     "pg_get_expr": _first,
     "pg_get_constraintdef": _of_number(_constraints),
     "pg_get_indexdef": _index,
@@ -257,8 +273,12 @@ _BINDERS: Final[Mapping[str, Binder]] = {
     "pg_table_is_visible": _is_visible,
     "pg_type_is_visible": _TRUE,
     "pg_relation_is_publishable": _FALSE,
-    "has_table_privilege": _TRUE,
-    "pg_has_role": _TRUE,
+    "has_schema_privilege": lambda context, function, args: on_schema(context, objects_of(context), args),
+    "has_table_privilege": lambda context, function, args: _on_tables(context, args),
+    "has_column_privilege": lambda context, function, args: _on_tables(context, (*args[:-2], args[-1])),
+    "has_any_column_privilege": lambda context, function, args: _on_tables(context, args),
+    **dict.fromkeys(_OTHER_PRIVILEGES, _TRUE),
+    "pg_has_role": lambda context, function, args: is_member(args, objects_of(context)),
     **{f"to_{kind}": _to_number(kind) for kind in ("regclass", "regtype", "regnamespace", "regproc", "regrole")},
     "pg_table_size": _sizes,
     "pg_relation_size": _sizes,

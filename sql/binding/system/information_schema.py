@@ -13,6 +13,7 @@ from ..names import INFORMATION_SCHEMA, PG_CATALOG, SCHEMA
 from ..tables.show_create import value_text
 from .objects import Attribute, Objects, SystemObject, key_name
 from .pg_objects import Row
+from .roles import shown_role, table_rights
 from .types import long_name, postgres_name
 
 _BITS = {"int2": 16, "int4": 32, "int8": 64, "float4": 24, "float8": 53}
@@ -37,7 +38,7 @@ def schemata(objects: Objects) -> Iterator[Row]:
     """The schemas."""
     session = objects.context.session
     for name in (SCHEMA, INFORMATION_SCHEMA, PG_CATALOG):
-        yield {"catalog_name": session.database, "schema_name": name, "schema_owner": session.user}
+        yield {"catalog_name": session.database, "schema_name": name, "schema_owner": shown_role("", objects)}
 
 
 def tables(objects: Objects) -> Iterator[Row]:
@@ -155,19 +156,8 @@ def constraint_column_usage(objects: Objects) -> Iterator[Row]:
 
 
 def table_privileges(objects: Objects) -> Iterator[Row]:
-    """The rights of the one role: all of them."""
-    user = objects.context.session.user
+    """The rights on tables and views that concern the current role."""
     for each in objects.own:
-        for right in ("INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE") if each.table is not None else ("SELECT",):
-            yield _place(objects, each) | {
-                "grantor": user,
-                "grantee": user,
-                "privilege_type": right,
-                "is_grantable": "YES",
-                "with_hierarchy": _yes(right == "SELECT"),
-            }
-
-
-def enabled_roles(objects: Objects) -> Iterator[Row]:
-    """The one role."""
-    yield {"role_name": objects.context.session.user}
+        place = _place(objects, each)
+        for right in table_rights(each, objects):
+            yield place | right

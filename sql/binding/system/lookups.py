@@ -16,8 +16,8 @@ from ...written_identifiers import name_parts
 from ..names import PG_CATALOG, SCHEMA
 from ..tables.show_create import name_text
 from .objects import NAMESPACES, Objects
-from .pg_objects import OWNER
 from .pg_server import functions
+from .roles import role_names
 from .types import LONG_NAMES, converters, names_by_oid, postgres_types
 
 COLUMNS_PER_TABLE: Final = 10_000
@@ -62,7 +62,7 @@ def number_of(kind: str, text: str, objects: Objects) -> int | None:
     if kind == "regnamespace":
         return NAMESPACES.get(parts[-1])
     if kind == "regrole":
-        return OWNER if parts[-1] == objects.context.session.user else None
+        return next((number for number, name in role_names(objects).items() if name == parts[-1]), None)
     if kind == "regcollation":
         return {"default": 100, "c": 950, "C": 950}.get(parts[-1])
     name = parts[-1].partition("(")[0]
@@ -107,7 +107,7 @@ def texts_of(kind: str, objects: Objects) -> Mapping[int, str]:
     if kind == "regnamespace":
         return {number: name_text(name) for name, number in NAMESPACES.items()}
     if kind == "regrole":
-        return {OWNER: name_text(objects.context.session.user)}
+        return {number: name_text(name) for number, name in role_names(objects).items()}
     if kind == "regcollation":
         return {100: '"default"', 950: '"C"'}
     return {**{oid: name for oid, name, _, _ in functions()}, **{oid: name for name, oid in converters().items()}}

@@ -14,6 +14,7 @@ from ....model.schema import Table
 from ...array_text import write_array
 from ..tables.show_create import name_text, value_text
 from .objects import FIRST, NAMESPACES, Attribute, Objects, SystemObject, key_name
+from .roles import access_list, owner_name, owner_number, secured_object
 from .types import DEFAULT_COLLATION, converters, modifier_of, postgres_name, postgres_types
 
 Row: TypeAlias = dict[str, Any]
@@ -45,7 +46,8 @@ def pg_class(objects: Objects) -> Iterator[Row]:
             "relname": each.name,
             "relnamespace": NAMESPACES[each.schema],
             "reltype": each.oid + 1 if each.oid >= FIRST and not is_index else 0,
-            "relowner": OWNER,
+            "relowner": owner_number(each, objects),
+            "relacl": access_list(secured_object(each), objects),
             "relam": HEAP if is_table else BTREE if is_index else 0,
             "relfilenode": 0 if each.kind == "v" else each.oid,
             "relpages": _pages(each, objects) if stored else 0,
@@ -202,7 +204,7 @@ def pg_tables(objects: Objects) -> Iterator[Row]:
         yield {
             "schemaname": each.schema,
             "tablename": each.name,
-            "tableowner": objects.context.session.user,
+            "tableowner": owner_name(each, objects),
             "hasindexes": each.table is not None,
         }
 
@@ -211,11 +213,10 @@ def pg_views(objects: Objects) -> Iterator[Row]:
     """The views of the store."""
     for each in objects.own:
         if each.view is not None:
-            user = objects.context.session.user
             yield {
                 "schemaname": each.schema,
                 "viewname": each.name,
-                "viewowner": user,
+                "viewowner": owner_name(each, objects),
                 "definition": view_text(each.view.text),
             }
 

@@ -6,10 +6,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ....errors import hide_passwords
 from ...functions import FUNCTIONS
 from ...settings import SETTINGS
 from .objects import NAMESPACES, Objects
 from .pg_objects import BTREE, HEAP, OWNER, Row
+from .roles import role_number
 from .types import DEFAULT_COLLATION, converters, postgres_types
 
 DATABASE_OID: Final = 5
@@ -36,34 +38,6 @@ def pg_database(objects: Objects) -> Iterator[Row]:
         "dattablespace": _TABLESPACE,
         "datcollate": "C.UTF-8",
         "datctype": "C.UTF-8",
-    }
-
-
-def pg_roles(objects: Objects) -> Iterator[Row]:
-    """The one role."""
-    yield {
-        "rolname": objects.context.session.user,
-        "rolsuper": True,
-        "rolinherit": True,
-        "rolcreaterole": True,
-        "rolcreatedb": True,
-        "rolcanlogin": True,
-        "rolconnlimit": -1,
-        "rolpassword": "********",
-        "rolbypassrls": True,
-        "oid": OWNER,
-    }
-
-
-def pg_user(objects: Objects) -> Iterator[Row]:
-    """The one role, as a user."""
-    yield {
-        "usename": objects.context.session.user,
-        "usesysid": OWNER,
-        "usecreatedb": True,
-        "usesuper": True,
-        "usebypassrls": True,
-        "passwd": "********",
     }
 
 
@@ -162,12 +136,12 @@ def pg_stat_activity(objects: Objects) -> Iterator[Row]:
         "datid": DATABASE_OID,
         "datname": session.database,
         "pid": session.process,
-        "usesysid": OWNER,
+        "usesysid": role_number(session.user, objects),
         "usename": session.user,
         "application_name": session.settings().get("application_name", ""),
         "client_port": -1,
         "state": "active",
-        "query": objects.context.text,
+        "query": hide_passwords(objects.context.text),
         "backend_type": "client backend",
     }
 

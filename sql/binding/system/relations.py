@@ -15,7 +15,7 @@ from ...bound import Query, Values
 from ...constant_rows import ConstantRows
 from ..context import Context
 from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG
-from . import information_schema, pg_objects, pg_server
+from . import information_schema, pg_objects, pg_server, roles
 from .definitions import SystemColumn, SystemRelation, relations, system_type
 from .objects import Objects
 from .pg_objects import Row
@@ -25,15 +25,16 @@ _OBJECTS: Final = (
     *("rewrite", "stat_user_tables", "tables", "type", "views"),
 )
 _SERVER: Final = (
-    *("am", "collation", "database", "language", "proc", "range", "roles", "settings", "stat_activity"),
-    *("stat_database", "stat_ssl", "tablespace", "timezone_abbrevs", "timezone_names", "user"),
+    *("am", "collation", "database", "language", "proc", "range", "settings", "stat_activity"),
+    *("stat_database", "stat_ssl", "tablespace", "timezone_abbrevs", "timezone_names"),
 )
 _INFORMATION: Final = (
-    *("columns", "constraint_column_usage", "enabled_roles", "information_schema_catalog_name", "key_column_usage"),
+    *("columns", "constraint_column_usage", "information_schema_catalog_name", "key_column_usage"),
     *("schemata", "table_constraints", "table_privileges", "tables", "views"),
 )
 _ALIASES: Final = {
     "pg_authid": "pg_roles",
+    "role_table_grants": "table_privileges",
     "pg_shadow": "pg_user",
     "pg_stat_all_tables": "pg_stat_user_tables",
 }
@@ -41,6 +42,8 @@ _ALIASES: Final = {
 _MAKERS: Final[dict[tuple[str, str], Callable[[Objects], Iterator[Row]]]] = {
     **{(PG_CATALOG, f"pg_{name}"): getattr(pg_objects, f"pg_{name}") for name in _OBJECTS},
     **{(PG_CATALOG, f"pg_{name}"): getattr(pg_server, f"pg_{name}") for name in _SERVER},
+    **{(PG_CATALOG, f"pg_{name}"): getattr(roles, f"pg_{name}") for name in ("auth_members", "roles", "user")},
+    **{(INFORMATION_SCHEMA, name): getattr(roles, name) for name in ("applicable_roles", "enabled_roles")},
     **{(INFORMATION_SCHEMA, name): getattr(information_schema, name) for name in _INFORMATION},
 }
 _CHANGING: Final = frozenset(
@@ -91,7 +94,8 @@ def objects_of(context: Context) -> Objects:
 
 def _rows(relation: SystemRelation, objects: Objects) -> list[Row]:
     if relation.schema == NYALA_CATALOG:
-        return [dict(row) for row in rows_of(relation.name, objects.context.catalog)]
+        found = [dict(row) for row in rows_of(relation.name, objects.context.catalog)]
+        return roles.without_others(found, objects) if relation.name == "statements" else found
     name = _ALIASES.get(relation.name, relation.name)
     make = _MAKERS.get((relation.schema, name))
     return [] if make is None else list(make(objects))

@@ -23,6 +23,7 @@ from ....model.alterations import (
     RenameTable,
     SetComment,
     SetDefault,
+    SetOwner,
     SetQuota,
     SetReplicas,
     SetStorage,
@@ -31,6 +32,7 @@ from ....model.altered_table import apply_steps
 from ....model.schema import RangePartition, Table
 from ...bound import AlterTable
 from ...syntax import nodes
+from ..access.grants import owner_of_table
 from ..catalog.views import ChangedCatalog, check_views
 from ..context import Context, name_of
 from .create_table import (
@@ -48,6 +50,8 @@ from .partitions import bind_range_bounds
 def bind_alter_table(node: Any, context: Context) -> AlterTable:
     """Binds ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the invalid action."""
     table = find_table(node.this, context)
+    with context.at(node.this):
+        context.require_owner(table, "ALTER TABLE")
     others = [other.name for other in context.catalog.tables() if other.name != table.name]
     others += [view.name for view in context.catalog.views()]
     steps: list[AlterStep] = []
@@ -78,6 +82,8 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
         return RenameTable(name_of(action.this))
     if isinstance(action, nodes.AlterColumn):
         return _alter_column(action, table, context)
+    if isinstance(action, nodes.SetTableOwner):
+        return SetOwner(owner_of_table(action.this, table, context))
     if isinstance(action, nodes.TableComment):
         return SetComment(None, str(action.this.this))
     if isinstance(action, nodes.SetClause):

@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from ....errors import InvalidTableDefinition, NotSupportedError, StatementError, UnknownColumn
+from ....model.access.rights import Right
 from ....model.schema import (
     ColumnSchema,
     Compression,
@@ -64,6 +65,7 @@ def bind_drop_table(node: Any, context: Context) -> DropTable:
             if not exists:
                 context.catalog.table(name)  # raises UnknownTable
             return DropTable(name, exists)
+        context.require_owner(context.catalog.table(name), "DROP TABLE")
         return DropTable(name, exists, dependents(f"table {name}", name, bool(node.args.get("cascade")), context))
 
 
@@ -84,6 +86,8 @@ def bind_create_table(node: Any, context: Context) -> CreateTable:
 def _create_like(node: Any, name: str, context: Context) -> CreateTable:
     """Binds CREATE TABLE LIKE: columns, key, partitions and comment of another table, without its rows."""
     other = find_table(node.args["like"], context)
+    with context.at(node.args["like"]):
+        context.require(other, Right.SELECT)
     columns = tuple(replace(column, id=-1, initial=None) for column in other.schema.columns)
     schema = Schema(columns, other.schema.key_columns)
     definition = TableDefinition(name, schema, other.partitions, other.comment)

@@ -9,10 +9,10 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from .. import nodes
-from .expressions import PlacedParser
+from .access import AccessParser
 
 
-class CatalogParser(PlacedParser):
+class CatalogParser(AccessParser):
     """The part of `grammar.statements.NyalaParser` that parses statements about the catalog."""
 
     def _create_view(self, replace: bool = False) -> Any:
@@ -110,6 +110,8 @@ SHOWN: dict[str, Callable[[CatalogParser], Any]] = {
     "COLUMNS IN": CatalogParser._show_columns,
     "PARTITIONS": CatalogParser._show_partitions,
     "STATS FOR": CatalogParser._show_stats,
+    "GRANTS": CatalogParser._show_grants,
+    "ROLES": CatalogParser._show_roles,
 }
 """The objects that SHOW accepts besides settings, by the words after it."""
 

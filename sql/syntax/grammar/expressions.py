@@ -49,6 +49,8 @@ def _in_schema(node: exp.Dot) -> Any:
 class PlacedParser(parser.Parser):
     """sqlglot's parser without the syntax of other dialects, and with a position for every node."""
 
+    hides_texts = False
+    """True in a statement that may have a password, which errors must not show."""
     IS_PREDICATE_PRECEDENCE = parser.IsPredicatePrecedence.LOW
     STRICT_CAST = True
     # The grammar knows no function, so `f(...)` keeps its name, its arguments and its position.
@@ -115,7 +117,7 @@ class PlacedParser(parser.Parser):
             message, token = "END expected", None  # sqlglot points at the token before
         found = token or self._curr
         if found:
-            shown = self.sql[found.start : found.end + 1]
+            shown = "..." if self.hides_texts else self.sql[found.start : found.end + 1]
             raise PlacedParseError(_sentence(f'unexpected "{shown}"', message), found.start, found.end + 1)
         end = self._prev.end + 1 if self._prev else len(self.sql)
         raise PlacedParseError(_sentence("unexpected end of the statement", message), end, end)

@@ -23,7 +23,6 @@ UNSUPPORTED = {
     "CALL": "CALL",
     "COMMENT": "COMMENT ON",
     "COMPUTE": "COMPUTE STATS",
-    "GRANT": "GRANT",
     "INVALIDATE": "INVALIDATE METADATA",
     "LISTEN": "LISTEN",
     "LOAD": "LOAD DATA",
@@ -34,17 +33,14 @@ UNSUPPORTED = {
     "REFRESH": "REFRESH",
     "RENAME": "RENAME",
     "REPLACE": "REPLACE",
-    "REVOKE": "REVOKE",
     "UNPIVOT": "UNPIVOT",
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
 """Statements of other databases: their first word and their name."""
 HINTS = {
-    "GRANT": "there are no users and rights",
     "LOCK": not_supported.LOCKS,
     "PIVOT": not_supported.PIVOTS,
-    "REVOKE": "there are no users and rights",
     "UNPIVOT": "UNION ALL of a SELECT for each column makes rows of columns",
     "USE": "there is one schema, main; connect to another directory for another store",
     "COMMENT": "ALTER TABLE has COMMENT",
@@ -172,7 +168,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser, TransactionParser, 
         return self.raise_error(hint)
 
     def _set_statement(self) -> Any:
-        return self._set_transaction() or self._set()
+        return self._set_transaction() or self._set_role() or self._set()
 
     def _compact(self) -> Any:
         if not self._match(TokenType.TABLE):
@@ -230,11 +226,13 @@ STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
     "EXECUTE": NyalaParser._execute_statement,
     "EXPLAIN": NyalaParser._explain,
     "FETCH": NyalaParser._fetch_rows,
+    "GRANT": NyalaParser._grant,
     "INSERT": NyalaParser._insert,
     "MOVE": NyalaParser._move,
     "PREPARE": NyalaParser._prepare_statement,
     "RELEASE": NyalaParser._release_savepoint,
     "RESET": NyalaParser._reset,
+    "REVOKE": NyalaParser._revoke,
     "ROLLBACK": NyalaParser._rollback_transaction,
     "SAVEPOINT": NyalaParser._savepoint,
     "SET": NyalaParser._set_statement,

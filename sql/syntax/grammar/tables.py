@@ -38,6 +38,8 @@ class TableParser(CatalogParser):
         replace = bool(self._match_text_seq("OR", "REPLACE"))
         if self._match(TokenType.VIEW):
             return self._create_view(replace)
+        if not replace and self._is_role_next():
+            return self._create_role()
         if replace:
             self.refuse("CREATE OR REPLACE TABLE", instead="CREATE OR REPLACE VIEW")
         return self._create_table()
@@ -219,6 +221,8 @@ class TableParser(CatalogParser):
     def _drop_object(self) -> Any:
         if self._match(TokenType.VIEW):
             return self._drop_view()
+        if self._is_role_next():
+            return self._drop_role()
         self._expect_table("DROP")
         exists = self._parse_exists()
         name = self._parse_table_parts(schema=True)
@@ -227,6 +231,8 @@ class TableParser(CatalogParser):
     # ---- ALTER TABLE -------------------------------------------------------------------------------------------------
 
     def _alter_table(self) -> Any:
+        if self._is_role_next():
+            return self._alter_role()
         self._expect_table("ALTER")
         name = self._parse_table_parts(schema=True)
         return nodes.AlterTable(this=name, expressions=self._parse_csv(self._alter_action))
@@ -235,7 +241,7 @@ class TableParser(CatalogParser):
         for word, method in ALTER_ACTIONS.items():
             if self._match_text_seq(word):
                 return method(self)
-        return self.raise_error("ADD, DROP, RENAME, ALTER, SET or COMMENT expected")
+        return self.raise_error("ADD, DROP, RENAME, ALTER, SET, OWNER or COMMENT expected")
 
     def _add(self) -> Any:
         if self._range_next():
@@ -303,6 +309,10 @@ class TableParser(CatalogParser):
     def _table_comment(self) -> Any:
         return nodes.TableComment(this=self._text())
 
+    def _table_owner(self) -> Any:
+        self._expect("TO")
+        return nodes.SetTableOwner(this=self._identifier("the name of a role expected"))
+
     def _truncate_table(self) -> Any:
         self._match(TokenType.TABLE)
         name = self._parse_table_parts(schema=True)
@@ -325,5 +335,6 @@ ALTER_ACTIONS: dict[str, Callable[[TableParser], Any]] = {
     "ALTER": TableParser._alter_column,
     "SET": TableParser._set_clause,
     "COMMENT": TableParser._table_comment,
+    "OWNER": TableParser._table_owner,
 }
 """The actions of ALTER TABLE, by their first word."""

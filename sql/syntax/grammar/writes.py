@@ -296,6 +296,8 @@ class WriteParser(TableParser):
     def _reset(self) -> Any:
         if self._match(TokenType.ALL):
             return nodes.ResetSetting()
+        if self._match_text_seq("ROLE"):
+            return nodes.SetRole()
         return nodes.ResetSetting(this=self._setting_name())
 
 
