@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ..doors.authentication import read_password_file
 from ..doors.flight_sql.server.options import FlightSqlOptions
-from ..doors.postgres.server.authentication import read_password_file
 from ..errors import InterfaceError
 
 
@@ -31,5 +31,5 @@ def flight_sql_options(arguments: argparse.Namespace) -> FlightSqlOptions | None
         tls_key=None if key is None else str(key),
         sessions=arguments.flight_sql_sessions,
     )
-    options.endpoint()
+    options.endpoint(has_users=None)
     return options

@@ -11,8 +11,8 @@ from ..cluster.wire.calls.rpc import Channels
 from ..cluster.wire.client_clock import ClientClock
 from ..cluster.wire.security.tls import read_credentials
 from ..cluster.wire.security.tls_files import TlsFiles
+from ..doors.authentication import read_password_file
 from ..doors.http.options import HttpOptions
-from ..doors.postgres.server.authentication import read_password_file
 from ..errors import InterfaceError
 
 _LOOK_SECONDS: Final = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..doors.postgres.server.authentication import read_password_file
+from ..doors.authentication import read_password_file
 from ..doors.postgres.server.options import PostgresOptions
 from ..errors import InterfaceError
 
@@ -31,5 +31,5 @@ def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
         tls_key=None if key is None else str(key),
         connections=arguments.postgres_connections,
     )
-    options.endpoint()
+    options.endpoint(has_users=None)
     return options

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import ParamSpec, TypeVar
 
+from ...errors import AccessDenied
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
 from ...model.version import __version__
@@ -129,9 +130,9 @@ class EmbeddedServer:
             **served.handlers(),
             **self._writes.handlers(),
             **self._loads.handlers(),
-            GetStatus: lambda request, context: self.status(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
+        self._rpc.handlers[GetStatus] = lambda request, context: self.status()
         later: dict[type[Request], Later] = {**served.later(), WriteRow: self._rows.write_row_later}
         self._rpc.later = {kind: self._noted(each) for kind, each in later.items()}
         self._rpc.scan = self._scan
@@ -209,13 +210,23 @@ class EmbeddedServer:
     def _noted(self, handler: Callable[P, R]) -> Callable[P, R]:
         def noted(*arguments: P.args, **named: P.kwargs) -> R:
             self._used = time.monotonic()
+            self._check_users()
             return handler(*arguments, **named)
 
         return noted
 
     def _scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
         self._used = time.monotonic()
+        self._check_users()
         return self._scans.scan(ticket, context)
+
+    def _check_users(self) -> None:
+        """Raises `AccessDenied` if the store has users: callers are not identified here."""
+        if self._store.access.has_users:
+            raise AccessDenied(
+                "the store has users, whom the protocol of nyala:// does not identify yet: connect by the PostgreSQL "
+                "protocol (nyala serve DIR --postgres HOST:PORT), or end the process that has the directory open"
+            )
 
     def status(self) -> ServerStatus:
         """Returns the server's status."""

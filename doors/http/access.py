@@ -2,7 +2,8 @@
 
 1. Host: a page of another site that lets its own name point to 127.0.0.1 could read a server without a password. So
    that server accepts only names of this machine.
-2. Credentials: Basic authentication with the one password. `Access.user_of` is where users of the store will enter.
+2. Credentials: Basic authentication with the one password; in a store with users, with the name and password of a
+   superuser, since the pages show all of the store.
 3. Token: a POST carries the token of this process's forms, which no other site can read.
 """
 
@@ -13,7 +14,11 @@ import hashlib
 import ipaddress
 import secrets
 from base64 import b64decode
+from collections.abc import Callable
 from typing import Final, Protocol
+
+from ...errors import AuthenticationFailed, InvalidPassword
+from ..authentication import Authentication
 
 USER: Final = "operator"
 """The user of a server without a password."""
@@ -49,16 +54,56 @@ class OnePassword:
         return hashlib.blake2b(password.encode(), key=self._salt).digest()
 
     def user_of(self, authorization: str | None) -> str | None:
-        scheme, _, encoded = (authorization or "").partition(" ")
-        if scheme.lower() != "basic":
+        given = _basic(authorization)
+        if given is None:
             return None
-        try:
-            name, mark, password = b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return None
+        name, password = given
         # Digests have one length: the comparison takes as long for a short password as for the right one.
         is_right = secrets.compare_digest(self._of(password), self._digest)
-        return (name or USER) if mark and is_right else None
+        return (name or USER) if is_right else None
+
+
+class WithUsers:
+    """Access to a store, which may have users: then it is for superusers with their passwords.
+
+    Parameters
+    ----------
+    plain : Access
+        Of a store without users.
+    authentication : callable
+        Returns the authentication of the store's users; None where there is no such store, or it is not open.
+    """
+
+    def __init__(self, plain: Access, authentication: Callable[[], Authentication | None]):
+        self._plain = plain
+        self._authentication = authentication
+
+    def user_of(self, authorization: str | None) -> str | None:
+        users = self._authentication()
+        if users is None or not users.has_users:
+            return self._plain.user_of(authorization)
+        given = _basic(authorization)
+        if given is None:
+            return None
+        name, password = given
+        try:
+            users.check(name, password)
+            users.admits_as_user(name)
+        except (AuthenticationFailed, InvalidPassword):
+            return None
+        return name if users.is_superuser(name) else None
+
+
+def _basic(authorization: str | None) -> tuple[str, str] | None:
+    """Name and password in the header of Basic authentication; None if there is no such header."""
+    scheme, _, encoded = (authorization or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, mark, password = b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (name, password) if mark else None
 
 
 def access_of(password: str | None) -> Access:

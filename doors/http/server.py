@@ -21,11 +21,12 @@ from typing import Any, Final
 from ...errors import ServerUnavailable
 from ...model import metrics
 from ...model.forks import stay_with_process
-from .access import access_of
+from ..authentication import Authentication
+from .access import WithUsers, access_of
 from .handler import Handler
 from .log_tail import LogTail
 from .options import HttpOptions
-from .subject import Subject
+from .subject import Phase, Subject
 
 REQUEST_SECONDS: Final = 10.0
 """For a client to send its request, and to take each part of the response."""
@@ -49,7 +50,8 @@ class HttpServer(socketserver.ThreadingMixIn, HTTPServer):
         host, port = options.endpoint()
         self.subject, self.options = subject, options
         self.host = host
-        self.access = access_of(options.password)
+        self._users: Authentication | None = None
+        self.access = WithUsers(access_of(options.password), self._authentication)
         self.token = secrets.token_urlsafe(24)
         """Of the forms of this process."""
         self.log = LogTail()
@@ -71,6 +73,13 @@ class HttpServer(socketserver.ThreadingMixIn, HTTPServer):
     def server_bind(self) -> None:
         """As in `HTTPServer`, without a look-up of the machine's name, which may take seconds."""
         socketserver.TCPServer.server_bind(self)
+
+    def _authentication(self) -> Authentication | None:
+        """That of the store's users; None of a server of a cluster, or until the store is open."""
+        if self._users is None and self.subject.kind == "store" and self.subject.phase is Phase.READY:
+            store = self.subject.connection().session.transactions.store
+            self._users = Authentication(lambda: store.access, self.options.password)
+        return self._users
 
     @property
     def url(self) -> str:

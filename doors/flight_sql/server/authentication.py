@@ -4,27 +4,26 @@
     any call, authorization: Bearer TOKEN                                              the session of that token
     any call, cookie: arrow_flight_session_id=ID                                       the session of that cookie
 
-The password is compared with a SCRAM verifier, which is all that is kept of it. Clients that store cookies get one with
-each reply that is the first of a session; they lose nothing when their connection is replaced.
+The password is compared with the SCRAM verifier of the user (`doors.authentication`). Clients that store cookies get
+one with each reply that is the first of a session; they lose nothing when their connection is replaced.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 import logging
 import secrets
 import threading
 from collections import OrderedDict
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyarrow import flight
 
-from ....errors import AuthenticationFailed, Error
+from ....errors import AuthenticationFailed, Error, InvalidPassword
 from ....model.lazy_dataclass import dataclass
-from ...postgres.server.authentication import Password
+from ...authentication import Authentication
 from ..session.client_session import ID_BYTES
 from ..session.reports import flight_error
 
@@ -36,28 +35,6 @@ _AUTHORIZATION: Final = "authorization"
 _TOKEN_BYTES: Final = 32
 _MOST_TOKENS: Final = 10_000
 """Tokens that have not led to a session yet; the oldest are forgotten."""
-_WRONG: Final = "password authentication failed"
-
-
-class Authenticator(Protocol):
-    """Decides who may connect."""
-
-    def check(self, user: str, password: str) -> None:
-        """Raises `AuthenticationFailed` if this is not the password of the user."""
-
-
-class OnePassword:
-    """All clients have one password: a store has no users yet, so a client's name is not checked."""
-
-    def __init__(self, password: str):
-        self._verifier = Password(password)
-
-    def check(self, user: str, password: str) -> None:
-        """See `Authenticator`."""
-        verifier = self._verifier
-        given = Password(password or "\0", verifier.salt, verifier.iterations)
-        if not hmac.compare_digest(given.stored_key, verifier.stored_key):
-            raise AuthenticationFailed(_WRONG)
 
 
 @dataclass(slots=True)
@@ -83,17 +60,14 @@ class Caller:
 
 
 class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
-    """Makes the `Caller` of each call, and refuses strangers.
+    """Makes the `Caller` of each call, and refuses strangers. Where no password is needed, none is looked at."""
 
-    `authenticator` None: anyone may connect, and a password is not looked at.
-    """
-
-    def __init__(self, authenticator: Authenticator | None):
+    def __init__(self, authenticator: Authentication):
         super().__init__()
         self._authenticator = authenticator
         self._lock = threading.Lock()
-        self._tokens: OrderedDict[str, str] = OrderedDict()
-        """Users by token."""
+        self._tokens: OrderedDict[str, tuple[str, bool]] = OrderedDict()
+        """By token: the user, and whether a password was proved for it."""
 
     def start_call(self, info: Any, headers: dict[str, list[Any]]) -> CallerMiddleware:
         """See `flight.ServerMiddlewareFactory`."""
@@ -110,9 +84,9 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
             user = self._checked(credentials)
             if is_handshake:
                 new_token = self._new_token(user)
-        elif scheme.lower() == "bearer" and (known := self._tokens.get(credentials)) is not None:
+        elif scheme.lower() == "bearer" and (known := self._known(credentials)) is not None:
             user, token = known, credentials
-        elif self._authenticator is not None:
+        elif self._authenticator.is_needed:
             raise AuthenticationFailed(
                 "the token is unknown, or its session has ended; authenticate again"
                 if scheme.lower() == "bearer"
@@ -120,6 +94,11 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
             )
         cookie = _cookie(given.get("cookie", ()))
         return CallerMiddleware(Caller(user, token, cookie, secrets.token_bytes(ID_BYTES)), new_token)
+
+    def _known(self, token: str) -> str | None:
+        """The user of a token; None if it is unknown, or from before a password was needed."""
+        user, is_proved = self._tokens.get(token, (None, False))
+        return user if is_proved or not self._authenticator.is_needed else None
 
     def _checked(self, credentials: str) -> str:
         """The user of Basic credentials."""
@@ -129,10 +108,11 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
         except (binascii.Error, UnicodeDecodeError, ValueError):
             raise AuthenticationFailed("the credentials are not user:password in base64") from None
         user, _, password = decoded.partition(":")
-        if self._authenticator is not None:
+        if self._authenticator.is_needed:
             try:
                 self._authenticator.check(user, password)
-            except AuthenticationFailed:
+                self._authenticator.admits_as_user(user)
+            except (AuthenticationFailed, InvalidPassword):
                 _logger.warning("a client has given a wrong password", extra={"fields": {"user": user[:100]}})
                 raise
         return user
@@ -140,7 +120,7 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
     def _new_token(self, user: str) -> str:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._lock:
-            self._tokens[token] = user
+            self._tokens[token] = user, self._authenticator.is_needed
             while len(self._tokens) > _MOST_TOKENS:
                 self._tokens.popitem(last=False)
         return token

@@ -1,6 +1,6 @@
 """Options of the server: where it listens, how much clients may use, and when they need a password and TLS.
 
-| address | without a password | with a password |
+| address | without users and password | with users, or a password |
 |---|---|---|
 | loopback | anyone on this machine may connect | Basic authentication; TLS if the server has a certificate |
 | any other | refused | Basic authentication and TLS, both required |
@@ -30,7 +30,7 @@ class FlightSqlOptions:
     address : str
         "host:port" to listen at; port 0 takes any free one.
     password : str, optional
-        Of all clients.
+        Of all clients of a store without users; with users that of `nyala`, unless it has one of its own.
     tls_cert, tls_key : str, optional
         PEM files of the server's certificate (with its chain) and its key.
     sessions : int
@@ -58,8 +58,12 @@ class FlightSqlOptions:
     def __repr__(self) -> str:
         return f"FlightSqlOptions({self.address})"
 
-    def endpoint(self) -> tuple[str, int]:
-        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page)."""
+    def endpoint(self, has_users: bool | None = False) -> tuple[str, int]:
+        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page).
+
+        `has_users` is True if the store has users, which then need no password of the server; None if that is not known
+        yet.
+        """
         host, mark, port = self.address.rpartition(":")
         if not mark or not port.isdigit() or int(port) > 65535 or not host:
             raise InterfaceError(f"{self.address}: HOST:PORT is needed, such as 127.0.0.1:{DEFAULT_PORT}")
@@ -68,12 +72,15 @@ class FlightSqlOptions:
         if self.password == "":
             raise InterfaceError("the password is empty")
         if not is_loopback(host):
-            missing = [what for what, given in (("a password", self.password), ("TLS", self.tls_cert)) if given is None]
+            has_tls = self.tls_cert is not None
+            has_password = self.password is not None or (has_tls if has_users is None else has_users)
+            missing = [what for what, given in (("a password", has_password), ("TLS", has_tls)) if not given]
             if missing:
                 raise InterfaceError(
                     f"{self.address} can be reached from other machines, so clients need a password and TLS, and "
                     f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give "
-                    "--flight-sql-password-file, --flight-sql-tls-cert and --flight-sql-tls-key, or listen at 127.0.0.1"
+                    "--flight-sql-password-file (or CREATE USER in the store), --flight-sql-tls-cert and "
+                    "--flight-sql-tls-key, or listen at 127.0.0.1"
                 )
         return host.strip("[]"), int(port)
 

@@ -17,11 +17,15 @@ import pyarrow as pa
 from ....cluster.wire.process.ending import cut_connections, stop_at_exit
 from ....cluster.wire.security.receive_guard import ReceiveGuard
 from ....driver.connection import Connection
+from ....driver.session.identity import as_user
 from ....errors import Error, ServerUnavailable
 from ....model.forks import stay_with_process
 from ....net.addresses import address_of
+from ....sql.session_facts import USER
+from ...authentication import Authentication
+from ...postgres.server.options import is_loopback
 from ..session.client_session import ClientSession
-from .authentication import MIDDLEWARE, Authenticator, CallerFactory, NoHandshake, OnePassword
+from .authentication import MIDDLEWARE, CallerFactory, NoHandshake
 from .calls import LOOK_SECONDS, RunningCalls
 from .handlers import FlightHandlers
 from .options import MESSAGE_BYTES, FlightSqlOptions
@@ -43,20 +47,18 @@ class FlightSqlServer:
     connection : Connection
         Each session gets a connection of its own to the same store; this one is not used, and stays open.
     options : FlightSqlOptions
-    authenticator : Authenticator, optional
-        Decides who may connect; by default the password of the options.
 
     Raises `InterfaceError` if the options are invalid, `ServerUnavailable` if the address cannot be used.
     """
 
-    def __init__(self, connection: Connection, options: FlightSqlOptions, authenticator: Authenticator | None = None):
-        host, port = options.endpoint()
+    def __init__(self, connection: Connection, options: FlightSqlOptions):
+        store = connection.session.transactions.store
+        host, port = options.endpoint(store.access.has_users)
         tls = options.tls()
-        if authenticator is None and options.password is not None:
-            authenticator = OnePassword(options.password)
+        self.authenticator = Authentication(lambda: store.access, options.password, is_open=is_loopback(host))
         self.options = options
         self._connection = connection
-        callers = CallerFactory(authenticator)
+        callers = CallerFactory(self.authenticator)
         self.sessions = Sessions(self._open_session, options.sessions, callers.forget)
         self.calls = RunningCalls(options.statements)
         self._scheme = "grpc+tls" if tls else "grpc"
@@ -156,7 +158,8 @@ class FlightSqlServer:
     # ---- for calls (`call.Host`) -------------------------------------------------------------------------------------
 
     def _open_session(self, session_id: bytes, user: str) -> ClientSession:
-        connection = self._connection.duplicate()
+        proved = self.authenticator.is_needed and self.authenticator.admits_as_user(user)
+        connection = as_user(self._connection, user or USER, is_authenticated=proved)
         connection.autocommit = True
         return ClientSession(session_id, connection, user, self.options.limits)
 

@@ -80,7 +80,9 @@ class ClientSession:
         self.connection = connection
         self._session = connection.session
         self._session.files = None
-        self._session.facts = replace(self._session.facts, user=user) if user else self._session.facts
+        self._session.facts = (
+            replace(self._session.facts, user=user, session_user=user) if user else self._session.facts
+        )
         self._limits = limits
         self.transactions = ClientTransactions(connection, self.new_handle)
         # Guards the dictionaries and the counts.

@@ -22,6 +22,8 @@ from ....errors import (
     DeadlineExceeded,
     Error,
     InternalError,
+    InvalidPassword,
+    PermissionDenied,
     ServerUnavailable,
     StatementError,
     StatementTooComplex,
@@ -33,7 +35,9 @@ _MOST_CHARACTERS: Final = 4000
 """Of a message: gRPC sends it in a header, whose size clients limit."""
 _CLASSES: Final[tuple[tuple[type[Error], Any], ...]] = (
     (AuthenticationFailed, flight.FlightUnauthenticatedError),
+    (InvalidPassword, flight.FlightUnauthenticatedError),
     (AccessDenied, flight.FlightUnauthorizedError),
+    (PermissionDenied, flight.FlightUnauthorizedError),
     (Cancelled, flight.FlightCancelledError),
     (DeadlineExceeded, flight.FlightTimedOutError),
     (ServerUnavailable, flight.FlightUnavailableError),

@@ -90,7 +90,7 @@ Event = Send | StartTls | Cancel | Enter | End
 
 
 class Exchange(Protocol):
-    """One client's SCRAM exchange. Both methods raise `AuthenticationFailed`."""
+    """One client's SCRAM exchange. Both methods raise `InvalidPassword`."""
 
     def first(self, message: str) -> str:
         """Returns the server's first message for the client's."""
@@ -102,8 +102,8 @@ class Exchange(Protocol):
 class Authenticator(Protocol):
     """Checks passwords."""
 
-    def exchange(self) -> Exchange:
-        """Begins with a client."""
+    def exchange(self, user: str) -> Exchange | None:
+        """Begins with a client that names a user; None: it needs no password."""
 
 
 class StartUp:
@@ -200,7 +200,9 @@ class StartUp:
         self._started = frontend.Startup(3, minor, message.parameters)
         if unknown or minor != message.minor:
             yield Send(replies.negotiate_version(minor, unknown))
-        if self._authenticator is None:
+        if self._authenticator is not None:
+            self._exchange = self._authenticator.exchange(message.parameters["user"])
+        if self._exchange is None:
             yield from self._enter()
             return
         self._to(State.MECHANISM)
@@ -215,8 +217,7 @@ class StartUp:
         (size,) = struct.unpack_from("!i", rest)
         if size != len(rest) - 4:
             raise ProtocolError("a SASL message has an invalid length")
-        assert self._authenticator is not None
-        self._exchange = self._authenticator.exchange()
+        assert self._exchange is not None
         reply = self._exchange.first(_utf8(rest[4:]))
         self._to(State.PROOF)
         yield Send(replies.sasl_continue(reply))

@@ -35,12 +35,12 @@ from ....errors import Error, ProtocolError
 from ....model.state_table import StateTable
 from ....net.connection import Connection
 from ....net.tls import TlsFilter
+from ...authentication import Authentication
 from ..protocol import frontend, replies, startup
 from ..protocol.reader import MessageReader
 from ..session.backend import Backend
 from ..session.client_settings import ClientSettings
 from ..session.reports import report
-from .authentication import Password
 from .options import PostgresOptions
 
 _logger = logging.getLogger("nyala.doors.postgres")
@@ -91,12 +91,12 @@ class Host(Protocol):
     options: PostgresOptions
     tls: ssl.SSLContext | None
     needs_tls: bool
-    authenticator: Password | None
+    authenticator: Authentication
 
     def admit(self) -> None:
         """Raises `Refused` if there is no room for a client."""
 
-    def open_session(self, settings: Mapping[str, str]) -> DriverConnection:
+    def open_session(self, user: str, settings: Mapping[str, str]) -> DriverConnection:
         """Makes a connection for a client."""
 
     def register(self, client: PostgresClient, key_bytes: int) -> tuple[int, bytes]:
@@ -271,7 +271,9 @@ class PostgresClient:
                 parameters.pop(name, None)
             given.update({name: value for name, value in parameters.items() if not name.startswith("_pq_.")})
             settings = ClientSettings(user, given)
-            self._backend = Backend(self._server.open_session(settings.unknown), settings, self._following, self._arm)
+            self._backend = Backend(
+                self._server.open_session(user, settings.unknown), settings, self._following, self._arm
+            )
         except Error as error:
             found = report(error)
             self._close_start(

@@ -1,6 +1,6 @@
 """Options of the server: where it listens, how much clients may use, and when they need a password and TLS.
 
-| address | without a password | with a password |
+| address | without users and password | with users, or a password |
 |---|---|---|
 | loopback | anyone on this machine may connect | SCRAM-SHA-256; TLS if the client requests it |
 | any other | refused | SCRAM-SHA-256 and TLS, both required |
@@ -32,7 +32,7 @@ class PostgresOptions:
     address : str
         "host:port" to listen at; port 0 takes any free one.
     password : str, optional
-        Of all clients.
+        Of all clients of a store without users; with users that of `nyala`, unless it has one of its own.
     tls_cert, tls_key : str, optional
         PEM files of the server's certificate (with its chain) and its key.
     connections : int
@@ -60,20 +60,27 @@ class PostgresOptions:
     def __repr__(self) -> str:
         return f"PostgresOptions({self.address})"
 
-    def endpoint(self) -> tuple[str, int]:
-        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page)."""
+    def endpoint(self, has_users: bool | None = False) -> tuple[str, int]:
+        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page).
+
+        `has_users` is True if the store has users, which then need no password of the server; None if that is not known
+        yet.
+        """
         host, mark, port = self.address.rpartition(":")
         if not mark or not port.isdigit() or int(port) > 65535 or not host:
             raise InterfaceError(f"{self.address}: HOST:PORT is needed, such as 127.0.0.1:{DEFAULT_PORT}")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InterfaceError("TLS needs a certificate and its key; one of the two is missing")
         if not is_loopback(host):
-            missing = [what for what, given in (("a password", self.password), ("TLS", self.tls_cert)) if given is None]
+            has_tls = self.tls_cert is not None
+            has_password = self.password is not None or (has_tls if has_users is None else has_users)
+            missing = [what for what, given in (("a password", has_password), ("TLS", has_tls)) if not given]
             if missing:
                 raise InterfaceError(
                     f"{self.address} can be reached from other machines, so clients need a password and TLS, and "
                     f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give "
-                    "--postgres-password-file, --postgres-tls-cert and --postgres-tls-key, or listen at 127.0.0.1"
+                    "--postgres-password-file (or CREATE USER in the store), --postgres-tls-cert and "
+                    "--postgres-tls-key, or listen at 127.0.0.1"
                 )
         return host.strip("[]"), int(port)
 

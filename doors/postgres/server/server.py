@@ -17,12 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ....driver.connection import Connection
+from ....driver.session.identity import as_user
 from ....errors import Error
 from ....model.forks import stay_with_process
 from ....net.listener import Listener
 from ....net.reactor import Reactor
+from ...authentication import Authentication
 from ..session.reports import Refused
-from .authentication import Password
 from .client import PostgresClient
 from .options import PostgresOptions, is_loopback
 
@@ -49,11 +50,12 @@ class PostgresServer:
     """
 
     def __init__(self, connection: Connection, options: PostgresOptions):
-        host, port = options.endpoint()
+        store = connection.session.transactions.store
+        host, port = options.endpoint(store.access.has_users)
         self.options = options
         self.tls = options.tls()
         self.needs_tls = not is_loopback(host)
-        self.authenticator = None if options.password is None else Password(options.password)
+        self.authenticator = Authentication(lambda: store.access, options.password, is_open=not self.needs_tls)
         self._connection = connection
         self._reactor = Reactor("nyala-postgres")
         self._listener = Listener(
@@ -160,10 +162,11 @@ class PostgresServer:
         if len(self._clients) >= self.options.connections:
             raise Refused("sorry, too many clients already", "53300")
 
-    def open_session(self, settings: Mapping[str, str]) -> Connection:
-        """A connection for a client. `settings` are values for the session from its start-up message; those that the
-        session refuses are ignored, since drivers send what PostgreSQL would accept."""
-        connection = self._connection.duplicate()
+    def open_session(self, user: str, settings: Mapping[str, str]) -> Connection:
+        """A connection for a client that has proved to be a user, if it needs to. `settings` are values for the
+        session from its start-up message; those that the session refuses are ignored, since drivers send what
+        PostgreSQL would accept."""
+        connection = as_user(self._connection, user, is_authenticated=self.authenticator.admits_as_user(user))
         connection.autocommit = True
         session = connection.session
         for name, value in settings.items():

@@ -106,6 +106,7 @@ class Backend:
         session.facts = replace(
             session.facts,
             user=self.settings.values()["session_authorization"],
+            session_user=self.settings.values()["session_authorization"],
             process=process,
             settings=lambda: session.settings.texts() | self.settings.values(),
         )

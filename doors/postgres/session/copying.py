@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution
+from ....driver.session.identity import require_insert
 from ....errors import Cancelled, DataError, UnknownColumn
 from ....model.schema import Table
 from ....sql import bound
@@ -44,6 +45,7 @@ class CopyIn:
         self._connection = connection
         self._statement = statement
         self._table: Table = connection.store.table(folded(statement.table))
+        require_insert(connection.session, self._table)
         schema = self._table.schema
         names = [folded(name) for name in statement.columns] or [column.name for column in schema.visible_columns]
         for name in names:
@@ -105,6 +107,7 @@ class CopyIn:
         path = self._file.name
         copy = bound.CopyFrom(self._table, path, "csv", tuple(options.items()), tuple(self._names))
         session = self._connection.session
+        require_insert(session, self._table)  # the data may have taken long
         try:
             with session.turn():
                 return max(0, session.start(copy).rowcount)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -80,6 +81,8 @@ class RowWriter:
 
 _COUNTED: Final = {"INSERT": "INSERT 0", "UPSERT": "INSERT 0", "UPDATE": "UPDATE", "DELETE": "DELETE", "MERGE": "MERGE"}
 _NAMED: Final = ("SHOW", "EXPLAIN", "SET", "RESET", "SAVEPOINT", "RELEASE", "ANALYZE", "PREPARE", "DESCRIBE")
+_RIGHTS: Final = re.compile(r"\sON\s", re.I)
+"""Of a GRANT or REVOKE: rights on objects, and not roles."""
 _FILLERS: Final = ("OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE", "IF", "NOT", "EXISTS")
 
 
@@ -96,9 +99,11 @@ def command_tag(statement: StatementText, execution: Execution, rows: int) -> st
         return f"SELECT {rows}"
     if verb == "TRUNCATE":
         return "TRUNCATE TABLE"
+    if verb in ("GRANT", "REVOKE"):
+        return verb if _RIGHTS.search(statement.text) else f"{verb} ROLE"
     if verb == "CREATE" and execution.rowcount >= 0:
         return f"SELECT {execution.rowcount}"  # CREATE TABLE AS, as PostgreSQL has it
     if verb == "WITH":
         return f"INSERT 0 {max(0, execution.rowcount)}"
-    object_ = next((word for word in statement.words[1:] if word not in _FILLERS), "")
+    object_ = next((word for word in statement.words[1:] if word not in _FILLERS), "").replace("USER", "ROLE")
     return f"{verb} {object_}".strip() if verb in ("CREATE", "ALTER", "DROP", "COMPACT") else verb

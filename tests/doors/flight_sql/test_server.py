@@ -13,13 +13,15 @@ import psutil
 import pyarrow as pa
 import pytest
 from flight_sql_support import PATIENCE, SCHEMA, SLOW, Client, command, served, until
+from nyala.doors.authentication import Authentication
 from nyala.doors.flight_sql.protocol.messages import in_any, message, read
 from nyala.doors.flight_sql.server import sessions as sessions_module
-from nyala.doors.flight_sql.server.authentication import COOKIE, OnePassword
+from nyala.doors.flight_sql.server.authentication import COOKIE
 from nyala.doors.flight_sql.server.options import FlightSqlOptions
 from nyala.doors.flight_sql.server.server import FlightSqlServer
 from nyala.doors.flight_sql.session.client_session import SessionLimits
-from nyala.errors import AuthenticationFailed, InterfaceError, ServerUnavailable
+from nyala.errors import InterfaceError, InvalidPassword, ServerUnavailable
+from nyala.model.access.roles import Access
 from pyarrow import flight
 from tls_support import HOST, Pki
 
@@ -287,11 +289,35 @@ def test_tls(tls_files: dict[str, str]) -> None:
 
 
 def test_the_password_is_not_kept() -> None:
-    authenticator = OnePassword("pass\u00adword")  # SASLprep drops the soft hyphen
+    authenticator = Authentication(Access, "pass\u00adword")  # SASLprep drops the soft hyphen
     authenticator.check("anyone", "password")
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(InvalidPassword):
         authenticator.check("anyone", "")
-    assert "password" not in repr(vars(authenticator._verifier))
+    assert "password" not in repr(authenticator) + repr(vars(authenticator))
+
+
+def test_users_of_the_store() -> None:
+    with nyala.connect(":memory:") as store, served(store) as server, Client(server) as client, Client(server) as other:
+        store.execute("CREATE TABLE t (k INT PRIMARY KEY); CREATE TABLE o (k INT PRIMARY KEY)")
+        before = as_user(client, "ann", "anything").headers
+        assert client.query("SELECT count(*) FROM t") == [(0,)]
+        store.execute(f"CREATE USER ann PASSWORD '{PASSWORD}'; GRANT SELECT ON t TO ann; CREATE ROLE readers")
+        for headers in (before, []):
+            client.headers = headers
+            with pytest.raises(flight.FlightUnauthenticatedError):
+                client.query("SELECT count(*) FROM t")
+        for user, password in (("ann", "wrong"), ("eve", PASSWORD), ("readers", PASSWORD), ("", "")):
+            with pytest.raises(flight.FlightUnauthenticatedError, match="password authentication failed"):
+                as_user(other, user, password)
+        as_user(other, "ann")
+        assert other.query("SELECT current_user, session_user FROM t RIGHT JOIN (SELECT 1) AS one ON true") == [
+            ("ann", "ann")
+        ]
+        with pytest.raises(flight.FlightUnauthorizedError, match="user ann needs SELECT"):
+            other.query("SELECT * FROM o")
+        store.execute("REVOKE SELECT ON t FROM ann")
+        with pytest.raises(flight.FlightUnauthorizedError, match="user ann needs SELECT"):
+            other.query("SELECT count(*) FROM t")
 
 
 @pytest.mark.parametrize(
