@@ -102,7 +102,7 @@ def hide_passwords(text: str) -> str:
     if match is None:
         return text
     start = match.start()
-    return text[:start] + _QUOTED.sub(lambda found: re.sub(r"\S", "*", found[0]), text[start:])
+    return text[:start] + _QUOTED.sub(lambda found: re.sub(r"[^\n]", "*", found[0]), text[start:])
 
 
 class StatementError(ProgrammingError):

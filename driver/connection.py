@@ -35,7 +35,7 @@ from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .doors import Door, opened_one
 from .session.bind_values import Parameters
-from .session.identity import require_insert
+from .session.identity import insertable
 from .session.session import Session
 from .stores.open_stores import SharedStore, acquire, is_cluster, lent
 from .tables.timestamps import Moment, hybrid_time
@@ -227,8 +227,7 @@ class Connection:
 
     @property
     def last_timestamp(self) -> Timestamp | None:
-        """Hybrid timestamp of this connection's latest write; None before the first. A read `at` it, or FOR SYSTEM_TIME
-        AS OF it, shows all its writes. Statements that change nothing leave it unchanged."""
+        """Hybrid timestamp of this connection's latest write; None before the first. A read as of it shows them all."""
         return self._session.last_write
 
     @property
@@ -239,8 +238,7 @@ class Connection:
 
     @property
     def store(self) -> Store:
-        """The store itself: catalog, statistics, scans. While a transaction is open, it is the transaction. Raises
-        `InterfaceError` after `close`."""
+        """The store itself: catalog, statistics, scans; or the open transaction. `InterfaceError` after `close`."""
         self.check_open()
         session = self._session
         return session.transaction_store() if session.is_transactional else session.store
@@ -293,9 +291,7 @@ class Connection:
         self._session.refuse_writes("a load")
         with self._session.turn(), self._session.cancellable(cancel) as cancel:
             store = self._session.store
-            found = store.table(table)
-            require_insert(self._session, found)
-            rows = load(store, found, source, progress, self._session.progress, cancel)
+            rows = load(store, insertable(self._session, table), source, progress, self._session.progress, cancel)
         if rows:
             self._session.note_write()
         return rows

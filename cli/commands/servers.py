@@ -85,10 +85,17 @@ POSTGRES = (
         "--postgres-password-file",
         type=Path,
         metavar="FILE",
-        help="a file with the password of these clients; without it, only HOST 127.0.0.1 or ::1 is allowed",
+        help="a file with the password of these clients; other HOSTs than 127.0.0.1 and ::1 need it, or users in the "
+        "store",
     ),
     argument("--postgres-tls-cert", type=Path, metavar="FILE", help="the PEM file with the certificate for them"),
     argument("--postgres-tls-key", type=Path, metavar="FILE", help="the PEM file with the key of that certificate"),
+    argument(
+        "--audit",
+        type=Path,
+        metavar="FILE",
+        help="add a JSON line for each login and statement of these clients to a file; SIGHUP opens it again",
+    ),
     argument(
         "--postgres-connections", type=int, default=500, metavar="N", help="how many of them may connect (default 500)"
     ),

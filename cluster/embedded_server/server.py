@@ -47,6 +47,7 @@ from .call_results import Calls
 from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
+from .local_owner import is_local_owner
 from .row_writes import RowWrites
 from .server_record import ServerRecord, place_of
 from .tablets import EmbeddedTablets
@@ -210,22 +211,23 @@ class EmbeddedServer:
     def _noted(self, handler: Callable[P, R]) -> Callable[P, R]:
         def noted(*arguments: P.args, **named: P.kwargs) -> R:
             self._used = time.monotonic()
-            self._check_users()
+            self._check_users(arguments[1])  # type: ignore[arg-type]
             return handler(*arguments, **named)
 
         return noted
 
     def _scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
         self._used = time.monotonic()
-        self._check_users()
+        self._check_users(context)
         return self._scans.scan(ticket, context)
 
-    def _check_users(self) -> None:
-        """Raises `AccessDenied` if the store has users: callers are not identified here."""
-        if self._store.access.has_users:
+    def _check_users(self, context: CallContext) -> None:
+        """Raises `AccessDenied` if the store has users, and the caller runs under another account than this process: it
+        could not read the directory, either. There are no users of the store here."""
+        if self._store.access.has_users and not is_local_owner(context.address, self._rpc.ports):
             raise AccessDenied(
-                "the store has users, whom the protocol of nyala:// does not identify yet: connect by the PostgreSQL "
-                "protocol (nyala serve DIR --postgres HOST:PORT), or end the process that has the directory open"
+                "the store has users, and this client runs under another account than its server: connect by the "
+                "PostgreSQL protocol (nyala serve DIR --postgres HOST:PORT)"
             )
 
     def status(self) -> ServerStatus:

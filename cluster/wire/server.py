@@ -351,6 +351,11 @@ class RpcServer:
         yield metrics.Sample("nyala_calls_total", self._in_threads, ("pool",))
 
     @property
+    def ports(self) -> tuple[int, ...]:
+        """Returns the ports at which it accepts connections: of calls, and of scans if there are any."""
+        return (self._listener.port, *(() if self._flight is None else (self._flight.port,)))
+
+    @property
     def under_way(self) -> Mapping[str, int]:
         """Returns the numbers of running calls, scans and connections."""
         return {

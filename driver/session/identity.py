@@ -150,6 +150,13 @@ def require_insert(session: Acting, table: Table) -> None:
     require(session, table, Right.INSERT)
 
 
+def insertable(session: Acting, name: str) -> Table:
+    """The table of a name, into which the session may load; errors as of `Store.table` and `require`."""
+    table = session.store.table(name)
+    require_insert(session, table)
+    return table
+
+
 def as_user(connection: D, user: str, is_authenticated: bool = True) -> D:
     """A duplicate of a connection that acts as a user, for a server that knows that its client is this user.
 

@@ -80,10 +80,11 @@ class Enter(NamedTuple):
 
 
 class End(NamedTuple):
-    """Send these bytes and end the connection; `reason` is for the log."""
+    """Send these bytes and end the connection; `reason` and `sqlstate` are for the log."""
 
     data: bytes
     reason: str
+    sqlstate: str = ""
 
 
 Event = Send | StartTls | Cancel | Enter | End
@@ -130,6 +131,16 @@ class StartUp:
         self._exchange: Exchange | None = None
 
     @property
+    def is_authenticated(self) -> bool:
+        """True if the client has proved a password."""
+        return self._exchange is not None
+
+    @property
+    def user(self) -> str:
+        """The user that the client has named; empty before."""
+        return "" if self._started is None else self._started.parameters.get("user", "")
+
+    @property
     def is_over(self) -> bool:
         """True once the client has entered or was refused."""
         return self._state in (State.ENTERED, State.ENDED)
@@ -156,7 +167,7 @@ class StartUp:
         """The end for an error."""
         self._to(State.ENDED)
         report = replies.Report("FATAL", sqlstate or error.sqlstate, str(error))
-        return End(replies.error_response(report), str(error))
+        return End(replies.error_response(report), str(error), report.sqlstate)
 
     def _to(self, state: State) -> None:
         self._state = STATES.checked(self._state, state)

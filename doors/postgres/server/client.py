@@ -38,6 +38,7 @@ from ....net.tls import TlsFilter
 from ...authentication import Authentication
 from ..protocol import frontend, replies, startup
 from ..protocol.reader import MessageReader
+from ..session.audited import Audited, log_refused
 from ..session.backend import Backend
 from ..session.client_settings import ClientSettings
 from ..session.reports import report
@@ -129,6 +130,7 @@ class PostgresClient:
         self._reader = MessageReader(server.options.message_bytes)
         self._startup: startup.StartUp | None = None
         self._backend: Backend | None = None
+        self._audited: Audited | None = None
         self._began = time.monotonic()
         self._idle_since = self._began
         # Guards the state, the queue and the flags.
@@ -205,6 +207,10 @@ class PostgresClient:
         if reason and not self._is_leaving and self._state is not State.STARTING:
             _logger.info("a client is lost", extra={"fields": {"from": self._address, "reason": reason}})
         self._server.forget(self)
+        audited, self._audited = self._audited, None
+        if audited is not None:
+            with contextlib.suppress(Error):
+                audited.leave()
         with self._lock:
             self._is_lost = True
             self._queue.clear()
@@ -249,6 +255,7 @@ class PostgresClient:
             elif isinstance(event, startup.End):
                 fields = {"from": self._address, "error": event.reason}
                 _logger.warning("a client is refused", extra={"fields": fields})
+                self._note_refused(event.sqlstate, event.reason)
                 self._close_start(event.data)
             else:
                 self._enter(event)
@@ -271,21 +278,35 @@ class PostgresClient:
                 parameters.pop(name, None)
             given.update({name: value for name, value in parameters.items() if not name.startswith("_pq_.")})
             settings = ClientSettings(user, given)
-            self._backend = Backend(
-                self._server.open_session(user, settings.unknown), settings, self._following, self._arm
-            )
+            session = self._server.open_session(user, settings.unknown)
+            self.process, self.key = self._server.register(self, 32 if event.minor >= 2 else 4)
+            self._note_entered(user)
         except Error as error:
             found = report(error)
+            self._note_refused(found.sqlstate, found.message)
             self._close_start(
                 replies.error_response(replies.Report("FATAL", found.sqlstate, found.message, hint=found.hint))
             )
             return
-        self.process, self.key = self._server.register(self, 32 if event.minor >= 2 else 4)
+        self._backend = Backend(session, settings, self._following, self._arm, self._audited)
         self._reader.is_authenticated = True
         self._idle_since = time.monotonic()
         with self._lock:
             self._to(State.IDLE)
         self.connection.send(self._backend.opening(self.process, self.key))
+
+    def _note_entered(self, user: str) -> None:
+        """Writes the login to the audit log. Raises `DiskError` if that fails: nothing may go unlogged."""
+        assert self._startup is not None
+        if (log := self._server.options.audit) is not None:
+            audited = Audited(log, user, self._address, self.process)
+            audited.enter(self._startup.is_authenticated)
+            self._audited = audited
+
+    def _note_refused(self, sqlstate: str, reason: str) -> None:
+        if (log := self._server.options.audit) is not None and self._startup is not None:
+            with contextlib.suppress(Error):
+                log_refused(log, self._startup.user, self._address, sqlstate, reason)
 
     def _refuse(self, error: ProtocolError) -> None:
         """Ends the connection: the bytes are not of the protocol."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from ....errors import InterfaceError
 from ....model.lazy_dataclass import dataclass
+from ...audit import AuditLog
 from ..protocol.reader import MESSAGE_BYTES
 
 DEFAULT_PORT: Final = 5432
@@ -43,6 +44,8 @@ class PostgresOptions:
         Longest message of a client.
     incomplete_bytes : int
         Bytes of incomplete and waiting messages of all clients together, above which the largest is disconnected.
+    audit : AuditLog, optional
+        Log of logins and statements; it stays open.
     drain_seconds : float
         Seconds for which running statements go on when the server stops.
     """
@@ -55,6 +58,7 @@ class PostgresOptions:
     threads: int = max(8, 4 * (os.cpu_count() or 1))
     message_bytes: int = MESSAGE_BYTES
     incomplete_bytes: int = 1 << 30
+    audit: AuditLog | None = None
     drain_seconds: float = 5.0
 
     def __repr__(self) -> str:

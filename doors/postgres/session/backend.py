@@ -25,11 +25,13 @@ from ..protocol import frontend, replies
 from ..values.parameters import parameter_value
 from ..values.types import TEXT, type_of
 from . import commands, statements
+from .audited import Audited
 from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
+from .named_objects import NamedObjects, refuse_many
 from .names import decoded, result_columns, shown
-from .portals import MOST_STATEMENTS, Description, Portal, PreparedStatement, formats_for, row_fields
+from .portals import Description, Portal, PreparedStatement, formats_for, row_fields
 from .reports import Refused, report
 from .results import RowWriter, command_tag
 from .statements import Kind, StatementText
@@ -51,7 +53,7 @@ _LIGHT: Final = (frontend.Describe, frontend.Execute, frontend.Sync)
 _DATA: Final = (frontend.CopyData, frontend.CopyDone, frontend.CopyFail)
 
 
-class Backend:
+class Backend(NamedObjects):
     """One client behind its start-up. One thread at a time; `cancel` and `time_out` from any.
 
     Parameters
@@ -63,6 +65,8 @@ class Backend:
         Returns the class of the message that is waiting behind the present one; None if none has arrived.
     arm : callable
         Called with a number of seconds and a `Halt` when a statement with a timeout begins: `time_out` is due then.
+    audited : Audited, optional
+        Logs the statements.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Backend:
         settings: ClientSettings,
         following: Callable[[], type | None] = lambda: None,
         arm: Callable[[float, Halt], object] = lambda seconds, halt: None,
+        audited: Audited | None = None,
     ):
         self.connection = connection
         self.settings = settings
@@ -79,9 +84,9 @@ class Backend:
         self._is_local = not self._session.store.runs_fragments
         self._following = following
         self._arm = arm
+        self._audited = audited
         self._block = TransactionBlock(self._session)
-        self._statements: dict[bytes, PreparedStatement] = {}
-        self._portals: dict[bytes, Portal] = {}
+        super().__init__()
         self._skips = False
         self._in_extended = False
         """True from an extended message up to Sync or a simple query."""
@@ -142,7 +147,12 @@ class Backend:
 
     def are_lookups(self, messages: Sequence[Any]) -> bool:
         """True if messages run nothing but prepared look-ups of single rows in this process: some microseconds each."""
-        if not self._is_local or len(messages) > _MOST_AT_ONCE or self._waiting is not None:
+        if (
+            not self._is_local
+            or self._audited is not None
+            or len(messages) > _MOST_AT_ONCE
+            or self._waiting is not None
+        ):
             return False
         for message in messages:
             kind = type(message)
@@ -207,6 +217,11 @@ class Backend:
     def _failed(self, error: Exception, kind: type) -> Iterator[bytes]:
         timed_out, self._timed_out = self._timed_out, False
         found = report(error, self._offset, timed_out)
+        if self._audited is not None:
+            try:
+                self._audited.end(-1, found.sqlstate)
+            except Error as second:
+                found = report(second)
         if self._copy is not None:
             self._copy.close()
             self._copy = None
@@ -227,6 +242,15 @@ class Backend:
         if not self._block.is_open:
             yield replies.parameter_statuses(self.settings.end_transaction())
         yield replies.READY[self._block.status]
+
+    def run_in_session(self, text: str) -> None:
+        """A statement about the names that SQL has given in the session."""
+        self._session.run(text).drain()
+
+    @property
+    def is_in_block(self) -> bool:
+        """True in a transaction of any kind."""
+        return self._block.is_open
 
     # ---- simple query ----------------------------------------------------------------------------------------------
 
@@ -252,10 +276,12 @@ class Backend:
         return not ddl or self.connection.transactional_ddl
 
     def _simple(self, statement: StatementText) -> Iterator[bytes]:
+        self._note(statement)
         self._block.check(statement)
         special = self._special(statement, True)
         if special is not None:
             yield from special
+            self._note_end()
             return
         portal = Portal(PreparedStatement(statement, ()), (), ())
         self._start(portal)
@@ -267,6 +293,15 @@ class Backend:
             yield from self._rows(portal, columns is not None, 0)
         finally:
             portal.close()
+
+    def _note(self, statement: StatementText) -> None:
+        """A statement begins, for the audit log."""
+        if self._audited is not None:
+            self._audited.begin(statement.text, self._session.facts.user)
+
+    def _note_end(self, rows: int = -1) -> None:
+        if self._audited is not None:
+            self._audited.end(rows)
 
     def _special(self, statement: StatementText, describes: bool) -> Iterator[bytes] | None:
         """The response to a statement that the session does not run itself; None if it does."""
@@ -322,11 +357,13 @@ class Backend:
             yield from writer.write(portal, limit)
             rows = writer.count
             if not portal.is_done:
+                self._note_end(rows)
                 yield replies.PORTAL_SUSPENDED
                 return
         else:
             execution.drain()
             portal.is_done = True
+        self._note_end(rows if execution.columns is not None else execution.rowcount)
         yield replies.command_complete(command_tag(statement, execution, rows))
 
     def _copy_statement(self, statement: StatementText, copy: CopyStatement) -> Iterator[bytes]:
@@ -336,6 +373,7 @@ class Backend:
                 count = yield from copy_out(execution, copy)
             finally:
                 execution.close()
+            self._note_end(count)
             yield replies.command_complete(f"COPY {count}")
             return
         self._copy = CopyIn(self.connection, copy)
@@ -347,6 +385,7 @@ class Backend:
         self._begin_timer(self._halt)
         rows = self._copy.load(stop)
         self._copy = None
+        self._note_end(rows)
         yield replies.command_complete(f"COPY {rows}")
 
     # ---- extended query --------------------------------------------------------------------------------------------
@@ -358,7 +397,7 @@ class Backend:
         if message.name:
             if message.name in self._statements:
                 raise Refused(f'prepared statement "{shown(message.name)}" already exists', "42P05")
-            _refuse_many(len(self._statements))
+            refuse_many(len(self._statements))
         if found:
             self._block.check(found[0])
         self._statements[message.name] = PreparedStatement(found[0] if found else None, message.types)
@@ -382,7 +421,7 @@ class Backend:
             self._block.check(prepared.statement)
         if message.portal and message.portal in self._portals:
             raise Refused(f'portal "{shown(message.portal)}" already exists', "42P03")
-        _refuse_many(len(self._portals))
+        refuse_many(len(self._portals))
         self._close_portal(message.portal)
         described = prepared.description
         portal = Portal(prepared, self._values(message, prepared), message.result_formats)
@@ -417,6 +456,7 @@ class Backend:
                 yield replies.parameter_description(()) + replies.NO_DATA
                 return
             self._block.check(prepared.statement)
+            self._note(prepared.statement)
             found = self._describe_statement(prepared, prepared.statement)
             yield replies.parameter_description(prepared.parameter_oids(found.parameters))
             yield self._row_description(found.columns, ())
@@ -430,6 +470,7 @@ class Backend:
         if statement is None:
             yield replies.NO_DATA
             return
+        self._note(statement)
         self._block.check(statement)
         if portal.columns is None and portal.execution is None:
             self._describe_portal(portal, statement)
@@ -487,6 +528,7 @@ class Backend:
         if statement is None:
             yield replies.EMPTY_QUERY
             return
+        self._note(statement)
         self._block.check(statement)
         if portal.execution is None and not portal.is_done:
             self._begin_group(statement)
@@ -494,6 +536,7 @@ class Backend:
             if special is not None:
                 portal.is_done = True
                 yield from special
+                self._note_end()
                 return
             self._start(portal)
         if portal.execution is None or (portal.is_done and portal.columns is None):
@@ -532,49 +575,6 @@ class Backend:
     def _call(self, message: frontend.FunctionCall) -> Iterator[bytes]:
         yield b""
         raise Refused("calls of functions by their oid are not supported", "0A000")
-
-    # ---- portals and statements by name ----------------------------------------------------------------------------
-
-    def _close_portal(self, name: bytes) -> bool:
-        portal = self._portals.pop(name, None)
-        if portal is not None:
-            portal.close()
-        return portal is not None
-
-    def _close_portals(self) -> None:
-        for name in list(self._portals):
-            self._close_portal(name)
-
-    def close_cursor(self, name: str) -> bool:
-        """CLOSE name; False if there is no such portal."""
-        return self._close_portal(name.encode())
-
-    def deallocate(self, name: str | None) -> bool:
-        """DEALLOCATE name, or of all; False if there is no such statement."""
-        if name is None:
-            self._statements.clear()
-            return True
-        return self._statements.pop(name.encode(), None) is not None
-
-    def discard(self, portals: bool) -> None:
-        """DISCARD: prepared statements, and portals too."""
-        self._statements.clear()
-        if portals:
-            self._close_portals()
-
-    def run_in_session(self, text: str) -> None:
-        """A statement about the names that SQL has given in the session."""
-        self._session.run(text).drain()
-
-    @property
-    def is_in_block(self) -> bool:
-        """True in a transaction of any kind."""
-        return self._block.is_open
-
-
-def _refuse_many(count: int) -> None:
-    if count >= MOST_STATEMENTS:
-        raise Refused(f"a connection has at most {MOST_STATEMENTS} prepared statements or portals", "54000")
 
 
 _HANDLERS: Final[Mapping[type, Callable[[Backend, Any], Iterator[bytes]]]] = {

@@ -186,6 +186,16 @@ def test_nobody_grants_without_the_option(owner: nyala.Connection, text: str, me
         ann.execute(text)
 
 
+def test_tables_need_the_use_of_their_schema(owner: nyala.Connection) -> None:
+    owner.execute("GRANT ALL ON t TO ann; REVOKE USAGE ON SCHEMA public FROM PUBLIC")
+    with as_user(owner, "ann") as ann:
+        for text in ("SELECT * FROM t", "DELETE FROM t", "INSERT INTO t VALUES (7, 7)"):
+            with pytest.raises(PermissionDenied, match="permission denied for schema public: user ann needs USAGE"):
+                ann.execute(text)
+        owner.execute("GRANT USAGE ON SCHEMA public TO ann")
+        assert ann.execute("SELECT count(*) FROM t").fetchone() == (2,)
+
+
 def test_what_needs_no_right(owner: nyala.Connection) -> None:
     with as_user(owner, "ann") as ann:
         for text in ("SELECT 1", "DESCRIBE t", "SHOW TABLES", "SHOW CREATE TABLE t", "SELECT * FROM pg_class",

@@ -1,0 +1,104 @@
+"""The audit log of servers: who has done what, a JSON line for each event.
+
+{"time": "2026-11-27T19:20:01.123456Z", "event": "statement", "door": "postgres", "user": "ann", "from":
+ "10.0.0.7:51234", "session": 12, "statement": "SELECT * FROM hosts", "milliseconds": 1.482, "rows": 2, "sqlstate": ""}
+
+| event | when |
+|---|---|
+| `login` | a client has entered; `authenticated` is false in a store without users and password |
+| `refused` | it has not: `sqlstate` and `reason` |
+| `statement` | a statement, or a part of its rows that the client fetched, has ended; `sqlstate` is that of its error |
+| `logout` | the connection has ended |
+
+Statements are as the client has written them, with asterisks in place of passwords; values of parameters are not
+logged. The file is for its owner alone (mode 600), and each line is one write at its end. `request_reopening`, which
+SIGHUP calls, has the next line open the path again, so that the file can be renamed away first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import DiskError, InterfaceError, hide_passwords
+from ..model.forks import stay_with_process
+
+_logger = logging.getLogger("nyala.doors.audit")
+
+TEXT_CHARACTERS: Final = 10_000
+"""Of a statement's text, beyond which it is cut."""
+_MODE: Final = 0o600
+
+
+class AuditLog:
+    """An open audit log. Safe for several threads.
+
+    Parameters
+    ----------
+    path : str or Path
+        Created if it does not exist; lines are added at its end.
+
+    Raises `InterfaceError` if it cannot be opened.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._is_reopening = False
+        try:
+            self._file = self._opened()
+        except OSError as error:
+            raise InterfaceError(f"{self.path}: the audit log cannot be opened: {error.strerror}") from None
+        stay_with_process(self)
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Adds a line. Raises `DiskError` if that fails: nothing may be done that is not logged."""
+        if "statement" in fields:
+            fields["statement"] = hide_passwords(str(fields["statement"]))[:TEXT_CHARACTERS]
+        time = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        line = json.dumps({"time": time, "event": event, **fields}, ensure_ascii=False, default=str).encode() + b"\n"
+        with self._lock:
+            try:
+                if self._is_reopening:
+                    self._reopen()
+                written = os.write(self._file, line)
+            except OSError as error:
+                raise DiskError(f"{self.path}: the audit log cannot be written: {error.strerror}") from None
+        if written < len(line):
+            raise DiskError(f"{self.path}: the audit log has no room")
+
+    def _reopen(self) -> None:
+        opened = self._opened()
+        os.close(self._file)
+        self._file, self._is_reopening = opened, False
+
+    def request_reopening(self) -> None:
+        """Has the next line open the path again; from a signal's handler, too."""
+        self._is_reopening = True
+
+    def close(self) -> None:
+        """Closes the file. May be repeated."""
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+    def _abandon(self) -> None:
+        """In a forked child: its copy of the descriptor is closed."""
+        os.close(self._file)
+
+
+def open_audit_log(path: str | Path) -> AuditLog:
+    """An audit log that SIGHUP has reopened; in a process's main thread."""
+    log = AuditLog(path)
+    signal.signal(signal.SIGHUP, lambda number, frame: log.request_reopening())
+    return log
