@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 
 import nyala
+import pyarrow as pa
+import pytest
 from nyala.driver.connection import Connection
+from nyala.model.clock import wall_microseconds
+from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check.check_store import check_store
+from nyala.storage.maintenance.tablet_flush import flush_deltas
+from tablet_support import batch, definition, read
 
 
 def opened(path: Path) -> Connection:
@@ -75,3 +82,42 @@ def test_close_leaves_no_retired_files(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as connection:
         assert connection.execute("SELECT count(*) FROM t WHERE v LIKE '%x'").fetchone() == (20000,)
     del scan, cursor
+
+
+def test_history_that_is_over_gives_its_space_back_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that are overwritten and rows that are deleted: no COMPACT TABLE is needed."""
+    monkeypatch.setattr("nyala.storage.maintenance.maintenance_ops.HISTORY_SECONDS", 0.0)  # looks at each round
+    with Database(":memory:", background=False, history_seconds=3600) as db:
+        later, rng = 0, random.Random(7)
+        db.clock.steady = lambda: wall_microseconds() + later
+        table = db.create_table(definition())
+        db.write(table, WriteBatch(random_rows(rng)))
+        db.flush(table)
+        once = data_bytes(db)
+        for _ in range(3):
+            db.write(table, WriteBatch(random_rows(rng), Op.UPDATE))
+            flush_all_deltas(db)
+        db.write(table, WriteBatch(batch(range(3000)), Op.DELETE))
+        flush_all_deltas(db)
+        db.maintain()
+        kept = data_bytes(db)
+        assert kept > 2 * once
+        later = 2 * 3600 * 1_000_000  # the history is older than history_seconds now
+        db.maintain()
+        assert data_bytes(db) < once
+        assert [k for k, _ in read(db, table)] == list(range(3000, 4000))
+
+
+def random_rows(rng: random.Random) -> pa.RecordBatch:
+    """4,000 rows whose texts cannot be compressed."""
+    return batch(range(4000)).set_column(1, "v", pa.array([rng.randbytes(20).hex() for _ in range(4000)]))
+
+
+def flush_all_deltas(db: Database) -> None:
+    for tablet in db._tablets():
+        for stored in tablet.state.rowsets:
+            flush_deltas(tablet, stored)
+
+
+def data_bytes(db: Database) -> int:
+    return sum(stored.metadata.data_bytes for tablet in db._tablets() for stored in tablet.state.rowsets)
