@@ -23,7 +23,7 @@ from ...session_facts import SERVER_VERSION
 from ...settings import find_setting
 from ..context import Context
 from ..names import PG_CATALOG, SCHEMA
-from .lookups import COLUMNS_PER_TABLE, looked_up, mapping, number_of, unknown
+from .lookups import COLUMNS_PER_TABLE, looked_up, mapping, names_to_numbers, number_of, unknown
 from .objects import Objects, SystemObject
 from .pg_objects import constraint_text, index_text, view_text
 from .relations import objects_of
@@ -215,6 +215,8 @@ def _to_number(kind: str) -> Binder:
 
 def _on_tables(context: Context, args: Args) -> Expr:
     def found(table: Expr, texts: dict[int, str]) -> Expr:
+        if table.type.kind is Kind.STRING and not isinstance(table, Literal):
+            return looked_up(names_to_numbers(table, "regclass", objects_of(context)), texts)
         return looked_up(_number(table, context), texts)
 
     return on_tables(args, objects_of(context), found)
