@@ -313,11 +313,13 @@ class TabletServer:
         return f"{opening} tablets are being opened" if opening else ""
 
     def observations(self, kind: str) -> Iterable[Mapping[str, Any]]:
-        """Rows of this server's tablets, rowsets or operations, as `nyala_catalog` has them for an embedded store."""
+        """Rows of this server as `nyala_catalog` has them for a store: rowsets and operations; of tablets the names."""
         if kind == "operations":
             return operation_rows(self.maintenance.status())
         replicas = [replica for replica in self.tablets.replicas() if replica.state == "RUNNING"]
-        return rowset_rows(replica.tablet for replica in replicas) if kind == "rowsets" else ()
+        if kind == "rowsets":
+            return rowset_rows(replica.tablet for replica in replicas)
+        return [{"table_name": replica.table.name, "tablet_id": replica.tablet_id} for replica in replicas]
 
     def samples(self) -> Iterator[metrics.Sample]:
         """For `metrics.collect`; none after `stop`."""

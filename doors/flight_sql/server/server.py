@@ -161,6 +161,7 @@ class FlightSqlServer:
         proved = self.authenticator.is_needed and self.authenticator.admits_as_user(user)
         connection = as_user(self._connection, user or USER, is_authenticated=proved)
         connection.autocommit = True
+        connection.session.client = f"Flight SQL ({user})" if user else "Flight SQL"
         return ClientSession(session_id, connection, user, self.options.limits)
 
     def note_message(self, address: str, size: int) -> None:

@@ -151,7 +151,8 @@ def tablets(request: Request) -> Page:
     server = request.subject.status()
     reports = request.subject.reports()
     if reports is not None:
-        return "Tablets", join([_report_table(reports), _server_facts(server)])
+        names = {row["tablet_id"]: row["table_name"] for row in request.subject.rows("tablets")}
+        return "Tablets", join([_report_table(reports, names), _server_facts(server)])
     grouped: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for row in request.subject.rows("tablets"):
         key = row["table_name"], row["tablet_id"], row["partition"], row["rows"], row["disk_bytes"]
@@ -165,13 +166,16 @@ def tablets(request: Request) -> Page:
     return "Tablets", join([table("Tablets", ("Table", "Tablet", "Partition", "Rows", "On disk", "At"), rows), more])
 
 
-def _report_table(reports: Sequence[Any]) -> Html:
+def _report_table(reports: Sequence[Any], names: Mapping[str, str]) -> Html:
     headings = (
-        "Tablet", "State", "Role", "Term", "Last entry", "Not committed", "Not applied", "Rows", "On disk",
+        "Table", "Tablet", "State", "Role", "Term", "Last entry", "Not committed", "Not applied", "Rows", "On disk",
         "Prepared", "Error",
     )  # fmt: skip
     rows = [
         (
+            link(names[report.tablet_id], "/table", name=names[report.tablet_id])
+            if report.tablet_id in names
+            else None,
             report.tablet_id,
             report.state,
             f"{report.role}{', serves' if report.is_serving else ''}",

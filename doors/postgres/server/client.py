@@ -279,6 +279,7 @@ class PostgresClient:
             given.update({name: value for name, value in parameters.items() if not name.startswith("_pq_.")})
             settings = ClientSettings(user, given)
             session = self._server.open_session(user, settings.unknown)
+            session.session.client = self._address
             self.process, self.key = self._server.register(self, 32 if event.minor >= 2 else 4)
             self._note_entered(user)
         except Error as error:

@@ -101,6 +101,7 @@ def test_metrics_tell_servers_apart(servers: Servers) -> None:
     assert sum(values["nyala_raft_leaders"] for values in found[1:]) == 2
     assert all(values["nyala_calls_total"] >= 0 and values["nyala_ready"] == 1 for values in found)
     assert "2 rowsets" not in answers(servers.http[1], "/table?name=readings")[1]
+    assert all(">readings</a>" in answers(url, "/tablets")[1] for url in servers.http[1:])
     assert "LEADER, serves" in "".join(answers(url, "/tablets")[1] for url in servers.http[1:])
 
 

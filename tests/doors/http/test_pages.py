@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -74,6 +76,13 @@ class Checked(HTMLParser):
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
+
+
+def socket_name(descriptor: int) -> str:
+    """Address of this end of a connection."""
+    with socket.socket(fileno=os.dup(descriptor)) as connection:
+        host, port = connection.getsockname()[:2]
+    return f"{host}:{port}"
 
 
 def page(server: HttpServer, path: str, **values: object) -> Checked:
@@ -199,6 +208,17 @@ def test_an_open_transaction_is_shown(server: HttpServer, connection: Any) -> No
         text = "".join(page(server, "/sessions").text)
         assert "Open transactions" in text and "yes" in text
         other.rollback()
+
+
+def test_a_statement_of_another_protocol_shows_its_client(server: HttpServer, connection: Any) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    url = connection.serve(postgres="127.0.0.1:0")
+    with psycopg.connect(url.replace("//", "//ana@"), autocommit=True) as client:
+        client.execute("SELECT count(*) FROM t -- from afar").fetchall()
+        port = client.pgconn.socket and socket_name(client.pgconn.socket)
+    found = next(record for record in statement_records.records().recent() if "from afar" in record.text)
+    assert found.client == port
+    assert found.client in "".join(page(server, "/statement", id=found.number).text)
 
 
 # ---- console ---------------------------------------------------------------------------------------------------------
