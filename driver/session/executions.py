@@ -31,7 +31,7 @@ from ...sql import bound
 from ...sql.deep_stack import on_deep_stack
 from . import external_engine
 from .settings import SettingStatement
-from .statement_records import StatementRecord
+from .statement_records import Failure, StatementRecord
 
 if TYPE_CHECKING:
     from ...sql.expressions import Column
@@ -106,8 +106,8 @@ class Execution:
         self.rowcount = -1
         self.record: StatementRecord | None = None
         """The record that `statement_records` shows while it runs."""
-        self.error: BaseException | None = None
-        """The error that has ended it early."""
+        self.failure: Failure | None = None
+        """The error that has ended it early; its text, as a traceback would refer to this execution."""
         self._seen = 0
         self._is_deep = False
         self._waiting = current_waiting()
@@ -214,7 +214,7 @@ class Execution:
         try:
             yield
         except BaseException as error:
-            self.error = error
+            self.failure = Failure.of(error)
             self._cancel.set()
             self.close()
             self.columns = None

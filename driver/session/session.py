@@ -57,7 +57,7 @@ from .named_statements import NamedStatements
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .reading_statements import BY_ROWS, is_reading
 from .settings import Settings, SettingStatement
-from .statement_records import Activity
+from .statement_records import Activity, Failure
 from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
 
 ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
@@ -463,7 +463,7 @@ class Session:
                 with self.transactions.undoing():
                     execution.start(statement, planned, context, engine)
         except BaseException as error:
-            execution.error = execution.error or error
+            execution.failure = execution.failure or Failure.of(error)
             self.forget(execution)
             raise
         execution.note_started()

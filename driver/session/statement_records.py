@@ -15,7 +15,7 @@ import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...errors import Error, hide_passwords
 from ...model import observations
@@ -39,11 +39,23 @@ _FOLDED: Final = 256
 """Sessions after which counts of those that have ended are added up."""
 
 
+class Failure(NamedTuple):
+    """The error of a statement."""
+
+    sqlstate: str
+    message: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """The texts of an error."""
+        return cls(sqlstate_of(error), str(error)[:TEXT_CHARACTERS])
+
+
 class Running(Protocol):
     """A statement that runs: an `Execution`."""
 
     record: StatementRecord | None
-    error: BaseException | None
+    failure: Failure | None
 
     @property
     def rows_so_far(self) -> int: ...
@@ -130,13 +142,12 @@ class StatementRecord:
         """From now on this record is that of an execution."""
         self._execution, self._context, self._plan = weakref.ref(execution), context, plan
 
-    def finish(self, error: BaseException | None) -> None:
+    def finish(self, failure: Failure | None) -> None:
         """The statement has ended."""
         self.look()
-        self._seconds, self.state = self.seconds, "DONE" if error is None else "FAILED"
-        if error is not None:
-            self.error = str(error)[:TEXT_CHARACTERS]
-            self.sqlstate = sqlstate_of(error)
+        self._seconds, self.state = self.seconds, "DONE" if failure is None else "FAILED"
+        if failure is not None:
+            self.sqlstate, self.error = failure
         if self._seconds >= SLOW_SECONDS:
             self.plan = self.plan_text()
         self._execution = self._context = self._plan = None
@@ -168,8 +179,8 @@ class Activity:
         if record is None:
             return
         execution.record = None
-        record.finish(execution.error)
-        if record.is_started and execution.error is not None:
+        record.finish(execution.failure)
+        if record.is_started and execution.failure is not None:
             self.errors[record.sqlstate] += 1
         _records.keep(record)
 
