@@ -124,5 +124,6 @@ def test_psql_describes(server: PostgresServer) -> None:
     assert [line.split("|")[:3] for line in psql("\\d")] == [["main", "t", "table"], ["main", "w", "view"]]
     assert psql("\\d t")[:3] == ["k|integer||not null|", "j|bigint||not null|", "v|character varying(9)|||"]
     assert psql("\\sv w") == ["CREATE OR REPLACE VIEW main.w AS", "SELECT v FROM t"]
-    assert len(psql("\\l")) == len(psql("\\dn")) == len(psql("\\du")) == 1
+    assert len(psql("\\l")) == len(psql("\\du")) == 1
+    assert [line.split("|")[0] for line in psql("\\dn")] == ["main", "nyala_catalog"]
     assert psql("\\df") == []
