@@ -2,6 +2,9 @@
 
     postgres    the protocol of PostgreSQL: psql, psycopg, asyncpg, JDBC, whatever has a PostgreSQL driver
     flight_sql  Arrow Flight SQL: ADBC, polars, the JDBC driver of Arrow
+    http        pages, metrics and probes, for operators
+
+`endpoints` says where a door may listen, `authentication` who may enter, `audit` logs what clients do.
 
 A door turns what a client sends into calls of a `driver.connection.Connection`, one for each client, and results into
 what the client expects. It knows nothing of tablets or plans. `nyala serve` opens doors of a directory, `nyala gateway`

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
+from typing import Final
 
-from ...errors import InterfaceError
 from ...model.lazy_dataclass import dataclass
-from ..postgres.server.options import is_loopback
+from ..endpoints import endpoint, server_context
+
+DEFAULT_PORT: Final = 8050
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,32 +46,9 @@ class HttpOptions:
         return f"HttpOptions({self.address})"
 
     def endpoint(self) -> tuple[str, int]:
-        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page)."""
-        host, mark, port = self.address.rpartition(":")
-        if not mark or not port.isdigit() or int(port) > 65535 or not host:
-            raise InterfaceError(f"{self.address}: HOST:PORT is needed, such as 127.0.0.1:8050")
-        if self.password is not None and not self.password:
-            raise InterfaceError("the password is empty")
-        if bool(self.tls_cert) != bool(self.tls_key):
-            raise InterfaceError("TLS needs a certificate and its key; one of the two is missing")
-        missing = [what for what, given in (("a password", self.password), ("TLS", self.tls_cert)) if given is None]
-        if missing and not is_loopback(host):
-            raise InterfaceError(
-                f"{self.address} can be reached from other machines, so pages and metrics need a password and TLS, and "
-                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give "
-                "--http-password-file, --http-tls-cert and --http-tls-key, or listen at 127.0.0.1"
-            )
-        return host.strip("[]"), int(port)
+        """Host and port, see `doors.endpoints.endpoint`."""
+        return endpoint(self, "http", DEFAULT_PORT, takes_users=False)
 
     def tls(self) -> ssl.SSLContext | None:
         """The server's TLS context; None without a certificate."""
-        if self.tls_cert is None or self.tls_key is None:
-            return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
-        try:
-            context.load_cert_chain(Path(self.tls_cert), Path(self.tls_key), password="")
-        except (OSError, ssl.SSLError) as error:
-            raise InterfaceError(f"{self.tls_cert}, {self.tls_key}: no certificate and its key: {error}") from None
-        return context
+        return server_context(self, "http/1.1")

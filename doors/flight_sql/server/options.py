@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ....errors import InterfaceError
 from ....model.lazy_dataclass import dataclass
-from ...postgres.server.options import is_loopback
+from ...endpoints import endpoint
 from ..session.client_session import SessionLimits
 
 DEFAULT_PORT: Final = 50051
@@ -59,30 +59,8 @@ class FlightSqlOptions:
         return f"FlightSqlOptions({self.address})"
 
     def endpoint(self, has_users: bool | None = False) -> tuple[str, int]:
-        """Host and port. Raises `InterfaceError` if the address is not "host:port", or is refused (see the page).
-
-        `has_users` is True if the store has users, which then need no password of the server; None if that is not known
-        yet.
-        """
-        host, mark, port = self.address.rpartition(":")
-        if not mark or not port.isdigit() or int(port) > 65535 or not host:
-            raise InterfaceError(f"{self.address}: HOST:PORT is needed, such as 127.0.0.1:{DEFAULT_PORT}")
-        if bool(self.tls_cert) != bool(self.tls_key):
-            raise InterfaceError("TLS needs a certificate and its key; one of the two is missing")
-        if self.password == "":
-            raise InterfaceError("the password is empty")
-        if not is_loopback(host):
-            has_tls = self.tls_cert is not None
-            has_password = self.password is not None or (has_tls if has_users is None else has_users)
-            missing = [what for what, given in (("a password", has_password), ("TLS", has_tls)) if not given]
-            if missing:
-                raise InterfaceError(
-                    f"{self.address} can be reached from other machines, so clients need a password and TLS, and "
-                    f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give "
-                    "--flight-sql-password-file (or CREATE USER in the store), --flight-sql-tls-cert and "
-                    "--flight-sql-tls-key, or listen at 127.0.0.1"
-                )
-        return host.strip("[]"), int(port)
+        """Host and port, see `doors.endpoints.endpoint`."""
+        return endpoint(self, "flight-sql", DEFAULT_PORT, has_users)
 
     def tls(self) -> dict[str, Any]:
         """The arguments of Flight's server for TLS; none without a certificate."""

@@ -23,7 +23,7 @@ from ....model.forks import stay_with_process
 from ....net.addresses import address_of
 from ....sql.session_facts import USER
 from ...authentication import Authentication
-from ...postgres.server.options import is_loopback
+from ...endpoints import is_loopback
 from ..session.client_session import ClientSession
 from .authentication import MIDDLEWARE, CallerFactory, NoHandshake
 from .calls import LOOK_SECONDS, RunningCalls

@@ -23,9 +23,10 @@ from ....model.forks import stay_with_process
 from ....net.listener import Listener
 from ....net.reactor import Reactor
 from ...authentication import Authentication
+from ...endpoints import is_loopback
 from ..session.reports import Refused
 from .client import PostgresClient
-from .options import PostgresOptions, is_loopback
+from .options import PostgresOptions
 
 _logger = logging.getLogger("nyala.doors.postgres")
 
