@@ -177,4 +177,5 @@ def test_an_empty_cluster_lists_its_servers() -> None:
     ]
     silent = replace(empty, answers=empty.answers | {"c": ServerView("c:1", None, "refused")})
     listed = ksck(silent).to_dict()["listed"]
-    assert listed[3] == {"kind": "tserver", "address": "c:1", "state": "SILENT", "replicas": 1, "leaders": 0}
+    expected = {"kind": "tserver", "address": "c:1", "state": "SILENT", "replicas": 1, "leaders": 0, "location": ""}
+    assert listed[3] == expected
