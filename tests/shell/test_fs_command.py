@@ -37,17 +37,18 @@ def test_a_healthy_store_ends_with_0(directory, capsys):
     assert main(["fs", "check", str(directory)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("checked 1 table, 1 tablet, 1 rowset with 50 rows, 2 column files with 2 pages")
-    assert out.endswith(": 0 errors, 0 notes\n")
+    assert out.endswith(": 0 errors, 0 notes\n")  # and no line about a repair
 
 
 def test_damage_ends_with_1_a_line_each(directory, column, capsys):
     damage(column)
     (directory / "stranger").write_text("")
     assert main(["fs", "check", str(directory)]) == 1
-    note, error, summary = capsys.readouterr().out.splitlines()
+    note, error, summary, advice = capsys.readouterr().out.splitlines()
     assert note == f"note: {directory}/stranger: whole file: is no file of the store; it is left alone"
     assert error.startswith(f"error: {column}: page 0 at offset 16: checksum ")
     assert summary.endswith("1 error, 1 note")
+    assert advice.startswith("repair: would save the readable rows of tablet t000001-p0000 of table t;")
 
 
 def test_findings_as_json(directory, column, capsys):
