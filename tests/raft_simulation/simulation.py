@@ -391,6 +391,11 @@ class Simulation:
     def _trim(self, server: Server, seconds: float) -> None:
         server.flush_and_trim()
 
+    def _is_quiescing(self, peer: Peer) -> bool:
+        """False for a server without data, which has no node yet: a new one does not quiesce."""
+        server = self.servers[peer.id]
+        return server.has_node and server.node.is_quiescing
+
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _heal(self) -> None:
@@ -414,7 +419,7 @@ class Simulation:
         if goal is not None and len(self.invariants.committed) >= goal and leader is not None:
             peers = leader.node.configuration.peers
             is_whole = all(self.servers[peer.id].applied >= goal and peer.role is PeerRole.VOTER for peer in peers)
-            is_quiescing = all(self.servers[peer.id].node.is_quiescing for peer in peers)
+            is_quiescing = all(self._is_quiescing(peer) for peer in peers)
             is_right = leader.node.is_quiescing == is_quiescing
             if is_whole and is_right and leader.node.has_lease(leader.now()):
                 self._is_done = True
