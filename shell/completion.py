@@ -1,7 +1,7 @@
 """Completion of keywords, functions, settings, tables, views, columns and files.
 
 After FROM, JOIN, INTO and similar words it completes tables, views, names of WITH, and functions that return rows;
-after SET and RESET settings; in a quoted text after FROM or COPY files. Elsewhere columns of the tables that the
+after SET and RESET settings; after TO and FROM of GRANT and REVOKE, and after ROLE and USER, roles; in a quoted text after FROM or COPY files. Elsewhere columns of the tables that the
 statement names come first, then keywords, then everything else. Of several statements only the one under the cursor
 counts.
 
@@ -23,6 +23,7 @@ from ..sql.syntax.grammar.catalog import SHOWN
 from ..sql.syntax.written_names import written_name
 from .commands.commands import COMMANDS
 from .completion_places import (
+    ROLES,
     TABLES,
     VIEWS,
     Cursor,
@@ -31,7 +32,7 @@ from .completion_places import (
     is_in_from,
     is_path_wanted,
     is_setting_wanted,
-    relations_wanted,
+    names_wanted,
 )
 from .keywords import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, SETTINGS
 from .reader import split
@@ -78,9 +79,9 @@ class SqlCompleter(Completer):
         if is_setting_wanted(cursor.head):
             yield from self._settings(cursor)
             return
-        wanted, is_certain = relations_wanted(cursor.head)
+        wanted, is_certain = names_wanted(cursor.head)
         if wanted:
-            yield from self._tables_wanted(text, cursor, wanted)
+            yield from self._names_wanted(text, cursor, wanted)
             if not is_certain and cursor.word:
                 yield from _matching(cursor.word, _in_case(KEYWORDS, cursor.word), "keyword")
         elif cursor.word or before.endswith(".") or is_column_wanted(before):
@@ -89,9 +90,14 @@ class SqlCompleter(Completer):
     def _settings(self, cursor: Cursor) -> Iterator[Completion]:
         if re.search(r"\bshow\s+$", cursor.head, re.IGNORECASE):
             yield from _matching(cursor.word, _in_case(_SHOW_WORDS, cursor.word), "keyword")
+        else:
+            yield from _matching(cursor.word, _in_case(("ROLE",), cursor.word), "keyword")
         yield from _matching(cursor.word, SETTINGS, "setting")
 
-    def _tables_wanted(self, text: str, cursor: Cursor, wanted: str) -> Iterator[Completion]:
+    def _names_wanted(self, text: str, cursor: Cursor, wanted: str) -> Iterator[Completion]:
+        if wanted == ROLES:
+            yield from _named(cursor, self._roles(), "role")
+            return
         if wanted != VIEWS and is_in_from(cursor.head):
             yield from _matching(cursor.word, _WITH_NAME.findall(text), "table")
         if wanted != VIEWS:
@@ -141,6 +147,12 @@ class SqlCompleter(Completer):
             return {view.name: list(view.columns) for view in self._connection.store.views()}
         except Error:
             return {}
+
+    def _roles(self) -> list[str]:
+        try:
+            return [role.name for role in self._connection.store.access.all_roles()]
+        except Error:
+            return []
 
 
 def _statement(document: Document) -> tuple[str, str]:

@@ -11,8 +11,14 @@ from .reader import open_quote
 TABLES: Final = "tables"
 VIEWS: Final = "views"
 BOTH: Final = "both"
+ROLES: Final = "roles"
 
 _SCHEMA: Final = r"(?:main\s*\.\s*)?$"
+
+
+def _granted(words: str) -> re.Pattern[str]:
+    """Behind words of GRANT or REVOKE, whose FROM and ON are not those of a query."""
+    return re.compile(rf"^\s*(?:grant|revoke)\s.*\s(?:{words})\s+{_SCHEMA}", re.IGNORECASE | re.DOTALL)
 
 
 def _behind(words: str) -> re.Pattern[str]:
@@ -20,6 +26,11 @@ def _behind(words: str) -> re.Pattern[str]:
 
 
 _PLACES: Final = (
+    (_behind(r"(?:drop|alter)\s+(?:user|role)(?:\s+if\s+exists)?|set(?:\s+session)?\s+role"), ROLES, False),
+    (_behind(r"grants\s+for|owner\s+to|in\s+role"), ROLES, False),
+    (_granted("to|from"), ROLES, False),
+    (_granted("on"), BOTH, False),
+    (_behind(r"grants\s+on"), BOTH, True),
     (_behind(r"(?:drop|alter)\s+view(?:\s+if\s+exists)?|(?:create|replace)\s+view"), VIEWS, True),
     (
         _behind(r"(?:drop|alter)\s+table(?:\s+if\s+exists)?|truncate\s+table|compact\s+table|analyze\s+table"),
@@ -31,7 +42,7 @@ _PLACES: Final = (
     (_behind(r"update|truncate|analyze|stats"), TABLES, False),
     (_behind(r"using|desc"), BOTH, False),
 )
-"""Words followed by a relation: its kinds, and whether no other word can follow (`DO UPDATE SET`, `k DESC LIMIT`,
+"""Words followed by a relation or a role: its kinds, and whether no other word can follow (`DO UPDATE SET`, `k DESC LIMIT`,
 `USING (`). The first match counts."""
 _IN_FROM: Final = _behind(r"(?<!delete )from|join|using|lateral")
 _NEXT_TABLE: Final = re.compile(r'\b(from|join|using)\s+[\w."]+(\s+(as\s+)?[\w"]+)?\s*(,[^()]*)?,\s*$', re.IGNORECASE)
@@ -92,10 +103,10 @@ def _qualifier(head: str) -> str:
     return match[2].replace('""', '"') if match[2] else match[1].lower()
 
 
-def relations_wanted(head: str) -> tuple[str, bool]:
-    """Which relations come next (`TABLES`, `VIEWS`, `BOTH`, or "" for none), and whether nothing else can.
+def names_wanted(head: str) -> tuple[str, bool]:
+    """What comes next (`TABLES`, `VIEWS`, `BOTH`, `ROLES`, or "" for none of them), and whether nothing else can.
 
-    >>> relations_wanted("DROP VIEW "), relations_wanted("SELECT 1 FROM "), relations_wanted("UPDATE ")
+    >>> names_wanted("DROP VIEW "), names_wanted("SELECT 1 FROM "), names_wanted("UPDATE ")
     (('views', True), ('both', True), ('tables', False))
     """
     for pattern, kinds, is_certain in _PLACES:

@@ -180,8 +180,8 @@ def test_show_offers_all_its_forms_and_settings(odd):
     assert {"TABLES", "STATS FOR", "CREATE TABLE"} <= set(found) and "threads" in found
     assert offered(SqlCompleter(odd), "show sta") == ["stats for"]
     for phrase in SHOWN:
-        kinds = {"VIEWS": [], "TABLES": [], "FUNCTIONS": [], "CREATE VIEW": ["best"]}
-        known = kinds.get(phrase, ['"Order"', "plain"])
+        kinds = dict.fromkeys(("VIEWS", "TABLES", "FUNCTIONS", "METRICS", "GRANTS", "ROLES"), [])
+        known = {**kinds, "CREATE VIEW": ["best"]}.get(phrase, ['"Order"', "plain"])
         assert offered(SqlCompleter(odd), f"SHOW {phrase} ")[: len(known)] == known
 
 
@@ -207,6 +207,29 @@ def test_show_offers_all_its_forms_and_settings(odd):
 )
 def test_views_are_offered_where_a_view_can_be(odd, before, expected):
     assert offered(SqlCompleter(odd), before) == expected
+
+
+@pytest.mark.parametrize(
+    "before", ["GRANT SELECT, INSERT ON ", "REVOKE GRANT OPTION FOR ALL ON TABLE ", "SHOW GRANTS ON "]
+)
+def test_relations_behind_on_of_rights(odd, before):
+    assert offered(SqlCompleter(odd), before) == ['"Order"', "plain", "best"]
+
+
+@pytest.mark.embedded_only("a cluster has no users", "cluster")
+def test_roles_where_a_role_can_be():
+    with nyala.connect(":memory:") as connection:
+        connection.execute('CREATE TABLE t (k INT PRIMARY KEY); CREATE USER ann; CREATE ROLE "The readers"')
+        completer = SqlCompleter(connection)
+        for before in ("GRANT SELECT ON t TO ", "REVOKE ann FROM ", "REVOKE SELECT ON main.t\nFROM ", "DROP USER ",
+                       "ALTER ROLE ", "DROP ROLE IF EXISTS ", "SET ROLE ", "set session role ", "SHOW GRANTS FOR ",
+                       "ALTER TABLE t OWNER TO ", "CREATE USER bob IN ROLE "):  # fmt: skip
+            assert offered(completer, before) == ['"The readers"', "ann", "nyala"], before
+        assert offered(completer, "grant select on t to an")[0] == "ann"
+        assert offered(completer, "GRANT ALL ON t TO PUB") == ["PUBLIC"]
+        assert offered(completer, "SET RO") == offered(completer, "RESET RO") == ["ROLE"]
+        connection.close()
+        assert offered(completer, "DROP USER ") == []
 
 
 @pytest.mark.parametrize(
