@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....model.types import DataType, Kind
-from ..names import INFORMATION_SCHEMA, PG_CATALOG, SCHEMA
+from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG, SCHEMA
 from ..tables.show_create import value_text
 from .objects import Attribute, Objects, SystemObject, key_name
 from .pg_objects import Row
@@ -37,7 +37,7 @@ def information_schema_catalog_name(objects: Objects) -> Iterator[Row]:
 def schemata(objects: Objects) -> Iterator[Row]:
     """The schemas."""
     session = objects.context.session
-    for name in (SCHEMA, INFORMATION_SCHEMA, PG_CATALOG):
+    for name in (SCHEMA, INFORMATION_SCHEMA, PG_CATALOG, NYALA_CATALOG):
         yield {"catalog_name": session.database, "schema_name": name, "schema_owner": shown_role("", objects)}
 
 

@@ -17,10 +17,15 @@ from ...array_text import write_array
 from ...coercion import cast
 from ...expressions import Expr, Literal
 from ..context import Context
-from .objects import Objects, SystemObject
+from ..names import SYSTEM_SCHEMAS
+from .objects import NAMESPACES, Objects, SystemObject
 
 Row: TypeAlias = dict[str, Any]
 _HIDDEN: Final = "********"
+_SYSTEM_SCHEMAS: Final = frozenset(
+    text for name, number in NAMESPACES.items() if name in SYSTEM_SCHEMAS for text in (name, str(number))
+)
+"""The schemas that have the catalogs, by name and by number."""
 
 
 def access_of(objects: Objects) -> Access:
@@ -238,10 +243,10 @@ def has_right(role: Role | None, rights: list[tuple[Right, bool]], object_: Secu
 
 
 def on_schema(context: Context, objects: Objects, args: tuple[Expr, ...]) -> Expr:
-    """`has_schema_privilege`: of the schema that every store has; everyone may use the others."""
+    """`has_schema_privilege`: of the schema `main`; everyone may use the others, which have the catalogs."""
     role = role_of_argument(args[0] if len(args) > 2 else None, objects)
     rights, name = rights_of_argument(args[-1], "schema"), args[-2]
-    is_system = isinstance(name, Literal) and str(name.value) in ("pg_catalog", "information_schema", "11", "13207")
+    is_system = isinstance(name, Literal) and str(name.value) in _SYSTEM_SCHEMAS
     if is_system:
         allowed = role is None or role.is_superuser or any(right is Right.USAGE for right, _ in rights)
     else:

@@ -192,6 +192,10 @@ def test_tables_need_the_use_of_their_schema(owner: nyala.Connection) -> None:
         for text in ("SELECT * FROM t", "DELETE FROM t", "INSERT INTO t VALUES (7, 7)"):
             with pytest.raises(PermissionDenied, match="permission denied for schema public: user ann needs USAGE"):
                 ann.execute(text)
+        for schema in ("pg_catalog", "information_schema", "nyala_catalog"):
+            query = f"SELECT has_schema_privilege('{schema}', 'usage'), has_schema_privilege('{schema}', 'create')"
+            assert ann.execute(query).fetchone() == (True, False), schema
+        assert ann.execute("SELECT has_schema_privilege('public', 'usage')").fetchone() == (False,)
         owner.execute("GRANT USAGE ON SCHEMA public TO ann")
         assert ann.execute("SELECT count(*) FROM t").fetchone() == (2,)
 

@@ -27,7 +27,7 @@ def test_tables_and_views(c):
     ]  # fmt: skip
     assert rows(c, "SELECT table_name, view_definition FROM information_schema.views") == [("v", "SELECT s, d FROM t")]
     assert rows(c, "SELECT schema_name FROM information_schema.schemata") == [
-        ("main",), ("information_schema",), ("pg_catalog",)
+        ("main",), ("information_schema",), ("pg_catalog",), ("nyala_catalog",)
     ]  # fmt: skip
 
 

@@ -152,5 +152,19 @@ def test_the_relations_can_only_be_read_and_are_described(c):
         c.execute("INSERT INTO nyala_catalog.metrics VALUES (1)")
     with pytest.raises(UnknownTable, match="metrics"):
         c.execute("SELECT * FROM nyala_catalog.metric")
-    named = "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'nyala_catalog'"
-    assert {"metrics", "statements", "tablets", "rowsets", "operations"} <= {name for (name,) in rows(c, named)}
+    named = (
+        "SELECT relname, relkind FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+        "WHERE nspname = 'nyala_catalog'"
+    )
+    assert set(rows(c, named)) >= {
+        (name, "v") for name in ("metrics", "statements", "tablets", "rowsets", "operations")
+    }
+
+
+@pytest.mark.parametrize(
+    "relation",
+    ["pg_tables", "pg_views", "pg_stat_user_tables", "information_schema.tables", "information_schema.views"],
+)
+def test_tools_do_not_take_the_relations_for_data_of_users(c, relation):
+    column = "table_schema" if "." in relation else "schemaname"
+    assert rows(c, f"SELECT count(*) FROM {relation} WHERE {column} = 'nyala_catalog'") == [(0,)]
