@@ -18,7 +18,7 @@ records or the last loads of tablets have changed at the end, and repeats the ro
 later rounds are short.
 
 The copy is made in `DESTINATION.incomplete`, which has a file COPYING and no FORMAT, so no process takes it for a
-store. It is renamed when everything is durable.
+store. When everything is durable it gets its FORMAT, and is renamed.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ def copy_store(
     make_durable_directory(fs, working)
     lock = _lock(fs, working)
     try:
-        for name in fs.list(working):
-            if name != _MARK:  # of a copy that was killed
-                remove(fs, f"{working}/{name}")
+        _clear(fs, working)
         done = _copy(fs, source, working, links, pause)
         write_file(fs, f"{working}/LOCK", b"")
         write_format(fs, working, FORMAT)
@@ -111,6 +109,16 @@ def _lock(fs: FileSystem, working: str) -> Lock:
         return fs.lock(f"{working}/{_MARK}")
     except StoreLocked as error:
         raise StoreLocked(f"another process copies to {working}: {error}") from error
+
+
+def _clear(fs: FileSystem, working: str) -> None:
+    """Remove what a copy that was killed has left. Its FORMAT goes first, durably: the rest is no store without it."""
+    if fs.exists(f"{working}/FORMAT"):
+        fs.remove(f"{working}/FORMAT")
+        fs.sync_directory(working)
+    for name in fs.list(working):
+        if name != _MARK:
+            remove(fs, f"{working}/{name}")
 
 
 def _copy(fs: FileSystem, source: str, working: str, links: bool, pause: Callable[[float], None]) -> StoreCopy:

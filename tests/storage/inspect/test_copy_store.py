@@ -21,7 +21,7 @@ from nyala.model.schema import ColumnSchema
 from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.model.types import BIGINT
 from nyala.storage.database import Database
-from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.inspect.copying.copy_store import copy_store
@@ -257,6 +257,35 @@ def test_a_second_copier_is_refused_and_an_incomplete_copy_is_replaced(tmp_path:
     assert check_store(fs, str(tmp_path / "copy")).findings == []
 
 
+@pytest.mark.parametrize("seed", range(cases(3)))
+def test_a_machine_that_stops_while_a_copy_is_replaced_leaves_no_half_store(seed: int) -> None:
+    """The copy that is replaced was whole, but for its name."""
+    rng = random.Random(seed)
+    found: list[int] = []
+
+    def stop(step: str) -> None:
+        for keep in (0.0, 0.5, 1.0):
+            after = fs.crash(keep, rng)
+            if after.exists("/copy.incomplete/FORMAT"):
+                found.append(len(check_store(after, "/copy.incomplete").errors))
+
+    fs = CrashableFileSystem()
+    with Database("/db", fs=fs, background=False) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(100))
+        db.flush(table)
+        insert(db, table, range(100, 110))
+    failing = FaultyFileSystem(fs)
+    failing.fail("rename", "/copy")
+    with pytest.raises(OperationalError, match="cannot rename"):
+        copy_store(failing, "/db", "/copy", links=False)
+    assert fs.exists("/copy.incomplete/FORMAT")
+    fs.on_sync = stop
+    stop("before")
+    copy_store(fs, "/db", "/copy", links=False)
+    assert found and not any(found)
+
+
 WRITER = """
 import os, sys, threading, nyala
 connection = nyala.connect(sys.argv[1])
@@ -293,13 +322,18 @@ def test_a_store_that_another_process_writes_is_copied_and_a_killed_copy_is_no_s
             target = tmp_path / f"killed{number}"
             copier = copying(tmp_path / "db", target)
             incomplete = Path(f"{target}.incomplete")
-            wait_for(lambda: incomplete.exists() or copier.poll() is not None)  # noqa: B023
+            # A copy that is killed before it has its file COPYING has left an empty directory, at most.
+            wait_for(lambda: (incomplete / "COPYING").exists() or copier.poll() is not None)  # noqa: B023
             time.sleep(rng.random() * 0.03)  # anywhere in the copy
             os.kill(copier.pid, signal.SIGKILL)
-            copier.communicate()
-            if not (target / "FORMAT").exists() and not (incomplete / "FORMAT").exists():
+            _, error = copier.communicate()
+            assert copier.returncode in (0, -signal.SIGKILL), error
+            whole = [place for place in (target, incomplete) if (place / "FORMAT").exists()]
+            if not whole:
                 with pytest.raises(OperationalError, match="not empty"):
                     Database(incomplete, background=False)
+            for place in whole:  # killed at its very end
+                assert check_store(OsFileSystem(), str(place)).errors == []
         for number in range(2):
             before = acknowledged(log)
             copier = copying(tmp_path / "db", tmp_path / f"copy{number}")
