@@ -25,9 +25,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ....model.lazy_dataclass import dataclass
-from ...locations import most_per_location
+from ...locations import most_per_location, well_placed
 from ...raft.messages import Peer, PeerRole
-from .cluster_view import FAILED, TOMBSTONED, ClusterView, ServerView, TabletView, healthy_voters, voting_voters
+from .cluster_view import (
+    FAILED,
+    RUNNING,
+    TOMBSTONED,
+    ClusterView,
+    ServerView,
+    TabletView,
+    healthy_voters,
+    voting_voters,
+)
 from .orders import (
     AddReplica,
     AlterReplicas,
@@ -197,15 +206,18 @@ class _Repairs:
     # ---- adding ----------------------------------------------------------------------------------------------------
 
     def _add(self, tablet: TabletView) -> Order | None:
+        """Adds a replica, unless a server that would be placed better can take it only later."""
         if self._copies.total() >= self._limits.copies:
             return None
-        candidates = [server for server in self._takers if self._is_candidate(tablet, server)]
         loads = self._loads = self._loads or self._view.loads()
         kept = [
             peer.id
             for peer in tablet.configuration.peers
             if not (self._is_bad(tablet, peer) or self._is_unwanted(peer))
         ]
+        possible = [server for server in self._takers if self._can_take(tablet, server)]
+        best = well_placed(possible, kept, tablet.replicas, self._locations)
+        candidates = [server for server in best if self._is_free(tablet, server)]
         spread = Spread(kept, tablet.replicas, self._locations)
         chosen = choose_server(candidates, tablet.table_id, loads, self._rng, spread)
         if chosen is None:
@@ -215,11 +227,25 @@ class _Repairs:
         peer = Peer(chosen, self._takers[chosen], PeerRole.PRE_VOTER)
         return AddReplica(tablet.id, tablet.observed.leader, peer, tablet.configuration.index)
 
-    def _is_candidate(self, tablet: TabletView, server: str) -> bool:
+    def _can_take(self, tablet: TabletView, server: str) -> bool:
+        """True if a server can take a replica, now or when others have been copied and its former one is deleted."""
         report = tablet.report(server)
-        is_clear = report is None or report.state == TOMBSTONED
-        is_free = self._copies[server] < self._limits.copies_per_server
-        return is_clear and is_free and tablet.configuration.peer(server) is None
+        is_clear = report is None or report.state == TOMBSTONED or self._is_outsider(tablet, server)
+        return is_clear and tablet.configuration.peer(server) is None
+
+    def _is_outsider(self, tablet: TabletView, server: str) -> bool:
+        """True if a server's replica is being deleted. One that has FAILED may be for long."""
+        report = tablet.report(server)
+        return (
+            report is not None
+            and report.state == RUNNING
+            and report.configuration.index <= tablet.configuration.index
+            and tablet.configuration.peer(server) is None
+        )
+
+    def _is_free(self, tablet: TabletView, server: str) -> bool:
+        """True if a server that can take a replica can do so now."""
+        return self._copies[server] < self._limits.copies_per_server and not self._is_outsider(tablet, server)
 
     def _make_room(self, tablet: TabletView) -> Order | None:
         """Removes a replica that has FAILED if only its own server could take another."""

@@ -23,6 +23,7 @@ from tests.master_support import ModelCluster, ModelReplica, ModelTablet, config
 
 T = "t000001-p0000"
 RACKS = {"a": "/1", "b": "/2", "c": "/3", "d": "/1", "e": "/2", "f": "/3"}
+TWO_RACKS = {"a": "/1", "b": "/2", "d": "/1", "e": "/1"}
 
 
 def view(
@@ -172,6 +173,9 @@ def orders(cluster: ClusterView) -> list[str]:
         (view(["a", "b", "c"], servers="abcdef", leaving="b", places=RACKS), ["add e at a"]),
         (view(["a", "b", "c", "e"], servers="abcdef", places=RACKS), ["remove e at a"]),
         (view(["a", "d", "c", "e"], servers="abcdef", places=RACKS), ["remove d at a"]),
+        # the only server of a free location deletes its former replica first
+        (view(["a", "d"], servers="abde", outside="b", places=TWO_RACKS), ["delete at b up to 7"]),
+        (view(["a", "d"], servers="abde", outside="b", tombstoned="b", places=TWO_RACKS), ["add b at a"]),
         # bad goes before unwanted
         (view(["a", "b", "c", "d", "e"], servers="abcde", dead="d", leaving="e"), ["remove d at a"]),
         # removing the dead one of four must not leave two of which one works
@@ -225,6 +229,17 @@ def test_copies_are_limited_in_all_and_by_server() -> None:
     added = [o for o in decide(model.view(), Limits(8, 2), random.Random(0)) if isinstance(o, AddReplica)]
     assert len(added) == 8
     assert max(sum(o.peer.id == s for o in added) for s in "abcdefgh") == 2
+
+
+def test_a_better_placed_server_is_waited_for_while_it_copies() -> None:
+    cluster = view(["a", "d"], servers="abde", places=TWO_RACKS)
+    copying = view(["a", "d", "+b"], servers="abde", places=TWO_RACKS).tablets[T]
+    one, two = (replace(copying, id=f"t000001-p000{number}") for number in (1, 2))
+    busy = replace(cluster, tablets=cluster.tablets | {one.id: one, two.id: two})
+    assert shown(decide(busy, Limits(10, 3), random.Random(0))) == ["add b at a"]
+    assert shown(decide(busy, Limits(10, 2), random.Random(0))) == []
+    nowhere = replace(busy, servers={s: replace(server, location="") for s, server in busy.servers.items()})
+    assert shown(decide(nowhere, Limits(10, 2), random.Random(0))) == ["add e at a"]
 
 
 # ---- whole clusters --------------------------------------------------------------------------------------------------
