@@ -18,7 +18,8 @@ from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow
 
-DEAD_AFTER = 1.5
+DEAD_AFTER = 4.0
+"""Seconds: the heartbeats of servers that run must not be later on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +81,8 @@ def test_a_rolling_restart_fails_no_statement_and_moves_no_replica(cluster: Mini
             cluster.wait_until(lambda name=name: server(cluster, name).state == "DEAD", "it is away for long")
             workload.wait_writes(20)
             cluster.start(name)
-            assert run("cluster", "maintain", cluster.directory, name, "--end") == 0
             check_replicas(cluster)
+            assert run("cluster", "maintain", cluster.directory, name, "--end") == 0
             assert places(cluster) == before
             assert not cluster.call(name, GetStatus()).details["is_quiescing"]
     assert errors == []
