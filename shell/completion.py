@@ -1,9 +1,9 @@
-"""Completion of keywords, functions, settings, tables, views, columns and files.
+"""Completion of keywords, functions, settings, tables, views, columns, roles and files.
 
 After FROM, JOIN, INTO and similar words it completes tables, views, names of WITH, and functions that return rows;
-after SET and RESET settings; after TO and FROM of GRANT and REVOKE, and after ROLE and USER, roles; in a quoted text after FROM or COPY files. Elsewhere columns of the tables that the
-statement names come first, then keywords, then everything else. Of several statements only the one under the cursor
-counts.
+after SET and RESET settings; after TO and FROM of GRANT and REVOKE, and similar words, roles; in a quoted text after
+FROM or COPY files. Elsewhere columns of the tables that the statement names come first, then keywords, then everything
+else. Of several statements only the one under the cursor counts.
 
 Names are offered as a statement has to write them: `"Weird col"` in quotes.
 """

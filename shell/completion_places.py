@@ -42,8 +42,8 @@ _PLACES: Final = (
     (_behind(r"update|truncate|analyze|stats"), TABLES, False),
     (_behind(r"using|desc"), BOTH, False),
 )
-"""Words followed by a relation or a role: its kinds, and whether no other word can follow (`DO UPDATE SET`, `k DESC LIMIT`,
-`USING (`). The first match counts."""
+"""Words followed by a relation or a role: its kinds, and whether no other word can follow (`DO UPDATE SET`,
+`k DESC LIMIT`, `USING (`). The first match counts."""
 _IN_FROM: Final = _behind(r"(?<!delete )from|join|using|lateral")
 _NEXT_TABLE: Final = re.compile(r'\b(from|join|using)\s+[\w."]+(\s+(as\s+)?[\w"]+)?\s*(,[^()]*)?,\s*$', re.IGNORECASE)
 """Behind a comma of FROM."""
