@@ -30,8 +30,9 @@ class ClientClock(HybridClock):
         self._lag = 0
         """By how much the wall clock is behind the trusted servers, as a difference of timestamps."""
         self._is_set = False
-        self._replies: dict[str, tuple[float, bool]] = {}
-        """By address: when its server last replied, and whether it was too far ahead then."""
+        self._replies: dict[str, tuple[float, bool, int]] = {}
+        """By address: when its server last replied, whether it was too far ahead then, and by how much it was ahead of
+        the wall clock, as a difference of timestamps."""
 
     def limit(self) -> Timestamp:
         """See `HybridClock.limit`; before the first reply, far ahead."""
@@ -56,11 +57,22 @@ class ClientClock(HybridClock):
     def heard(self, address: str, timestamp: int, is_ahead: bool) -> bool:
         """True if the clock may follow a server's reply, which `is_ahead` says is beyond `limit`."""
         now = time.monotonic()
-        self._replies[address] = now, is_ahead
+        self._replies[address] = now, is_ahead, timestamp - (wall_microseconds() << LOGICAL_BITS)
         if not is_ahead:
             return True
-        lately = [was_ahead for at, was_ahead in list(self._replies.values()) if now - at < MEMORY_SECONDS]
+        lately = [was_ahead for at, was_ahead, _ in list(self._replies.values()) if now - at < MEMORY_SECONDS]
         if 2 * sum(lately) <= len(lately) or timestamp >> LOGICAL_BITS > wall_microseconds() + MAX_LAG_SECONDS * 10**6:
             return False
         self._set(timestamp)
         return True
+
+    def is_behind_most(self, address: str) -> bool:
+        """True if a server's last reply showed a time that is far behind this clock, and those of at least half of the
+        servers that have replied lately did not: so this clock is right."""
+        now, own = time.monotonic(), self.latest - (wall_microseconds() << LOGICAL_BITS)
+        lately = {
+            other: lead < own - LEAD
+            for other, (at, _, lead) in list(self._replies.items())
+            if now - at < MEMORY_SECONDS
+        }
+        return lately.get(address, False) and 2 * sum(lately.values()) <= len(lately)

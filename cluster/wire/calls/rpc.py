@@ -30,7 +30,7 @@ from ..messages.envelope import (
     reply_decoder,
     unpack,
 )
-from ..messages.errors import error_from_body
+from ..messages.errors import error_of_server
 from ..messages.methods import Reply, Request, ScanTablet, SetFaults
 from ..rows.scan_streams import ScanStream
 from ..security.tls import Credentials
@@ -122,7 +122,7 @@ class Channel:
             note_server(self._clock, answer.clock, self.address)
             FAULTS.check(answer.server)
         if answer.error is not None:
-            raise error_from_body(answer.error)
+            raise error_of_server(answer.error, self._clock, self.address)
         if answer.reply is None:
             raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
         return answer.reply

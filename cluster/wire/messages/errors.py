@@ -17,7 +17,9 @@ import pyarrow as pa
 from pyarrow import flight
 
 from .... import errors
+from ....model.clock import HybridClock
 from ...decoders import converter, msgpack_decoder
+from ..client_clock import ClientClock
 from .envelope import ErrorBody
 
 _logger = logging.getLogger("nyala.cluster.wire")
@@ -57,6 +59,18 @@ def error_to_body(error: BaseException) -> ErrorBody:
         return ErrorBody(("MemoryLimitExceeded", "OperationalError"), "the server has no memory left", True)
     first_line = (str(error).splitlines() or [""])[0][:300]
     return ErrorBody(("InternalError",), f"{type(error).__name__} at the server: {first_line}")
+
+
+def error_of_server(body: ErrorBody, clock: HybridClock, address: str) -> errors.Error:
+    """Returns the error in a server's reply, whose time the caller's clock has seen.
+
+    A server that refuses a client's time, which most others have shown, is behind them, as behind a restart before the
+    first message of its peers: it counts as unavailable.
+    """
+    error = error_from_body(body)
+    if isinstance(error, errors.ClockTooFarAhead) and isinstance(clock, ClientClock) and clock.is_behind_most(address):
+        return errors.ServerUnavailable(f"server {address} is behind the others: {error}")
+    return error
 
 
 def error_from_body(body: ErrorBody) -> errors.Error:

@@ -37,7 +37,7 @@ from ....model.vectors.vector import Batch
 from ...decoders import msgpack_decoder
 from ..faults import FAULTS
 from ..messages.envelope import ErrorBody, note_server
-from ..messages.errors import error_from_body, error_to_body, raised_by_flight
+from ..messages.errors import error_of_server, error_to_body, raised_by_flight
 from ..messages.methods import ScanEnd, ScanStart
 from ..messages.value_count import check_value_count
 from ..process.server_threads import Failed, server_thread
@@ -325,7 +325,7 @@ class ScanStream:
         note_server(self._clock, head.clock, self._address)
         if head.error is not None:
             self._is_closed = True
-            raise error_from_body(head.error)
+            raise error_of_server(head.error, self._clock, self._address)
         if head.end is None:
             raise errors.ProtocolError(f"the scan at {self._address} ended with neither an end nor an error")
         self.end = head.end

@@ -160,6 +160,24 @@ def test_a_client_on_a_slow_machine_follows_the_first_server(served: Served) -> 
         channels.close()
 
 
+def test_a_server_that_is_behind_most_others_counts_as_unavailable(served: Served) -> None:
+    """As behind a restart: its peers continue from times ahead of their clocks, and it has heard of none yet."""
+    clock = ClientClock()
+    channels = Channels(clock)
+    ahead = clock.wall() + 7200 * 10**6 << 12
+    try:
+        channel = channels.get(served.server.address)
+        assert clock.heard("leader:1", ahead, is_ahead=False)
+        clock.update(Timestamp(ahead))
+        with pytest.raises(errors.ServerUnavailable, match=r"is behind the others: .* 7200 s ahead"):
+            channel.call(KeepAlive(scanner="s"))
+        clock.heard("another:1", clock.wall() << 12, is_ahead=False)
+        with pytest.raises(errors.ClockTooFarAhead, match="7200 s ahead"):
+            channel.call(KeepAlive(scanner="s"))
+    finally:
+        channels.close()
+
+
 def test_the_handler_sees_caller_and_deadline(served: Served) -> None:
     seen: list[CallContext] = []
 
