@@ -212,8 +212,8 @@ def pg_tables(objects: Objects) -> Iterator[Row]:
 def pg_views(objects: Objects) -> Iterator[Row]:
     """The views of the store.
 
-    Those of `nyala_catalog` are in `pg_class` alone, where tools that browse find them: from the rows here Metabase
-    tells what the user may read, and takes that for data to read through and to show.
+    Those of `nyala_catalog` are in `pg_class` alone, where tools that browse find them: Metabase asks the rows here for
+    the relations that the user has rights on, and takes these for data.
     """
     for each in objects.own:
         if each.view is not None:
