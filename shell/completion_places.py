@@ -104,7 +104,7 @@ def _qualifier(head: str) -> str:
 
 
 def names_wanted(head: str) -> tuple[str, bool]:
-    """The names that come next (`TABLES`, `VIEWS`, `BOTH`, `ROLES`, or "" for none of them), and whether nothing else can.
+    """The names that come next (`TABLES`, `VIEWS`, `BOTH`, `ROLES`, or "" for none), and whether nothing else can.
 
     >>> names_wanted("DROP VIEW "), names_wanted("SELECT 1 FROM "), names_wanted("UPDATE ")
     (('views', True), ('both', True), ('tables', False))

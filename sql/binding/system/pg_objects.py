@@ -212,7 +212,7 @@ def pg_tables(objects: Objects) -> Iterator[Row]:
 def pg_views(objects: Objects) -> Iterator[Row]:
     """The views of the store.
 
-    Those of `nyala_catalog` are in `pg_class` alone, where tools that browse find them: Metabase asks the rows here for
+    Those of `nyala_catalog` are in `pg_class` alone, where tools that browse find them: Metabase reads here
     the relations that the user has rights on, and takes these for data.
     """
     for each in objects.own:
