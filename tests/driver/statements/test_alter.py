@@ -278,6 +278,7 @@ def test_show_create_table_makes_the_same_table(definition):
         )
 
 
+@pytest.mark.embedded_only("five replicas need five servers", "cluster")
 def test_the_number_of_replicas_is_kept_for_a_cluster():
     with nyala.connect(":memory:", threads=1) as c:
         c.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 3")
