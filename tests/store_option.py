@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -48,6 +49,8 @@ OPENERS = {"create_engine", "main"}
 DROPPED = "ignore:a connection to nyala:ResourceWarning"
 """Tests may drop a connection to a store in memory; of others, that is worth a warning."""
 TESTS = Path(__file__).parent
+CLUSTER_LOCK = threading.RLock()
+"""Held while a store takes the cluster, or gives it back."""
 embedded = open_stores.in_memory
 
 
@@ -79,14 +82,21 @@ class ClusterStore(Client):
 
     def __init__(self, cluster: MiniCluster) -> None:
         super().__init__(servers(cluster.url))
-        self._drop_all()
+        try:
+            self._drop_all()
+        except BaseException:
+            super().close()
+            raise
 
     def close(self) -> None:
         """Also drops everything."""
-        if self.is_open:
-            self.is_open = False
-            with contextlib.suppress(Error):
-                self._drop_all()
+        # One that the collector found is closed by a thread of its own, while the next test opens its store: what is
+        # dropped there must not be the next one's.
+        with CLUSTER_LOCK:
+            if self.is_open:
+                with contextlib.suppress(Error):
+                    self._drop_all()
+                self.is_open = False
         super().close()
 
     def _drop_all(self) -> None:
@@ -122,6 +132,10 @@ class OtherStores:
 
     def open(self, threads: int, **options: Any) -> SharedStore:
         """In place of `open_stores.in_memory`."""
+        with CLUSTER_LOCK:
+            return self._open(threads, **options)
+
+    def _open(self, threads: int, **options: Any) -> SharedStore:
         if options or (self._of_cluster is not None and self._of_cluster.is_open):
             return embedded(threads, **options)
         if self.kind == SERVED:
@@ -179,9 +193,10 @@ class OtherStores:
         self._opened = 0
         result = yield
         # A test may leave its store to the garbage collector. The next one has the cluster all the same.
-        for store in self._of_test:
-            store.is_open = False
-        self._of_test.clear()
+        with CLUSTER_LOCK:
+            for store in self._of_test:
+                store.is_open = False
+            self._of_test.clear()
         return result
 
     @pytest.hookimpl(wrapper=True)
