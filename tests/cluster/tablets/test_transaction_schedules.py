@@ -23,7 +23,7 @@ import pytest
 from cluster_tablets_support import TABLE, Group, Server, batch, rows_at, soon, until
 from examples import cases
 from nyala.cluster.consensus.log.transaction_entries import PreparedNote, StagedNote
-from nyala.cluster.tablets import large_parts
+from nyala.cluster.tablets import large_parts, transactions
 from nyala.cluster.tablets.exactly_once import ExactlyOnceTable
 from nyala.cluster.tserver import abandoned_transactions
 from nyala.cluster.tserver.abandoned_transactions import AbandonedTransactions
@@ -35,7 +35,7 @@ from nyala.storage.log.logged_write import LoggedWrite
 from nyala.storage.tablet.mvcc import MvccManager
 from nyala.storage.tablet.prepared import PreparedWrites
 from nyala.storage.writing import staged_write, tablet_write
-from schedule_readers import Readers
+from schedule_readers import PATIENCE, Readers
 
 KEYS = 4
 TABLETS = ("t1-p0", "t2-p0")
@@ -132,15 +132,20 @@ class Schedule:
         self.write(number, {key: self.rng.randrange(1000)})
 
     def begin(self) -> None:
-        """Some transactions begin at one snapshot."""
+        """Some transactions begin at one snapshot, if it can be read: keys may be prepared. If all coordinators are
+        dead, these stay so until the tablets end what is abandoned."""
         snapshot = Timestamp(max(group.leader().clock.now() for group in self.groups))
         read: list[dict[int, int]] = []
         for group in self.groups:
             leader = group.leader()
             leader.clock.update(snapshot)
             try:
-                rows = [leader.replica.read_row([key], ["n"], snapshot, deadline=soon(0.2))[0] for key in range(KEYS)]
+                rows = [
+                    leader.replica.read_row([key], ["n"], snapshot, deadline=soon(PATIENCE))[0] for key in range(KEYS)
+                ]
             except ClusterError:
+                if not self.active:
+                    self.end_abandoned()
                 return
             read.append({key: row[0] for key, row in enumerate(rows) if row})
         for _ in range(self.rng.randint(1, 3)):
@@ -369,6 +374,8 @@ def run(seed: int, steps: int = 140) -> Schedule:
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(abandoned_transactions, "PATIENCE", 0.0)
     monkeypatch.setattr(large_parts, "STAGED_SECONDS", 0.0)
+    # One thread does everything: no outcome comes while it waits for one.
+    monkeypatch.setattr(transactions, "CONFLICT_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize("seed", range(cases(6)))
