@@ -12,6 +12,8 @@ __all__ = ["spark"]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Called for all tests; those in this folder may hear PySpark's own warnings."""
+    folder = Path(__file__).parent
+    ours = {path for path in {item.path for item in items} if path.is_relative_to(folder)}
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path in ours:
             item.add_marker(pytest.mark.filterwarnings(OWN_WARNINGS))
