@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import builtins
 import contextlib
 import doctest
@@ -298,28 +297,28 @@ EXAMPLES = {"ca", "client", "df", "engine", "error", "kudu", "main", "orders", "
 """First parts of dotted names that are variables, files, schemas or libraries."""
 
 
-NAMED = frozenset(("id", "attr", "arg", "name", "asname"))
-"""Fields of syntax trees that hold an identifier."""
-
-
 @cache
 def _words_of_the_code() -> frozenset[str]:
     """Identifiers of the package's sources, and words of its text literals; docstrings and comments do not count."""
     words = {part for module in MODULES for part in module.split(".")} | set(sys.stdlib_module_names)
     for name in ["nyala", *MODULES]:
         origin = Path(importlib.util.find_spec(name).origin)  # type: ignore
-        if origin.suffix != ".py":  # compiled
-            continue
-        nodes = list(ast.walk(ast.parse(origin.read_text(encoding="utf-8"))))
-        bodies = [body for n in nodes if isinstance(body := getattr(n, "body", None), list)]
-        docstrings = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
-        for node in nodes:
-            if isinstance(node, ast.Constant):
-                if isinstance(node.value, str) and id(node) not in docstrings:
-                    words.update(re.findall(r"\w+", node.value))
-            elif named := NAMED.intersection(node._fields):
-                words.update(name for field in named if isinstance(name := getattr(node, field), str))
+        if origin.suffix == ".py":  # not compiled
+            # Level 2 leaves docstrings out. The compiler takes a third of the time of a walk through syntax trees.
+            code = compile(origin.read_bytes(), origin, "exec", dont_inherit=True, optimize=2)
+            words.update(_words_of(code))
     return frozenset(words)
+
+
+def _words_of(constant: object) -> Iterator[str]:
+    """Yields the identifiers of a code object and those inside it, and the words of its texts."""
+    if isinstance(constant, CodeType):
+        yield from (constant.co_name, *constant.co_names, *constant.co_varnames, *constant.co_cellvars)
+    if isinstance(constant, CodeType | tuple | frozenset):
+        for inner in constant.co_consts if isinstance(constant, CodeType) else constant:
+            yield from _words_of(inner)
+    elif isinstance(constant, str):
+        yield from re.findall(r"\w+", constant)
 
 
 def _unknown_names(text: str, foreign: set[str]) -> Iterator[str]:
