@@ -24,7 +24,7 @@ class DuplicateRole(StatementError):
 
 
 class DependentObjects(StatementError):
-    """Remove first what depends on the role or right, which the message names, or use CASCADE."""
+    """Remove first what depends on the object, role or right, which the message names, or use CASCADE."""
 
     sqlstate = "2BP01"
 

@@ -87,6 +87,12 @@ class UnknownTable(StatementError):
     sqlstate = "42P01"
 
 
+class UnknownSchema(UnknownTable):
+    """Name a schema that exists, or CREATE SCHEMA first."""
+
+    sqlstate = "3F000"
+
+
 class UnknownColumn(StatementError):
     """Name a column that exists; the message lists close ones."""
 
@@ -136,6 +142,12 @@ class DuplicateTable(StatementError):
     """Choose another name, DROP the table first, or use IF NOT EXISTS."""
 
     sqlstate = "42P07"
+
+
+class DuplicateSchema(StatementError):
+    """Choose another name, DROP the schema first, or use IF NOT EXISTS."""
+
+    sqlstate = "42P06"
 
 
 class InvalidTableDefinition(StatementError):

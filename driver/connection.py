@@ -299,6 +299,8 @@ class Connection:
     def table(self, name: str) -> TableHandle:
         """A table without SQL: rows in, scans, scan tokens and changes out; `UnknownTable` where there is none.
 
+        `name` is that of a table in a schema of the search path, or `schema.name`; letters count as they are.
+
         >>> connection = connect(":memory:")
         >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
         >>> written = connection.table("t").insert([{"k": 1, "v": "one"}, (2, "two")])
@@ -308,7 +310,8 @@ class Connection:
         """
         from .tables.table_handle import TableHandle  # many connections run statements only
 
-        return TableHandle(self, self.store.table(name))
+        self.check_open()
+        return TableHandle(self, self._session.find_table(name))
 
     def new_session(self, flush_mode: str = "AUTO_FLUSH_SYNC", **options: Any) -> WriteSession:
         """Returns a session that buffers rows of any tables and writes them in batches.

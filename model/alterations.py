@@ -15,9 +15,10 @@ from .schema import ColumnSchema, Compression, Encoding, RangePartition
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    """`RENAME TO name`."""
+    """`RENAME TO name`, or `SET SCHEMA`: the name in the store, and the namespace (None: that of before)."""
 
     name: str
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def _rename_table(table: Table, step: RenameTable, tables: Collection[str]) -> T
         raise InvalidTableDefinition(f"table {table.name} cannot be renamed to an empty name")
     if step.name in tables:
         raise DuplicateTable(f"{step.name} exists already; {table.name} cannot be renamed to it")
-    return replace(table, name=step.name)
+    return replace(table, name=step.name, namespace=table.namespace if step.namespace is None else step.namespace)
 
 
 def _add_column(table: Table, column: ColumnSchema) -> Table:

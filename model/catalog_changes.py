@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from .access.steps import AccessStep
 from .lazy_dataclass import dataclass
+from .namespaces import Namespace
 from .schema import Table, View
 
 Named: TypeAlias = Table | View | None
@@ -54,6 +55,15 @@ class ViewChange:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceChange:
+    """One namespace that a transaction has created, changed or dropped; None: there is no such namespace."""
+
+    name: str
+    before: Namespace | None
+    after: Namespace | None
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogChanges:
     """All changes of the catalog by one transaction, and what it has relied on.
 
@@ -70,6 +80,7 @@ class CatalogChanges:
         or replaced since. None: any may.
     access : tuple of AccessStep
         Changes of users and grants, in their order.
+    namespaces : tuple of NamespaceChange
     """
 
     tables: tuple[TableChange, ...] = ()
@@ -78,8 +89,9 @@ class CatalogChanges:
     known_names: Collection[str] | None = None
     known_views: Mapping[str, View] | None = None
     access: tuple[AccessStep, ...] = ()
+    namespaces: tuple[NamespaceChange, ...] = ()
 
     @property
     def has_changes(self) -> bool:
         """True if the catalog is to be changed; otherwise it is only validated."""
-        return bool(self.tables or self.views or self.access)
+        return bool(self.tables or self.views or self.access or self.namespaces)

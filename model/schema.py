@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ..errors import InvalidTableDefinition, UnknownColumn, did_you_mean
 from .lazy_dataclass import dataclass
+from .namespaces import DEFAULT_NAMESPACE, local_name
 from .types import BIGINT, DataType
 from .vectors.native_values import Plain, plain
 
@@ -268,12 +269,19 @@ class PartitionSchema:
 @dataclass(frozen=True, slots=True)
 class View:
     """A named query. `text` is the query's SQL, which only `sql` parses; `columns` are the names of its columns. The
-    query reads with the rights of `owner`, a role; empty for the store's own role."""
+    query reads with the rights of `owner`, a role; empty for the store's own role. `name` and `namespace` are as those
+    of a `Table`."""
 
     name: str
     text: str
     columns: tuple[str, ...]
     owner: str = ""
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def local_name(self) -> str:
+        """Its name within its namespace."""
+        return local_name(self.namespace, self.name)
 
 
 MAX_REPLICAS = 7
@@ -289,7 +297,7 @@ def check_replicas(count: int) -> None:
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
     """A CREATE TABLE; the store assigns ids to table and columns. `replicas` None: the store's default. `owner` is a
-    role; empty for the store's own role. `quota_bytes`: as of a table."""
+    role; empty for the store's own role. `quota_bytes`, `name` and `namespace` are as those of a `Table`."""
 
     name: str
     schema: Schema
@@ -298,13 +306,15 @@ class TableDefinition:
     replicas: int | None = None
     owner: str = ""
     quota_bytes: int | None = None
+    namespace: str = DEFAULT_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of the catalog. `id` is permanent; `version` counts its schema changes. `replicas`: the number requested
     for a cluster; None if unspecified, and in an embedded store. `owner` is a role; empty for the store's own role.
-    `quota_bytes`: size of its data from which on only rows are deleted; None for no limit."""
+    `quota_bytes`: size of its data from which on only rows are deleted; None for no limit. `name` is its name in the
+    store, which that of its `namespace` begins unless this is the default one (`model.namespaces`)."""
 
     id: str
     name: str
@@ -316,6 +326,12 @@ class Table:
     replicas: int | None = None
     owner: str = ""
     quota_bytes: int | None = None
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def local_name(self) -> str:
+        """Its name within its namespace."""
+        return local_name(self.namespace, self.name)
 
 
 def assign_column_ids(columns: Iterable[ColumnSchema], first: int = 0) -> tuple[ColumnSchema, ...]:

@@ -11,6 +11,7 @@ from dataclasses import field
 from ..errors import UnknownTable
 from ..model.access.roles import Access
 from ..model.lazy_dataclass import dataclass
+from ..model.namespaces import DEFAULT_NAMESPACE, Namespace
 from ..model.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
 from ..model.store import ColumnStatistics, TableStatistics, Timestamp
 from ..model.types import INT, STRING, DataType
@@ -51,6 +52,10 @@ class FixedCatalog:
     def access(self) -> Access:
         """Return that of a store without users."""
         return Access()
+
+    def namespaces(self) -> Sequence[Namespace]:
+        """Return the default schema."""
+        return (Namespace(DEFAULT_NAMESPACE),)
 
     def now(self) -> Timestamp:
         """Return the least timestamp: nothing has been written."""

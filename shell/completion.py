@@ -19,6 +19,7 @@ from prompt_toolkit.document import Document
 
 from ..driver.connection import Connection
 from ..errors import Error
+from ..model.namespaces import DEFAULT_ALIAS, DEFAULT_NAMESPACE
 from ..sql.syntax.grammar.catalog import SHOWN
 from ..sql.syntax.written_names import written_name
 from .commands.commands import COMMANDS
@@ -101,9 +102,11 @@ class SqlCompleter(Completer):
         if wanted != VIEWS and is_in_from(cursor.head):
             yield from _matching(cursor.word, _WITH_NAME.findall(text), "table")
         if wanted != VIEWS:
-            yield from _named(cursor, self._tables(), "table")
+            yield from _named(cursor, self._tables(cursor.qualifier), "table")
         if wanted != TABLES:
-            yield from _named(cursor, self._views(), "view")
+            yield from _named(cursor, self._views(cursor.qualifier), "view")
+        if cursor.word and not cursor.qualifier:
+            yield from _named(cursor, self._schemas(), "schema")
         if is_in_from(cursor.head) and cursor.word and not cursor.quote:
             yield from _matching(cursor.word, FROM_FUNCTIONS, "function")
 
@@ -135,16 +138,19 @@ class SqlCompleter(Completer):
     def _relations(self) -> dict[str, list[str]]:
         return self._views() | self._tables()
 
-    def _tables(self) -> dict[str, list[str]]:
+    def _tables(self, schema: str = "") -> dict[str, list[str]]:
+        """The columns of tables by the names that they have within their schemas: of one schema, or of all."""
         try:
-            return {table.name: table.schema.names for table in self._connection.store.tables()}
+            found = self._connection.store.tables()
+            return {t.local_name: t.schema.names for t in found if schema in ("", t.namespace, _alias(t.namespace))}
         except Error:
             # Completion must never interrupt typing; errors are reported when the statement runs.
             return {}
 
-    def _views(self) -> dict[str, list[str]]:
+    def _views(self, schema: str = "") -> dict[str, list[str]]:
         try:
-            return {view.name: list(view.columns) for view in self._connection.store.views()}
+            found = self._connection.store.views()
+            return {v.local_name: list(v.columns) for v in found if schema in ("", v.namespace, _alias(v.namespace))}
         except Error:
             return {}
 
@@ -153,6 +159,17 @@ class SqlCompleter(Completer):
             return [role.name for role in self._connection.store.access.all_roles()]
         except Error:
             return []
+
+    def _schemas(self) -> list[str]:
+        try:
+            return [found.name for found in self._connection.store.namespaces() if found.name != DEFAULT_NAMESPACE]
+        except Error:
+            return []
+
+
+def _alias(namespace: str) -> str:
+    """Another name of a schema, or its own."""
+    return DEFAULT_ALIAS if namespace == DEFAULT_NAMESPACE else namespace
 
 
 def _statement(document: Document) -> tuple[str, str]:

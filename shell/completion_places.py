@@ -13,7 +13,7 @@ VIEWS: Final = "views"
 BOTH: Final = "both"
 ROLES: Final = "roles"
 
-_SCHEMA: Final = r"(?:main\s*\.\s*)?$"
+_SCHEMA: Final = r"(?:(?:\w+|\"[^\"]+\")\s*\.\s*)?$"
 
 
 def _granted(words: str) -> re.Pattern[str]:

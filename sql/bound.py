@@ -35,13 +35,16 @@ from .bound_access import ShowGrants as ShowGrants
 from .bound_access import ShowRoles as ShowRoles
 from .bound_catalog import AnalyzeTables as AnalyzeTables
 from .bound_catalog import CatalogStatement
+from .bound_catalog import CreateSchema as CreateSchema
 from .bound_catalog import CreateView as CreateView
 from .bound_catalog import Describe as Describe
 from .bound_catalog import DescribeView as DescribeView
+from .bound_catalog import DropSchema as DropSchema
 from .bound_catalog import DropView as DropView
 from .bound_catalog import ShowCreateTable as ShowCreateTable
 from .bound_catalog import ShowFunctions as ShowFunctions
 from .bound_catalog import ShowPartitions as ShowPartitions
+from .bound_catalog import ShowSchemas as ShowSchemas
 from .bound_catalog import ShowStats as ShowStats
 from .bound_catalog import ShowTables as ShowTables
 from .bound_session import CloseCursor as CloseCursor

@@ -1,10 +1,11 @@
-"""Bound statements about the catalog: views, ANALYZE, SHOW, DESCRIBE. The others are in `bound`."""
+"""Bound statements about the catalog: schemas, views, ANALYZE, SHOW, DESCRIBE. The others are in `bound`."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from ..model.lazy_dataclass import dataclass
+from ..model.namespaces import Namespace
 from ..model.schema import Table, View
 from .expressions import Column
 
@@ -25,6 +26,31 @@ class DropView:
     name: str
     if_exists: bool = False
     views: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchema:
+    """CREATE SCHEMA [IF NOT EXISTS]."""
+
+    namespace: Namespace
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropSchema:
+    """DROP SCHEMA [IF EXISTS]; `tables` and `views`, by their names in the store, go with it."""
+
+    name: str
+    if_exists: bool = False
+    tables: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSchemas:
+    """SHOW SCHEMAS; `pattern` is that of LIKE."""
+
+    pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +114,9 @@ class DescribeView:
 CatalogStatement: TypeAlias = (
     CreateView
     | DropView
+    | CreateSchema
+    | DropSchema
+    | ShowSchemas
     | AnalyzeTables
     | ShowTables
     | ShowFunctions

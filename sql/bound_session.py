@@ -34,9 +34,11 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """DISCARD: with `everything` DISCARD ALL; otherwise something that a session has not."""
+    """DISCARD: with `everything` DISCARD ALL, with `temporary` DISCARD TEMP; otherwise something that a session has
+    not."""
 
     everything: bool
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Settings of PostgreSQL that its clients set and read, with the values that nyala accepts.
 
-kept     nyala does the same for all values: the value is kept for those who read it (application_name)
+kept     nyala does the same for all values: the value is kept for those who read it (application_name). search_path
+         is kept, too, and what binding reads
 fixed    nyala does what one value says, and refuses others (client_encoding: UTF8)
 read     clients read it, and cannot set it (server_version)
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..errors import NotSupportedError, StatementError
+from .search_path import DEFAULT_TEXT, read_path
 from .session_facts import SERVER_VERSION, SERVER_VERSION_NUMBER
 
 KEPT: Final = {
@@ -25,7 +27,7 @@ KEPT: Final = {
     "jit": ("off", "Has no effect"),
     "max_parallel_workers_per_gather": ("2", "Has no effect: threads is the setting"),
     "row_security": ("on", "Has no effect: rows have no rights of their own"),
-    "search_path": ('"$user", main', "Has no effect: there is one schema, main, and pg_catalog is searched first"),
+    "search_path": (DEFAULT_TEXT, "The schemas in which names without one are searched, after pg_catalog"),
     "synchronize_seqscans": ("on", "Has no effect"),
     "synchronous_commit": ("on", "Has no effect: durability is the setting"),
     "work_mem": ("4MB", "Has no effect: memory_limit is the setting"),
@@ -68,6 +70,8 @@ READ: Final = {
 
 def keep(name: str) -> Callable[[Any], str]:
     """A reader of values that are kept as texts."""
+    if name == "search_path":
+        return read_path
 
     def read(value: Any) -> str:
         if isinstance(value, bool):

@@ -54,9 +54,7 @@ class Actor:
         return self.access.allows(self.role, right, object_)
 
     def require(self, right: Right, object_: Table | View) -> None:
-        """Raises `PermissionDenied`, with what would help, unless the role has a right on a table or view, and may use
-        its schema."""
-        self.require_in_schema(Right.USAGE)
+        """Raises `PermissionDenied`, with what would help, unless the role has a right on a table or view."""
         found = secured(object_)
         if not self.allows(right, found):
             raise self.denied(right, found)

@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from ..model.lazy_dataclass import dataclass
+from .search_path import DEFAULT_PATH
 
 SERVER_VERSION: Final = "15.0"
 """The version of PostgreSQL whose catalogs and syntax clients may expect."""
@@ -34,6 +35,7 @@ class SessionFacts:
     process : number that `pg_backend_pid()` returns
     started : when the process started, in microseconds since 1970
     settings : callable that returns the current values of settings by name, as texts
+    search_path : callable that returns the names of the setting search_path, in order
     """
 
     user: str = USER
@@ -43,6 +45,7 @@ class SessionFacts:
     settings: Callable[[], Mapping[str, Any]] = dict
     session_user: str = USER
     actor: Callable[[Any], Any] = all_rights
+    search_path: Callable[[], tuple[str, ...]] = lambda: DEFAULT_PATH
 
 
 UNKNOWN_SESSION: Final = SessionFacts()

@@ -8,11 +8,12 @@ from typing import Final
 _PART: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^".\s]+))\s*(\.|$)')
 
 
-def name_parts(text: str) -> list[str]:
-    """The parts of a written name, folded: `Main."T"` is `main`, `T`; empty if it is none.
+def name_parts(text: str, folded: bool = True) -> list[str]:
+    """The parts of a written name: `Main."T"` is `main`, `T`; empty if it is none. Names without quotes are `folded` to
+    lower case.
 
-    >>> name_parts('Main."T"'), name_parts("1")
-    (['main', 'T'], ['1'])
+    >>> name_parts('Main."T"'), name_parts("Main.T", folded=False), name_parts("1")
+    (['main', 'T'], ['Main', 'T'], ['1'])
     """
     parts, position, end = [], 0, "."
     while end == ".":
@@ -20,6 +21,6 @@ def name_parts(text: str) -> list[str]:
         if match is None:
             return []
         quoted, plain, end = match.groups()
-        parts.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
+        parts.append(quoted.replace('""', '"') if quoted is not None else plain.lower() if folded else plain)
         position = match.end()
     return parts

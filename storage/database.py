@@ -28,6 +28,7 @@ from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGo
 from ..model.alterations import AlterStep
 from ..model.clock import HybridClock, format_timestamp, split_timestamp
 from ..model.forks import check_process, stay_with_process
+from ..model.namespaces import Namespace
 from ..model.schema import Table, TableDefinition, View
 from ..model.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ..model.store import (
@@ -322,6 +323,21 @@ class Database(AccessMethods):
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views durably, in one step; `UnknownTable` where one is not there."""
         self._ddl.drop_views(names)
+
+    def namespaces(self) -> Sequence[Namespace]:
+        """All namespaces by name, ascending, with the default one."""
+        self._check_open()
+        return self._catalog.namespaces()
+
+    def create_namespace(self, namespace: Namespace) -> None:
+        """Create a namespace durably; `DuplicateSchema` where the name is taken, `InvalidTableDefinition` where it
+        cannot be."""
+        self._ddl.create_namespace(namespace)
+
+    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
+        """Drop a namespace durably, and with it, in the same step, the tables and views named. `UnknownSchema` where
+        there is none, `DependentObjects` where it has other tables or views."""
+        self._ddl.drop_namespace(name, tables, views)
 
     @property
     def transactional_ddl(self) -> bool:

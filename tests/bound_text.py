@@ -18,13 +18,16 @@ from nyala.sql import bound
 from nyala.sql.bound_catalog import (
     AnalyzeTables,
     CatalogStatement,
+    CreateSchema,
     CreateView,
     Describe,
     DescribeView,
+    DropSchema,
     DropView,
     ShowCreateTable,
     ShowFunctions,
     ShowPartitions,
+    ShowSchemas,
     ShowTables,
 )
 from nyala.sql.expressions import (
@@ -102,11 +105,17 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             yield f"copy {table.name}{listed} from {path!r} ({format_}{extra})"
         case bound.CreateView() | bound.DropView() | bound.AnalyzeTables() | bound.DescribeView() | bound.ShowStats():
             yield from describe_catalog(statement)
-        case bound.ShowFunctions():
+        case bound.ShowFunctions() | bound.ShowSchemas() | bound.CreateSchema() | bound.DropSchema():
             yield from describe_catalog(statement)
         case bound.ShowTables() | bound.ShowCreateTable() | bound.ShowPartitions() | bound.Describe():
             yield from describe_catalog(statement)
         case bound.PrepareStatement() | bound.ExecutePrepared() | bound.Deallocate() | bound.Discard():
+            yield repr(statement)
+        case bound.CommitTransaction() | bound.RollbackTransaction() | bound.BeginTransaction():
+            yield repr(statement)
+        case bound.SetSavepoint() | bound.ReleaseSavepoint() | bound.RollbackToSavepoint():
+            yield repr(statement)
+        case bound.SetTransaction() | bound.SetSessionCharacteristics():
             yield repr(statement)
         case bound.DeclareCursor() | bound.FetchCursor() | bound.CloseCursor():
             yield repr(statement)
@@ -390,6 +399,13 @@ def describe_catalog(statement: CatalogStatement) -> Iterator[str]:
             yield f"  {view.text}"
         case DropView(name, if_exists, views):
             yield f"drop view {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
+        case CreateSchema(namespace, if_not_exists):
+            yield f"create schema {namespace.name}{' if not exists' if if_not_exists else ''}"
+        case DropSchema(name, if_exists, dropped, views):
+            with_it = "".join(f", {each}" for each in (*dropped, *views))
+            yield f"drop schema {name}{' if exists' if if_exists else ''}{with_it}"
+        case ShowSchemas(pattern):
+            yield "show schemas" + ("" if pattern is None else f" like {pattern!r}")
         case AnalyzeTables(tables):
             yield f"analyze {', '.join(table.name for table in tables)}"
         case ShowTables(pattern, views):

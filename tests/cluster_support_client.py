@@ -24,6 +24,7 @@ from nyala.cluster.wire.messages.errors import error_from_body, error_to_body
 from nyala.cluster.wire.messages.plain import (
     definition_from_plain,
     entry_to_plain,
+    namespace_from_plain,
     sketch_to_plain,
     spec_from_plain,
     statistics_to_plain,
@@ -187,6 +188,16 @@ class FakeCluster:
     def _do_drop_views(self, address: str, request: methods.DropViews) -> Any:
         self._check_master(address)
         self._once(request.call, lambda: self.database.drop_views(request.names))
+        return methods.Done()
+
+    def _do_create_namespace(self, address: str, request: methods.CreateNamespace) -> Any:
+        self._check_master(address)
+        self._once(request.call, lambda: self.database.create_namespace(namespace_from_plain(request.namespace)))
+        return methods.Done()
+
+    def _do_drop_namespace(self, address: str, request: methods.DropNamespace) -> Any:
+        self._check_master(address)
+        self._once(request.call, lambda: self.database.drop_namespace(request.name, request.tables, request.views))
         return methods.Done()
 
     def _do_locate_tablets(self, address: str, request: methods.LocateTablets) -> Any:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from nyala.errors import AlreadyPresent, DuplicateTable, UnknownTable
 from nyala.model.bloom_predicate import may_contain
+from nyala.model.namespaces import DEFAULT_NAMESPACE, Namespace
 from nyala.model.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
 from nyala.model.schema import (
     ColumnSchema,
@@ -136,6 +137,9 @@ class MemoryStore:
 
     def view(self, name: str) -> View | None:
         return None
+
+    def namespaces(self) -> list[Namespace]:
+        return [Namespace(DEFAULT_NAMESPACE)]
 
     def create_table(self, definition: TableDefinition) -> Table:
         if definition.name in self._tables:

@@ -36,6 +36,7 @@ from nyala.driver.stores.cluster_url import servers
 from nyala.driver.stores.open_stores import SharedStore
 from nyala.errors import Error
 from nyala.executor.fragments.evaluate import table_evaluator
+from nyala.model.namespaces import DEFAULT_NAMESPACE
 from nyala.storage.database import MEMORY, Database
 from nyala.testing import MiniCluster
 
@@ -103,6 +104,9 @@ class ClusterStore(Client):
         self.drop_views([view.name for view in self.views()])
         for table in self.tables():
             self.drop_table(table.name)
+        for namespace in self.namespaces():
+            if namespace.name != DEFAULT_NAMESPACE:
+                self.drop_namespace(namespace.name)
 
 
 class OtherStores:

@@ -15,6 +15,7 @@ from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
+from ...model.namespaces import Namespace
 from ...model.observations import tablet_rows
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import (
@@ -47,9 +48,11 @@ from ..wire.messages.envelope import describe_lead, too_far_ahead
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
     AlterTable,
+    CreateNamespace,
     CreateTable,
     CreateView,
     Done,
+    DropNamespace,
     DropTable,
     DropViews,
     GetStatus,
@@ -58,7 +61,7 @@ from ..wire.messages.methods import (
     ServerStatus,
     TableReply,
 )
-from ..wire.messages.plain import definition_to_plain, step_to_plain, view_to_plain
+from ..wire.messages.plain import definition_to_plain, namespace_to_plain, step_to_plain, view_to_plain
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.process.forking import note_process
 from ..wire.security.tls import read_credentials
@@ -314,6 +317,24 @@ class Client:
             "users and grants are kept by the store of one process: neither a cluster's masters nor the server of a "
             "directory can change them through this connection; open the directory itself, and serve it to clients "
             "with --postgres"
+        )
+
+    def namespaces(self) -> Sequence[Namespace]:
+        """Returns all namespaces by name, ascending, with the default one, as of the last second."""
+        self._check()
+        return self._catalog.current.namespaces
+
+    def create_namespace(self, namespace: Namespace) -> None:
+        """Implements `Store.create_namespace`."""
+        plain = namespace_to_plain(namespace)
+        what = f"CREATE SCHEMA {namespace.name}"
+        self._change(lambda call: CreateNamespace(namespace=plain, call=call), Done, what)
+
+    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
+        """Implements `Store.drop_namespace`; running scans of the tables may fail."""
+        gone = tuple(tables), tuple(views)
+        self._change(
+            lambda call: DropNamespace(name=name, tables=gone[0], views=gone[1], call=call), Done, f"DROP SCHEMA {name}"
         )
 
     @one_statement

@@ -17,7 +17,15 @@ from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
 from ..wire.messages import methods
 from ..wire.messages.methods import Done, Reply, Request
-from ..wire.messages.plain import definition_from_plain, entry_to_plain, step_from_plain, view_from_plain, view_to_plain
+from ..wire.messages.plain import (
+    definition_from_plain,
+    entry_to_plain,
+    namespace_from_plain,
+    namespace_to_plain,
+    step_from_plain,
+    view_from_plain,
+    view_to_plain,
+)
 from .call_results import Calls
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
@@ -54,6 +62,8 @@ class EmbeddedCatalog:
             methods.DropTable: self.drop_table,
             methods.CreateView: self.create_view,
             methods.DropViews: self.drop_views,
+            methods.CreateNamespace: self.create_namespace,
+            methods.DropNamespace: self.drop_namespace,
             methods.LocateTablets: self.locate,
             methods.ListServers: self.servers,
             methods.ReportTablets: self.report,
@@ -74,6 +84,7 @@ class EmbeddedCatalog:
             joint_writes=True,
             tables=tuple(entry_to_plain(entry) for _, entry in sorted(catalog.entries.items())),
             views=tuple(view_to_plain(view) for _, view in sorted(catalog.views.items())),
+            namespaces=tuple(namespace_to_plain(found) for _, found in sorted(catalog.namespaces.items())),
         )
 
     def locate(self, request: methods.LocateTablets, context: CallContext) -> methods.LocationsReply:
@@ -172,6 +183,16 @@ class EmbeddedCatalog:
     def drop_views(self, request: methods.DropViews, context: CallContext) -> Done:
         """Drops views."""
         return self._done(request.call, context, lambda: self._store.drop_views(request.names))
+
+    def create_namespace(self, request: methods.CreateNamespace, context: CallContext) -> Done:
+        """Creates a namespace."""
+        namespace = namespace_from_plain(request.namespace)
+        return self._done(request.call, context, lambda: self._store.create_namespace(namespace))
+
+    def drop_namespace(self, request: methods.DropNamespace, context: CallContext) -> Done:
+        """Drops a namespace, with tables and views."""
+        drop = self._store.drop_namespace
+        return self._done(request.call, context, lambda: drop(request.name, request.tables, request.views))
 
     def _done(self, call: methods.Call, context: CallContext, work: Callable[[], None]) -> Done:
         def do() -> Done:

@@ -17,7 +17,7 @@ from ..wire.messages.methods import (
     ServersReply,
     TabletLocation,
 )
-from ..wire.messages.plain import view_to_plain
+from ..wire.messages.plain import namespace_to_plain, view_to_plain
 from .catalog.catalog_manager import CatalogManager
 from .catalog.catalog_state import CatalogState
 from .directory import TabletDirectory
@@ -70,7 +70,14 @@ class Queries:
             return CatalogReply(version=version, cluster_id=cluster_id)
         tables = [state.tables[entry.table.id].plain for _, entry in sorted(state.catalog.entries.items())]
         views = [view_to_plain(view) for _, view in sorted(state.catalog.views.items())]
-        return CatalogReply(version=version, cluster_id=cluster_id, tables=tuple(tables), views=tuple(views))
+        namespaces = [namespace_to_plain(found) for _, found in sorted(state.catalog.namespaces.items())]
+        return CatalogReply(
+            version=version,
+            cluster_id=cluster_id,
+            tables=tuple(tables),
+            views=tuple(views),
+            namespaces=tuple(namespaces),
+        )
 
     def locate(self, request: LocateTablets, context: CallContext) -> LocationsReply:
         """Handles `LocateTablets`: in the order of partitions, or of the ids, without tablets that do not exist."""

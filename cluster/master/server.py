@@ -41,8 +41,10 @@ from ..wire.messages.envelope import Caller
 from ..wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ..wire.messages.methods import (
     AlterTable,
+    CreateNamespace,
     CreateTable,
     CreateView,
+    DropNamespace,
     DropTable,
     DropViews,
     GetCatalog,
@@ -191,6 +193,8 @@ class MasterServer:
             DropTable: ddl.drop_table,
             CreateView: ddl.create_view,
             DropViews: ddl.drop_views,
+            CreateNamespace: ddl.create_namespace,
+            DropNamespace: ddl.drop_namespace,
             LeaveCluster: ddl.leave_cluster,
             MaintainServer: ddl.maintain_server,
             Heartbeat: queries.heartbeat,

@@ -18,9 +18,10 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from ...errors import PermissionDenied
-from ...model.access.rights import Right
+from ...model.access.rights import Right, secured_schema
 from ...model.access.roles import STORE_ROLE
 from ...model.access.steps import check_role
+from ...model.namespaces import TEMPORARY_NAMESPACE
 from ...model.schema import Table, View
 from ...model.store import Op, Store
 from ...sql.rights import Actor
@@ -140,9 +141,12 @@ def set_role(session: Acting, role: str | None) -> None:
 def require(session: Acting, object_: Table | View, *rights: Right) -> None:
     """Raises `PermissionDenied` unless the session has these rights; for work without SQL."""
     actor = session.facts.actor(session.store)
-    if actor is not None:
-        for right in rights:
-            actor.require(right, object_)
+    if actor is None or object_.namespace == TEMPORARY_NAMESPACE:
+        return
+    owners = {namespace.name: namespace.owner for namespace in session.store.namespaces()}
+    actor.require_in_schema(Right.USAGE, secured_schema(object_.namespace, owners.get(object_.namespace, "")))
+    for right in rights:
+        actor.require(right, object_)
 
 
 def require_insert(session: Acting, table: Table) -> None:
@@ -152,7 +156,7 @@ def require_insert(session: Acting, table: Table) -> None:
 
 def insertable(session: Acting, name: str) -> Table:
     """The table of a name, into which the session may load; errors as of `Store.table` and `require`."""
-    table = session.store.table(name)
+    table = session.find_table(name)
     require_insert(session, table)
     return table
 

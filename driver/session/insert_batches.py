@@ -90,7 +90,7 @@ def insert_rows(
     before each chunk; what it raises ends the work.
     """
     parsed = session.parse(text)
-    version = session.store.catalog_version
+    version = session.plans.version
     template = _template(session, parsed, rows[0]) if rows else None
     if template is None:
         return None
@@ -98,7 +98,7 @@ def insert_rows(
     known = {version: template}
 
     def bound_now() -> InsertTemplate:
-        version = session.store.catalog_version
+        version = session.plans.version
         if version not in known:
             anew = _template(session, parsed, rows[0])
             assert anew is not None, "the text decides whether there is a template"

@@ -5,7 +5,8 @@
              ├── SingleRow        a statement on one row: executed by the store without a plan
              └── PlanTemplate     any other: the values are put into the plan
 
-Entries are valid for one version of the catalog; every DDL statement, of any connection, makes another. A statement is
+Entries are valid for one version of the catalog and one search path; every DDL statement, of any connection, makes
+another version. A statement is
 also planned again when row counts of its tables have changed by more than a factor. Statements that depend on the time
 of execution (FOR SYSTEM_TIME, files) or on a value (a path, a number of digits) are never cached; the cache records
 this, so that they are not tried again.
@@ -44,6 +45,8 @@ from ...sql.session_facts import UNKNOWN_SESSION, SessionFacts
 from .bind_values import Normalized
 from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
 
+Version: TypeAlias = tuple[int, tuple[str, ...]]
+"""What the names in a statement depend on: the version of the catalog, and the search path."""
 Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
 
 MOST_TEXTS = 1000
@@ -148,9 +151,9 @@ class Prepared:
 
 @dataclass(slots=True)
 class _Entry:
-    """One text: the catalog's version, the variants; none where the statement cannot be kept."""
+    """One text: what its names depend on, the variants; none where the statement cannot be kept."""
 
-    version: int
+    version: Version
     variants: tuple[Prepared, ...]
 
     @property
@@ -166,10 +169,13 @@ class PlanCache:
     ----------
     store : Store
         That of the session's statements: a transaction while one is open, which may have a catalog of its own.
+    path : tuple of str
+        The session's search path.
     """
 
     def __init__(self, store: Store):
         self.store = store
+        self.path: tuple[str, ...] = ()
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._characters = 0
@@ -200,7 +206,7 @@ class PlanCache:
         entry = self._entries.get(text)
         if entry is None or not self.enabled:
             return None
-        if entry.version != self.store.catalog_version:
+        if entry.version != (self.store.catalog_version, self.path):
             return None
         # One call into C, which the interpreter lock makes whole; a text that was forgotten just now stays so.
         try:  # noqa: SIM105
@@ -208,6 +214,11 @@ class PlanCache:
         except KeyError:
             pass
         return entry.variants
+
+    @property
+    def version(self) -> Version:
+        """Of statements that are bound from now on."""
+        return self.store.catalog_version, self.path
 
     def _forget_if_rights_changed(self) -> None:
         # The catalog's version says the same, but not in a transaction, whose catalog is that of its BEGIN.
@@ -235,8 +246,8 @@ class PlanCache:
                 self._seen.popitem(last=False)
         return known
 
-    def add(self, text: str, version: int, prepared: Prepared | None) -> None:
-        """Keep a variant, made at a version of the catalog; None: the statement cannot be kept."""
+    def add(self, text: str, version: Version, prepared: Prepared | None) -> None:
+        """Keep a variant, bound at a version; None: the statement cannot be kept."""
         with self._lock:
             entry = self._forget(text)
             known = () if entry is None or entry.version != version else entry.variants

@@ -12,6 +12,7 @@ READING: Final = (
     | bound.CopyTo
     | bound.ShowTables
     | bound.ShowFunctions
+    | bound.ShowSchemas
     | bound.ShowStats
     | bound.ShowPartitions
     | bound.ShowCreateTable

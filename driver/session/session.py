@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...errors import (
     Error,
@@ -38,16 +38,21 @@ from ...executor import ExecutionContext, LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.clock import format_timestamp
+from ...model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
+from ...model.schema import Table
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within
 from ...planner import Plan, PlannerOptions, plan_query
 from ...planner.algebra.depth import is_deep
+from ...planner.algebra.physical import TableScan, nodes
 from ...sql import ParsedStatement, bind, bound, parse
-from ...sql.binding.binder import Binding, bind_given
+from ...sql.binding.binder import Binding, bind_given, stored_name
+from ...sql.binding.names import has_relation
 from ...sql.files import FileCatalog
 from ...sql.placeholders import Given, match_parameters
 from ...sql.session_facts import SessionFacts
 from ...sql.syntax.complexity import too_complex
+from ...sql.written_identifiers import name_parts
 from . import engines
 from .bind_values import Normalized
 from .executions import Control, EndedExecution, Execution, Halt, RowExecution, raise_if
@@ -59,6 +64,9 @@ from .reading_statements import BY_ROWS, is_reading
 from .settings import Settings, SettingStatement
 from .statement_records import Activity, Failure
 from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
+
+if TYPE_CHECKING:
+    from ..temporary.overlay_transaction import OverlayStore
 
 ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
 """Errors of a bound statement if a table was altered, or dropped and created again, before it ran."""
@@ -115,11 +123,12 @@ class Session:
         self.target = target
         own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory, "engine": engine}
         self.settings = settings or Settings({**own, **(store_options or {})}, has_store=store_options is not None)
-        self.facts = SessionFacts(settings=self.settings.texts)
+        self.facts = SessionFacts(settings=self.settings.texts, search_path=lambda: self.settings.search_path)
         """Facts that functions such as `current_user` return."""
         self.identity: Identity | None = None
         """The user whose rights statements have; None: all rights."""
         self.plans = PlanCache(store)
+        self.plans.path = self.settings.search_path
         self.progress: Handler | None = None
         """Called with the progress of each statement that starts from now on."""
         self.moment = moment
@@ -131,6 +140,10 @@ class Session:
         """Files that statements may read and write; None: none, for a client of another process or machine."""
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
+        self._base = store
+        """The store of the connection."""
+        self._temporary: OverlayStore | None = None
+        """The connection's store with the session's temporary objects, once it has had one."""
         self.transactions = SessionTransactions(store, self.settings, self._switch, past=moment is not None)
         self.transactions.on_commit = self._note_commit
         self.client = ""
@@ -163,7 +176,7 @@ class Session:
 
     def _another(self, moment: Timestamp | None) -> Session:
         settings = self.settings.copy()
-        session = Session(self.transactions.store, moment=moment, target=self.target, settings=settings)
+        session = Session(self._base, moment=moment, target=self.target, settings=settings)
         session.files = self.files
         act_as(session, self.identity)
         return session
@@ -306,7 +319,7 @@ class Session:
     def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None, cancel: Halt) -> Execution:
         """Bind and plan a statement for these values and others, if that can be, and run it."""
         raise_if(cancel)
-        version, now = self.store.catalog_version, self.store.now()
+        version, now = self.plans.version, self.store.now()
         given = match_parameters(parsed, parameters)
         binding = bind_given(parsed, self.store, given, self.files, now, self.facts)
         statement = binding.statement
@@ -356,7 +369,7 @@ class Session:
         A statement over several tables is not: the order of its joins depends on the values.
         """
         raise_if(cancel)
-        version, now = self.store.catalog_version, self.store.now()
+        version, now = self.plans.version, self.store.now()
         prepared: Prepared | None = None
         parsed = self.parse(text)
         if len(parsed) == 1:
@@ -439,6 +452,8 @@ class Session:
         options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
         if serial_runs is not None:
             options["serial_runs"] = serial_runs
+        if _makes_temporary(statement):
+            self._lay_over()
         store, transaction = self.store, self.transactions.transaction
         if store is transaction:
             options["transaction"] = transaction
@@ -457,6 +472,8 @@ class Session:
                 if planned is None or self._is_local
                 else self._engines.opened(self.settings.get("engine"), transaction)
             )
+            if engine is not None and self._temporary is not None:
+                refuse_temporary(planned)
             if is_reading(statement):
                 execution.start(statement, planned, context, engine)
             else:
@@ -479,6 +496,23 @@ class Session:
         """True if nyala's own executor runs queries."""
         return bool(self.settings.get("engine") == engines.LOCAL)
 
+    def _lay_over(self) -> None:
+        """Have room for temporary objects from now on."""
+        if self._temporary is None:
+            from ..temporary.overlay_transaction import overlay, overlay_transaction
+
+            self._temporary = overlay(self._base)
+            self.transactions.lay_over(self._temporary, partial(overlay_transaction, self._temporary))
+
+    def drop_temporary(self) -> None:
+        """Drop all temporary tables and views: DISCARD TEMP."""
+        temporary = self.store if self._temporary is not None else None
+        if temporary is not None:
+            temporary.drop_views([view.name for view in temporary.views() if view.namespace == TEMPORARY_NAMESPACE])
+            for table in temporary.tables():
+                if table.namespace == TEMPORARY_NAMESPACE:
+                    temporary.drop_table(table.name)
+
     def _refuse_read_only(self) -> None:
         transaction = self.transactions.transaction
         if transaction is not None and transaction.options.read_only:
@@ -489,14 +523,22 @@ class Session:
         if isinstance(statement, SettingStatement):
             if isinstance(statement, bound.SetSetting) and statement.name == "engine":
                 engines.refuse_writes_of(self.transactions.transaction, statement.value)
-            return self.settings.run(statement)
+            return self._set(statement)
         if isinstance(statement, bound.SetRole):
             set_role(self, statement.role)
             return StatementResult(None, iter(()))
         if isinstance(statement, bound.SessionStatement):
-            return self.named_statements().run(statement)
+            result = self.named_statements().run(statement)
+            if isinstance(statement, bound.Discard) and (statement.everything or statement.temporary):
+                self.drop_temporary()
+            return result
         self.transactions.run(statement)
         return StatementResult(None, iter(()))
+
+    def _set(self, statement: SettingStatement) -> StatementResult:
+        result = self.settings.run(statement)
+        self.plans.path = self.settings.search_path
+        return result
 
     def named_statements(self) -> NamedStatements:
         """The prepared statements and cursors, which few sessions have."""
@@ -505,8 +547,21 @@ class Session:
         return self._named
 
     def _reset(self) -> None:
-        self.settings.run(bound.ResetSettings())
+        self._set(bound.ResetSettings())
         set_role(self, None)
+
+    def stored_name(self, parts: Sequence[str]) -> str:
+        """The name in the store of a table or view, from its name, or its schema and name, by the search path."""
+        return stored_name(parts, self.store, self.facts)
+
+    def find_table(self, name: str) -> Table:
+        """The table of a name, of `schema.name`, or of a name that has a point in it; letters count as they are.
+        In a transaction it belongs to that, which is begun if need be."""
+        store = self.transaction_store()
+        parts = [name]
+        if "." in name and not has_relation(DEFAULT_NAMESPACE, name, store):
+            parts = name_parts(name, folded=False) if name.count(".") == 1 or '"' in name else parts
+        return store.table(self.stored_name(parts))
 
     def transaction_store(self) -> Store:
         """The store for work without SQL, with the transaction begun that it belongs to."""
@@ -593,4 +648,23 @@ class Session:
         if self._named is not None:
             self._named.close()
         self.transactions.close()
+        if self._temporary is not None:
+            self._temporary.close()
         self._engines.close()
+
+
+def _makes_temporary(statement: bound.Statement) -> bool:
+    """True for CREATE of a temporary table or view."""
+    if isinstance(statement, bound.CreateTable | bound.CreateTableAs):
+        return statement.definition.namespace == TEMPORARY_NAMESPACE
+    return isinstance(statement, bound.CreateView) and statement.view.namespace == TEMPORARY_NAMESPACE
+
+
+def refuse_temporary(plan: Plan | None) -> None:
+    """Raise `NotSupportedError` if a plan for another engine reads a temporary table."""
+    for node in nodes(plan.root) if plan is not None else ():
+        if isinstance(node, TableScan) and node.table.namespace == TEMPORARY_NAMESPACE:
+            raise NotSupportedError(
+                f"{node.table.name} is a temporary table, which only this session's own executor reads: SET engine = "
+                f"{engines.LOCAL}"
+            )

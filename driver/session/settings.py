@@ -12,6 +12,7 @@ from ...model.transactions import TransactionOptions
 from ...model.types import STRING
 from ...sql import bound
 from ...sql.binding.transactions import OF_TRANSACTION
+from ...sql.search_path import DEFAULT_PATH, parse_path
 from ...sql.settings import SETTINGS, Setting
 from . import engines
 
@@ -39,6 +40,8 @@ class Settings:
             **{name: value for name, value in given.items() if value is not None},
         }
         self._values = dict(self._given)
+        self._path: tuple[str | None, tuple[str, ...]] = (None, DEFAULT_PATH)
+        """The text of search_path, None for the default, and the names in it."""
         self.transaction: TransactionOptions | None = None
         """The characteristics of the open transaction."""
         self._lock = threading.Lock()
@@ -52,6 +55,14 @@ class Settings:
         if self._values.get(name) != self._given.get(name):
             return "SET"
         return "default" if self._given.get(name) in (None, _DEFAULTS.get(name)) else "connect"
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        """The names of search_path, in order; the same tuple as long as it is not set."""
+        text = self._values.get("search_path")
+        if self._path[0] != text:
+            self._path = text, DEFAULT_PATH if text is None else parse_path(text)
+        return self._path[1]
 
     def copy(self) -> Settings:
         """The same values, and the same ones to return to, apart from these."""

@@ -57,6 +57,8 @@ _CATALOG: Final = (
     nodes.DropTable,
     nodes.CreateView,
     nodes.DropView,
+    nodes.CreateSchema,
+    nodes.DropSchema,
     nodes.AlterTable,
     *(nodes.CreateRole, nodes.AlterRole, nodes.DropRole),
     *(nodes.GrantRight, nodes.RevokeRight, nodes.GrantRole, nodes.RevokeRole),
@@ -170,6 +172,16 @@ class SessionTransactions:
         self.has_written_outside = False
         """True if rows were written outside of transactions since the latest COMMIT or ROLLBACK."""
         self._savepoints: list[tuple[str, int]] = []
+
+    def lay_over(self, store: Store, wrapped: Callable[[Transaction], Transaction]) -> None:
+        """Use another store over the same one from now on, and another transaction over the open one."""
+        with self._lock:
+            self.store = store
+            if self.transaction is None:
+                self._switch(store, not self._autocommit)
+            else:
+                self.transaction = wrapped(self.transaction)
+                self._switch(self.transaction, True)
 
     # ---- state -------------------------------------------------------------------------------------------------------
 

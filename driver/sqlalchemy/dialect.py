@@ -32,12 +32,13 @@ from sqlalchemy.sql.compiler import InsertmanyvaluesSentinelOpts
 
 from ...errors import InterfaceError, NotSupportedError
 from ...model.abandoned import close_when_dropped
+from ...model.namespaces import DEFAULT_NAMESPACE
 from ...model.transactions import Isolation
 from ..stores.open_stores import MEMORY
 from .compiler import NyalaCompiler, NyalaIdentifierPreparer
 from .ddl import COLUMN_OPTIONS, TABLE_OPTIONS, NyalaDDLCompiler
 from .numbering import next_number
-from .reflection import SCHEMA, NyalaReflection
+from .reflection import NyalaReflection
 from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 
 _INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds", "observed"})
@@ -70,13 +71,14 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
                 return _first_row(other, statement, parameters)
 
         def largest() -> int | None:
-            text = f"SELECT max({preparer.format_column(column)}) FROM {preparer.quote(table.name)}"
+            text = f"SELECT max({preparer.format_column(column)}) FROM {preparer.format_table(table)}"
             row = _first_row(self._dbapi_connection, text, ())
             return None if row is None else row[0]
 
         cells: Any = getattr(self.compiled, "insert_prefetch", ())  # of a multi-row VALUES: one of each row
         count = max(len(self.compiled_parameters), len(cells))
-        table_id = connection.store.table(table.name).id
+        schema = [] if table.schema is None else [table.schema]
+        table_id = connection.store.table(connection.session.stored_name([*schema, table.name])).id
         return next_number(connection.session.transactions.store, table_id, count, largest, execute)
 
     def post_exec(self) -> None:
@@ -90,7 +92,7 @@ class NyalaDialect(NyalaReflection):
     name = "nyala"
     driver = "nyala"
     default_paramstyle = "qmark"
-    default_schema_name = SCHEMA
+    default_schema_name = DEFAULT_NAMESPACE
 
     statement_compiler = NyalaCompiler
     ddl_compiler = NyalaDDLCompiler
@@ -190,7 +192,7 @@ class NyalaDialect(NyalaReflection):
         return tuple(int(part) for part in re.findall(r"\d+", version))
 
     def _get_default_schema_name(self, connection: Any) -> str:
-        return SCHEMA
+        return str(connection.exec_driver_sql("SELECT current_schema()").scalar() or DEFAULT_NAMESPACE)
 
     # ---- transactions ---------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from sqlalchemy.exc import NoSuchTableError
 from .ddl import TABLE_OPTIONS
 from .types import reflected_type
 
-SCHEMA: Final = "main"
 AUTO: Final = "AUTO"
 """The encoding and the compression of a column that the store chooses for itself."""
 _DISTRIBUTION: Final = re.compile(r"^DISTRIBUTE BY\s*(.*?)(?:^COMMENT '|\Z)", re.MULTILINE | re.DOTALL)
@@ -27,16 +26,25 @@ _NON_UNIQUE: Final = re.compile(r"^  NON UNIQUE PRIMARY KEY \(", re.MULTILINE)
 
 _TABLES: Final = r"""
     SELECT table_name, table_type, table_comment FROM information_schema.tables
-    WHERE table_name NOT LIKE '\_nyala\_%' ORDER BY table_name"""  # nyala's own: no application's model has them
+    WHERE table_schema = coalesce(:schema, current_schema()) AND table_name NOT LIKE '\_nyala\_%'
+    ORDER BY table_name"""  # nyala's own: no application's model has them
 _COLUMNS: Final = """
     SELECT table_name, column_name, column_default, is_nullable, column_type, character_maximum_length,
            numeric_precision, numeric_scale, is_identity, is_updatable, column_comment,
            column_encoding, column_compression, column_block_size
-    FROM information_schema.columns ORDER BY table_name, ordinal_position"""
+    FROM information_schema.columns WHERE table_schema = coalesce(:schema, current_schema())
+    ORDER BY table_name, ordinal_position"""
 _KEYS: Final = """
-    SELECT table_name, column_name
-    FROM information_schema.key_column_usage ORDER BY table_name, ordinal_position"""
-_HIDDEN: Final = "SELECT table_name, column_name FROM information_schema.columns WHERE is_identity = 'YES'"
+    SELECT table_name, column_name FROM information_schema.key_column_usage
+    WHERE table_schema = coalesce(:schema, current_schema()) ORDER BY table_name, ordinal_position"""
+_HIDDEN: Final = """
+    SELECT table_name, column_name FROM information_schema.columns
+    WHERE table_schema = coalesce(:schema, current_schema()) AND is_identity = 'YES'"""
+_TEMPORARY: Final = """
+    SELECT table_name FROM information_schema.tables WHERE table_schema = 'pg_temp' AND table_type {} ORDER BY 1"""
+_VIEW: Final = """
+    SELECT view_definition FROM information_schema.views
+    WHERE table_schema = coalesce(:schema, current_schema()) AND table_name = :name"""
 
 Keyed = Iterator[tuple[tuple[str | None, str], Any]]
 
@@ -59,10 +67,13 @@ class NyalaReflection(default.DefaultDialect):
         return self._relations(connection, schema, "VIEW", **kw)
 
     def get_temp_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        return []
+        return list(connection.scalars(text(_TEMPORARY.format("<> 'VIEW'"))))
 
     def get_temp_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        return []
+        return list(connection.scalars(text(_TEMPORARY.format("= 'VIEW'"))))
+
+    def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
+        return schema_name in self.get_schema_names(connection, **kw)
 
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
         self._ensure_has_table_connection(connection)
@@ -79,53 +90,55 @@ class NyalaReflection(default.DefaultDialect):
 
     @cache
     def _all_tables(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[Any]:
-        return [] if schema not in (None, SCHEMA) else list(connection.execute(text(_TABLES)))
+        return _rows(connection, _TABLES, schema)
 
     # ---- many tables ----------------------------------------------------------------------------------------------
 
-    def get_multi_columns(self, connection: Connection, **kw: Any) -> Keyed:
+    def get_multi_columns(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
         def read() -> dict[str, list[Any]]:
             by_table = defaultdict(list)
-            for row in connection.execute(text(_COLUMNS)):
+            for row in _rows(connection, _COLUMNS, schema):
                 if row.is_identity == "NO":
                     by_table[row.table_name].append(_column(row))
             return by_table
 
-        return self._multi(connection, read, ReflectionDefaults.columns, **kw)
+        return self._multi(connection, read, ReflectionDefaults.columns, schema=schema, **kw)
 
-    def get_multi_pk_constraint(self, connection: Connection, **kw: Any) -> Keyed:
+    def get_multi_pk_constraint(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
         def read() -> dict[str, Any]:
-            hidden = {name for name, _ in connection.execute(text(_HIDDEN))}
+            hidden = {name for name, _ in _rows(connection, _HIDDEN, schema)}
             by_table: dict[str, Any] = {}
-            for table, column in connection.execute(text(_KEYS)):
+            for table, column in _rows(connection, _KEYS, schema):
                 if table not in hidden:  # with hidden numbers in it, the key is nothing to know rows by
                     # A primary key has no name of its own: what information_schema says is made of the table's.
                     key = by_table.setdefault(table, {"name": None, "constrained_columns": []})
                     key["constrained_columns"].append(column)
             return by_table
 
-        return self._multi(connection, read, ReflectionDefaults.pk_constraint, **kw)
+        return self._multi(connection, read, ReflectionDefaults.pk_constraint, schema=schema, **kw)
 
-    def get_multi_table_comment(self, connection: Connection, **kw: Any) -> Keyed:
+    def get_multi_table_comment(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
         def read() -> dict[str, Any]:
-            return {name: {"text": comment} for name, _, comment in connection.execute(text(_TABLES))}
+            return {name: {"text": comment} for name, _, comment in _rows(connection, _TABLES, schema)}
 
-        return self._multi(connection, read, ReflectionDefaults.table_comment, **kw)
+        return self._multi(connection, read, ReflectionDefaults.table_comment, schema=schema, **kw)
 
-    def get_multi_table_options(self, connection: Connection, **kw: Any) -> Keyed:
-        tables = set(self.get_table_names(connection))
-        for key, _ in self._multi(connection, dict, ReflectionDefaults.table_options, **kw):
-            yield key, self._options(connection, key[1]) if key[1] in tables else ReflectionDefaults.table_options()
+    def get_multi_table_options(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
+        tables = set(self.get_table_names(connection, schema))
+        for key, _ in self._multi(connection, dict, ReflectionDefaults.table_options, schema=schema, **kw):
+            is_table = key[1] in tables
+            yield key, self._options(connection, *key) if is_table else ReflectionDefaults.table_options()
 
-    def _options(self, connection: Connection, table: str) -> dict[str, Any]:
-        name = self.identifier_preparer.quote(table)
+    def _options(self, connection: Connection, schema: str | None, table: str) -> dict[str, Any]:
+        quote = self.identifier_preparer.quote
+        name = quote(table) if schema is None else f"{quote(schema)}.{quote(table)}"
         created = connection.exec_driver_sql(f"SHOW CREATE TABLE {name}").scalar_one()
         options = dict.fromkeys(TABLE_OPTIONS)
         distribution = _DISTRIBUTION.search(created)
         if distribution is not None:
             options["distribute_by"] = " ".join(distribution[1].split())
         if _NON_UNIQUE.search(created):
-            options["non_unique_key"] = [key for name, key in connection.execute(text(_KEYS)) if name == table][:-1]
+            options["non_unique_key"] = [key for name, key in _rows(connection, _KEYS, schema) if name == table][:-1]
         return {f"nyala_{option}": value for option, value in options.items() if value}
 
     def get_multi_foreign_keys(self, connection: Connection, **kw: Any) -> Keyed:
@@ -212,11 +225,15 @@ class NyalaReflection(default.DefaultDialect):
 
     @cache
     def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
-        query = text("SELECT view_definition FROM information_schema.views WHERE table_name = :name")
-        definition = connection.scalar(query, {"name": view_name}) if schema in (None, SCHEMA) else None
+        definition = connection.scalar(text(_VIEW), {"name": view_name, "schema": schema})
         if definition is None:
             raise NoSuchTableError(view_name)
         return str(definition)
+
+
+def _rows(connection: Connection, query: str, schema: str | None) -> list[Any]:
+    """The rows of a query on one schema; None: the one that is first on the search path."""
+    return list(connection.execute(text(query), {"schema": schema}))
 
 
 def _column(row: Any) -> dict[str, Any]:

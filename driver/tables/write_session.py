@@ -171,7 +171,7 @@ class WriteSession:
         """
         handle = table
         if isinstance(handle, str):
-            handle = TableHandle(self._connection, self._connection.store.table(handle))
+            handle = TableHandle(self._connection, self._connection.session.find_table(handle))
         if self._closed:
             raise InterfaceError("the session is closed")
         if self.flush_mode == "AUTO_FLUSH_SYNC":

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from ...errors import DuplicateTable, UnknownTable
+from ...errors import DuplicateSchema, DuplicateTable, UnknownSchema, UnknownTable
 from ...model.types import BIGINT, STRING
 from ...planner import Plan
 from ...sql import bound
@@ -110,6 +110,28 @@ def change_access(statement: bound.ChangeAccess, context: ExecutionContext) -> S
     """CREATE, ALTER and DROP ROLE, GRANT, REVOKE."""
     if statement.steps:
         context.store.change_access(statement.steps)
+    return done()
+
+
+def create_schema(statement: bound.CreateSchema, context: ExecutionContext) -> StatementResult:
+    """CREATE SCHEMA."""
+    known = {namespace.name for namespace in context.store.namespaces()}
+    if not (statement.if_not_exists and statement.namespace.name in known):
+        try:
+            context.store.create_namespace(statement.namespace)
+        except DuplicateSchema:
+            if not statement.if_not_exists:
+                raise
+    return done()
+
+
+def drop_schema(statement: bound.DropSchema, context: ExecutionContext) -> StatementResult:
+    """DROP SCHEMA, and the tables and views that go with it."""
+    try:
+        context.store.drop_namespace(statement.name, statement.tables, statement.views)
+    except UnknownSchema:
+        if not statement.if_exists:
+            raise
     return done()
 
 

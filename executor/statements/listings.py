@@ -33,6 +33,14 @@ def show_tables(statement: bound.ShowTables, context: ExecutionContext) -> State
     return listing(["table", "kind"], [STRING, STRING], [names.to_pylist(), [kinds[n] for n in names.to_pylist()]])
 
 
+def show_schemas(statement: bound.ShowSchemas, context: ExecutionContext) -> StatementResult:
+    """List the names of the schemas, ascending."""
+    names = arrow_array([namespace.name for namespace in context.store.namespaces()], pa.string())
+    if statement.pattern is not None:
+        names = names.filter(pc.match_like(names, statement.pattern))
+    return listing(["schema"], [STRING], [names.to_pylist()])
+
+
 def show_functions(statement: bound.ShowFunctions) -> StatementResult:
     """List a row per function name, ascending; aliases are marked as such."""
     rows = []

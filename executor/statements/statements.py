@@ -80,6 +80,10 @@ def _catalog_change(statement: bound.Statement, context: ExecutionContext, plan:
         return cataloging.drop_view(statement, context)
     if isinstance(statement, bound.ChangeAccess):
         return cataloging.change_access(statement, context)
+    if isinstance(statement, bound.CreateSchema):
+        return cataloging.create_schema(statement, context)
+    if isinstance(statement, bound.DropSchema):
+        return cataloging.drop_schema(statement, context)
     if isinstance(statement, bound.AnalyzeTables):
         return cataloging.analyze(statement, context)
     return None
@@ -91,6 +95,8 @@ def _listing(statement: bound.Statement, context: ExecutionContext) -> Statement
 
     if isinstance(statement, bound.ShowTables):
         return listings.show_tables(statement, context)
+    if isinstance(statement, bound.ShowSchemas):
+        return listings.show_schemas(statement, context)
     if isinstance(statement, bound.ShowFunctions):
         return listings.show_functions(statement)
     if isinstance(statement, bound.ShowStats):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..namespaces import DEFAULT_NAMESPACE, Namespace
 from ..schema import (
     ColumnSchema,
     Compression,
@@ -41,7 +42,7 @@ def table_to_dict(table: Table) -> dict[str, Any]:
         data["owner"] = table.owner
     if table.quota_bytes is not None:
         data["quota_bytes"] = table.quota_bytes
-    return data
+    return {**data, **_within(table.namespace)}
 
 
 def table_from_dict(data: Mapping[str, Any]) -> Table:
@@ -58,6 +59,7 @@ def table_from_dict(data: Mapping[str, Any]) -> Table:
         replicas=data.get("asked_replicas"),
         owner=data.get("owner", ""),
         quota_bytes=data.get("quota_bytes"),
+        namespace=_namespace_of(data),
     )
 
 
@@ -67,6 +69,7 @@ def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
         "name": definition.name,
         "comment": definition.comment,
         "replicas": definition.replicas,
+        **_within(definition.namespace),
         **_shape_to_dict(definition.schema, definition.partitions),
     }
     if definition.owner:
@@ -79,21 +82,40 @@ def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
 def definition_from_dict(data: Mapping[str, Any]) -> TableDefinition:
     """The definition of `definition_to_dict`."""
     schema, partitions = _shape_from_dict(data)
-    owner = data.get("owner", "")
     return TableDefinition(
-        data["name"], schema, partitions, data["comment"], data["replicas"], owner, data.get("quota_bytes")
+        data["name"],
+        schema,
+        partitions,
+        data["comment"],
+        data["replicas"],
+        data.get("owner", ""),
+        data.get("quota_bytes"),
+        _namespace_of(data),
     )
 
 
 def view_to_list(view: View) -> list[Any]:
     """A view."""
-    return [view.name, view.text, list(view.columns), *([view.owner] if view.owner else [])]
+    plain = [view.name, view.text, list(view.columns)]
+    if view.namespace != DEFAULT_NAMESPACE:
+        return [*plain, view.owner, view.namespace]
+    return [*plain, view.owner] if view.owner else plain
 
 
 def view_from_list(data: Sequence[Any]) -> View:
     """The view of `view_to_list`."""
-    name, text, columns, *owner = data
-    return View(name, text, tuple(columns), *owner)
+    name, text, columns, *more = data
+    return View(name, text, tuple(columns), *more)
+
+
+def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
+    """A namespace."""
+    return {"name": namespace.name, **({"owner": namespace.owner} if namespace.owner else {})}
+
+
+def namespace_from_dict(data: Mapping[str, Any]) -> Namespace:
+    """The namespace of `namespace_to_dict`."""
+    return Namespace(data["name"], data.get("owner", ""))
 
 
 def column_to_dict(column: ColumnSchema) -> dict[str, Any]:
@@ -199,3 +221,14 @@ def _hash_from_list(data: Iterable[Any]) -> tuple[HashRule, ...]:
 
 def _bound(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
+
+
+def _within(namespace: str) -> dict[str, Any]:
+    """The namespace of a table, a definition or a view: nothing for the default one, as before there were others."""
+    return {} if namespace == DEFAULT_NAMESPACE else {"namespace": namespace}
+
+
+def _namespace_of(data: Mapping[str, Any]) -> str:
+    """The namespace of `_within`."""
+    name: str = data.get("namespace", DEFAULT_NAMESPACE)
+    return name

@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from ...model.schema import PartitionSchema, RangePartition, Table, View
 from ...model.types import BIGINT, STRING, DataType
+from ...sql.binding.tables.show_create import table_text
+from ...sql.written_identifiers import name_parts
 from ..console import Console
 
 
@@ -45,11 +47,12 @@ def describe(console: Console, name: str) -> None:
         if store.views():
             views(console)
         return
-    view = store.view(_unquoted(name))
+    stored = console.connection.session.stored_name(name_parts(name))
+    view = store.view(stored)
     if view is not None:
         _describe_view(console, view)
         return
-    table = store.table(_unquoted(name))
+    table = store.table(stored)
     schema = table.schema
     names = ("column", "type", "null", "default", "encoding", "compression", "comment")
     lines = [
@@ -72,16 +75,10 @@ def describe(console: Console, name: str) -> None:
         print(line, file=console.text)
 
 
-def _unquoted(name: str) -> str:
-    """A name in the form of the catalog."""
-    return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') else name.lower()
-
-
 def _describe_view(console: Console, view: View) -> None:
     """A view's columns with their types, and its query."""
-    name = view.name.replace('"', '""')
     with console.connection.cursor() as cursor:
-        rows = cursor.execute(f'DESCRIBE "{name}"').fetchall()
+        rows = cursor.execute(f"DESCRIBE {table_text(view)}").fetchall()
     names = ("column", "type", "null")
     lines = [(column, type_, "" if nullable else "NOT NULL") for column, type_, nullable in rows]
     batch = pa.record_batch([pa.array([line[i] for line in lines]) for i in range(3)], list(names))

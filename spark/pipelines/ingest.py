@@ -29,8 +29,8 @@ from ...driver.connection import connect
 from ...driver.stores.served_directory import reachable
 from ...errors import DataError, Error, InterfaceError
 from ...model.lazy_dataclass import dataclass
-from ...sql.binding.tables.show_create import name_text
 from ..session import check_classic
+from ..source.naming import written_table
 from ..writing.jobs import JobRecord, Jobs, State, check_job
 from ..writing.operations import Operation
 from .ingest_plan import DUPLICATE, NUMBER, REASON, IngestPlan, NewTable, create_text, plan_of, quoted, tablet_of
@@ -171,7 +171,7 @@ def ingest(
             return _result(record, done_before=True)
         opened = _opened(spark, source, format, options or {}, create is not None, progress)
         if create is not None:
-            connection.execute(create_text(table, opened, create, mapping or {}, skip))
+            connection.execute(create_text(written_table(connection, table), opened, create, mapping or {}, skip))
         try:
             plan = plan_of(opened, connection.store.table(table), wanted, mapping or {}, skip)
             work = _Ingest(spark, opened, plan, progress)
@@ -185,7 +185,7 @@ def ingest(
         except BaseException:
             if create is not None:
                 with suppress(Error):
-                    connection.execute(f"DROP TABLE IF EXISTS {name_text(table)}")
+                    connection.execute(f"DROP TABLE IF EXISTS {written_table(connection, table)}")
             raise
         record = Jobs(connection).find(key)
         assert record is not None, "the writer stores its record"

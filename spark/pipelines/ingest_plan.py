@@ -257,7 +257,8 @@ def _plain(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def create_text(name: str, source: Source, new: NewTable, mapping: Mapping[str, str], skip: Collection[str]) -> str:
-    """CREATE TABLE with the source's columns, mapped ones with the types of their expressions, the key first."""
+    """CREATE TABLE, of a name in SQL, with the source's columns, mapped ones with the types of their expressions, the
+    key first."""
     used = {word.lower() for text in mapping.values() for word in re.findall(r"\w+", text)}
     kept = [field for field in source.types.fields if field.name not in skip and field.name not in mapping]
     kept = [field for field in kept if field.name in new.primary_key or field.name.lower() not in used]
@@ -271,5 +272,5 @@ def create_text(name: str, source: Source, new: NewTable, mapping: Mapping[str, 
     ordered = [*new.primary_key, *(column for column in named if column not in new.primary_key)]
     lines = [f"  {name_text(c)} {named[c]}{' NOT NULL' if c in new.primary_key else ''}" for c in ordered]
     lines.append(f"  PRIMARY KEY ({', '.join(map(name_text, new.primary_key))})")
-    text = f"CREATE TABLE {name_text(name)} (\n" + ",\n".join(lines) + "\n)"
+    text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + "\n)"
     return text if new.distribute_by is None else f"{text}\nDISTRIBUTE BY {new.distribute_by}"

@@ -7,8 +7,8 @@ from sqlglot import exp
 from ...driver.connection import Connection
 from ...errors import Error, InterfaceError, UnknownTable
 from ...sql import parse
-
-_SCHEMA = "main"
+from ...sql.binding.context import name_of
+from ...sql.binding.names import sql_name
 
 
 def is_query(dbtable: str) -> bool:
@@ -17,9 +17,10 @@ def is_query(dbtable: str) -> bool:
 
 
 def table_name(connection: Connection, dbtable: str) -> str:
-    """The name of the table or view for `dbtable`: as the store has it, or as SQL spells it.
+    """The name in the store of the table or view for `dbtable`: as the store has it, or as SQL spells it.
 
-    `orders`, `main.orders` and `"orders"` are one table; a table whose name is really `main.orders` has precedence.
+    `orders`, `public.orders` and `"orders"` are one table, `staging.orders` is one of another schema; a table whose
+    name is really `public.orders` has precedence.
     """
     if _is_there(connection, dbtable):
         return dbtable
@@ -27,9 +28,19 @@ def table_name(connection: Connection, dbtable: str) -> str:
         source = _source(dbtable)
     except Error:  # not a name in SQL: the store reports the names that it has
         return dbtable
-    if not isinstance(source, exp.Table) or source.alias or source.catalog or source.db.lower() not in ("", _SCHEMA):
+    if not isinstance(source, exp.Table) or source.alias or source.catalog:
         return dbtable
-    return str(source.name)
+    # As ever, letters of a table's name count as they are written; those of a schema are folded as in SQL.
+    schema = [name_of(source.args["db"])] if source.args.get("db") else []
+    try:
+        return connection.session.stored_name([*schema, str(source.name)])
+    except UnknownTable:  # no such schema
+        return dbtable
+
+
+def written_table(connection: Connection, name: str) -> str:
+    """The name in SQL of a table or view, of its name in the store."""
+    return sql_name(name, connection.store)
 
 
 def _source(text: str) -> exp.Expression | None:

@@ -172,8 +172,8 @@ OPTIONS: Final = (
     ),
     Option(
         "dbtable",
-        'the table or view; `main.orders` and `"orders"` are `orders`. To read, also a query in parentheses, '
-        "`(SELECT ...) t`",
+        'the table or view, also `schema.table`; `public.orders` and `"orders"` are `orders`. To read, also a query in '
+        "parentheses, `(SELECT ...) t`",
     ),
     Option(
         "query",

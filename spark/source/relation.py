@@ -26,7 +26,7 @@ from ...sql import bound
 from ...sql.binding.tables.show_create import quoted_name
 from ...sql.expressions import Column
 from ..types import NamedType
-from .naming import condition, from_query, is_query, table_name
+from .naming import condition, from_query, is_query, table_name, written_table
 from .options import SourceOptions
 
 
@@ -98,7 +98,7 @@ def select(
             source = from_query(given["dbtable"])
         else:
             name = table_name(connection, given["dbtable"])
-            source = f"{quoted_name(name)} {time}"
+            source = f"{written_table(connection, name)} {time}"
             wanted = _checked(connection, name, wanted)
     listed = ", ".join([*(["*"] if wanted is None else map(quoted_name, wanted)), *more])
     filtered = f" WHERE {condition(given['where'])}" if "where" in given else ""

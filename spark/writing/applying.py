@@ -27,7 +27,7 @@ from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.store import Op, RowError, WriteBatch
 from ...model.vectors.vector import Array
-from ...sql.binding.tables.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name, table_text
 from ...storage.writing.incoming_rows import conform
 from .arrow_streams import batches_of
 from .jobs import JobRecord
@@ -212,7 +212,7 @@ class _Publication:
             raise self._refused(kind, shown, None if len(rejected) > SHOWN_KEYS else len(rejected), why)
 
     def _target_then(self) -> str:
-        return f"{quoted_name(self._table.name)} FOR SYSTEM_TIME AS OF {self._record.moment}"
+        return f"{table_text(self._table)} FOR SYSTEM_TIME AS OF {self._record.moment}"
 
     # ---- applying ------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ...errors import InterfaceError, NotSupportedError, UnknownColumn, UnknownT
 from ...model.schema import Table
 from ...model.types import Kind
 from ...sql.binding.tables.show_create import quoted_name
-from ..source.naming import is_query, table_name
+from ..source.naming import is_query, table_name, written_table
 from ..source.options import SourceOptions
 from ..types import NamedType, from_spark
 from .fitting import Fitting
@@ -97,7 +97,7 @@ def _table(connection: Connection, given: SourceOptions, target: str, columns: S
             error.add_note("option primaryKey makes the table from the DataFrame's columns")
             raise
     if table is None:
-        connection.execute(_definition(given, target.lower(), columns))
+        connection.execute(_definition(given, written_table(connection, target.lower()), columns))
         table = _existing(connection, target)
     assert table is not None
     _check_key(table, given["primaryKey"])
@@ -125,7 +125,7 @@ def _existing(connection: Connection, target: str) -> Table | None:
 
 
 def _definition(given: SourceOptions, target: str, columns: Sequence[NamedType]) -> str:
-    """CREATE TABLE for a DataFrame's columns, the key first."""
+    """CREATE TABLE, of a name in SQL, for a DataFrame's columns, the key first."""
     named = {name.lower(): (type_, nullable) for name, type_, nullable in columns}
     if len(named) < len(columns):
         raise InterfaceError("the DataFrame has columns that differ only in case; rename one")
@@ -142,7 +142,7 @@ def _definition(given: SourceOptions, target: str, columns: Sequence[NamedType])
         if name not in key:
             lines.append(f"{quoted_name(name)} {type_}{'' if nullable else ' NOT NULL'}")
     lines.append(f"PRIMARY KEY ({', '.join(map(quoted_name, key))})")
-    text = f"CREATE TABLE IF NOT EXISTS {quoted_name(target)} ({', '.join(lines)})"
+    text = f"CREATE TABLE IF NOT EXISTS {target} ({', '.join(lines)})"
     if given["distributeBy"] is not None:
         text += f" DISTRIBUTE BY {given['distributeBy']}"
     if given["replicas"] is not None:

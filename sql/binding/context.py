@@ -18,6 +18,7 @@ from ...errors import DataError, IntegrityError, NotSupportedError, StatementErr
 from ...model.access.rights import Right, Secured, secured, secured_schema
 from ...model.access.roles import Access
 from ...model.lazy_dataclass import dataclass
+from ...model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace
 from ...model.schema import Table, View
 from ...model.store import Timestamp
 from ...model.types import DataType
@@ -53,6 +54,9 @@ class Catalog(Protocol):
     @property
     def access(self) -> Access:
         """Users and grants."""
+
+    def namespaces(self) -> Sequence[Namespace]:
+        """All schemas, the default one included."""
 
     def now(self) -> Timestamp:
         """The current hybrid time, later than all writes so far."""
@@ -90,6 +94,10 @@ class Context:
     momentary: list[str] = field(default_factory=list)
     """Inputs of the bound statement that hold for this execution only: its time, the contents of files."""
     session: SessionFacts = UNKNOWN_SESSION
+    path: tuple[str, ...] | None = None
+    """The schemas of `names.search_path`, once they are known."""
+    schemas_of_nodes: dict[int, str] = field(default_factory=dict)
+    """The schema of each table or view in FROM that was found outside the default one, by the `id` of its node."""
     settings: list[SetSetting] = field(default_factory=list)
     """The settings that calls of `set_config` set when the statement starts."""
     objects: Any = None
@@ -124,14 +132,23 @@ class Context:
         """Raises `PermissionDenied` unless the statement has these rights on a table or view."""
         actor = self.actor
         if actor is not None:
+            if object_.namespace == TEMPORARY_NAMESPACE:
+                return  # the session's own
+            actor.require_in_schema(Right.USAGE, self.secured_schema(object_.namespace))
             for right in rights:
                 actor.require(right, object_)
 
-    def require_create(self) -> None:
-        """Raises `PermissionDenied` unless the statement may create objects in the schema."""
+    def require_create(self, schema: str = DEFAULT_NAMESPACE) -> None:
+        """Raises `PermissionDenied` unless the statement may create objects in the schema; anyone may create temporary
+        ones."""
         actor = self.actor
-        if actor is not None:
-            actor.require_in_schema(Right.CREATE)
+        if actor is not None and schema != TEMPORARY_NAMESPACE:
+            actor.require_in_schema(Right.CREATE, self.secured_schema(schema))
+
+    def secured_schema(self, name: str) -> Secured:
+        """A schema as an object with grants."""
+        owners = {namespace.name: namespace.owner for namespace in self.catalog.namespaces()}
+        return secured_schema(name, owners.get(name, ""))
 
     def require_owner(self, object_: Table | View, what: str) -> None:
         """Raises `PermissionDenied` unless the statement's role owns a table or view."""
@@ -147,7 +164,8 @@ class Context:
 
     def secured_objects(self) -> dict[str, Secured]:
         """All objects that have an owner, by their keys in grants."""
-        found = [*map(secured, self.catalog.tables()), *map(secured, self.catalog.views()), secured_schema()]
+        found = [*map(secured, self.catalog.tables()), *map(secured, self.catalog.views())]
+        found += [secured_schema(namespace.name, namespace.owner) for namespace in self.catalog.namespaces()]
         return {each.key: each for each in found}
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:

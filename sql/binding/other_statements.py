@@ -29,6 +29,7 @@ from .changes.copy import bind_copy, bind_copy_to
 from .changes.insert import bind_insert, bind_upsert
 from .changes.update_delete import bind_delete, bind_truncate, bind_update
 from .context import Context, unsupported
+from .names import new_name
 from .session_statements import SESSION_STATEMENTS
 from .tables.alter_table import bind_alter_table
 from .tables.create_table import bind_create_table, bind_create_table_as, bind_drop_table, find_table
@@ -48,7 +49,8 @@ def bind_other(tree: Any, context: Context) -> Statement:
 
 def _create_table(tree: nodes.CreateTable, context: Context) -> Statement:
     with context.at(tree.this):
-        context.require_create()
+        namespace, _ = new_name(tree.this, context, bool(tree.args.get("temporary")))
+        context.require_create(namespace)
     bound = (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
     return replace(bound, definition=replace(bound.definition, owner=context.owner))
 

@@ -25,7 +25,7 @@ class Field:
 
     `relation` is its alias, None for a column that USING or NATURAL merged; `merged` marks the two originals, which are
     visible only when qualified. `expr` is a Column, except for a FULL JOIN's merged column. A `hidden` field is visible
-    by name, but not to `*` and NATURAL.
+    by name, but not to `*` and NATURAL. `schema` is that of a table or view without another alias.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Field:
     relation: str | None
     merged: bool = False
     hidden: bool = False
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +77,30 @@ class Scope:
             scope = scope.parent
         return None
 
-    def resolve(self, name: str, qualifier: str | None = None) -> Expr:
-        """The expression that a column name refers to.
+    def resolve(self, name: str, qualifier: str | None = None, schema: str | None = None) -> Expr:
+        """The expression that a column name refers to; `schema` is that of its `qualifier`, if it has one.
 
         Raises `AmbiguousColumn` if two fields of one scope match, `UnknownTable` if no relation is called `qualifier`,
         and `UnknownColumn` if nothing matches; each lists what exists.
         """
         scope: Scope | None = self
         while scope is not None:
-            fields = scope._own(name, qualifier)
+            fields = scope._own(name, qualifier, schema)
             if fields is not None:
                 return fields
             scope = scope.parent
+        if schema is not None and qualifier is not None and self._has(qualifier):
+            raise UnknownTable(f"FROM has {qualifier}, and it is not that of schema {schema}: {schema}.{qualifier}")
         raise self._unknown(name, qualifier)
 
-    def _own(self, name: str, qualifier: str | None) -> Expr | None:
+    def _has(self, qualifier: str) -> bool:
+        """True if a relation of FROM, here or further out, has the name."""
+        return qualifier in self.relations or (self.parent is not None and self.parent._has(qualifier))
+
+    def _own(self, name: str, qualifier: str | None, schema: str | None) -> Expr | None:
         if qualifier is None:
             fields = [f for f in self.fields if f.name == name and not f.merged]
-        elif qualifier in self.relations:
+        elif qualifier in self.relations and (schema is None or self._is_of(qualifier, schema)):
             fields = [f for f in self.fields if f.name == name and f.relation == qualifier]
             if not fields:
                 names = [f.name for f in self.fields if f.relation == qualifier]
@@ -106,6 +113,10 @@ class Scope:
             where = f"{' and '.join(owners)} have it" if len(owners) > 1 else "it is there more than once"
             raise AmbiguousColumn(f"column {name} is ambiguous: {where}")
         return fields[0].expr if fields else None
+
+    def _is_of(self, relation: str, schema: str) -> bool:
+        """False if a relation of FROM is of another schema."""
+        return all(f.schema in (None, schema) for f in self.fields if f.relation == relation)
 
     def _unknown(self, name: str, qualifier: str | None) -> Exception:
         scopes = []

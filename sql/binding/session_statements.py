@@ -57,7 +57,7 @@ SESSION_STATEMENTS: Final[dict[type, Callable[[Any, Context], SessionStatement]]
     nodes.PrepareStatement: _prepare,
     nodes.ExecuteStatement: _execute,
     nodes.DeallocateStatement: lambda node, _: Deallocate(_name(node)),
-    nodes.DiscardSession: lambda node, _: Discard(node.this.name == "ALL"),
+    nodes.DiscardSession: lambda node, _: Discard(node.this.name == "ALL", node.this.name.startswith("TEMP")),
     nodes.DeclareCursor: _declare,
     nodes.FetchCursor: _fetch,
     nodes.CloseCursor: lambda node, _: CloseCursor(_name(node)),

@@ -39,7 +39,8 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
         clauses = "".join(f" {self.sql(clause)}" for clause in node.args.get("clauses") or [])
         query = f" AS {self.sql(node, 'query')}" if node.args.get("query") else ""
         like = f" LIKE {self.sql(node, 'like')}" if node.args.get("like") else ""
-        return f"CREATE TABLE {exists}{self.sql(node, 'this')}{body}{like}{clauses}{query}"
+        temporary = "TEMPORARY " if node.args.get("temporary") else ""
+        return f"CREATE {temporary}TABLE {exists}{self.sql(node, 'this')}{body}{like}{clauses}{query}"
 
     def droptable_sql(self, node: nodes.DropTable) -> str:
         exists = "IF EXISTS " if node.args.get("exists") else ""
@@ -48,6 +49,7 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
 
     def createview_sql(self, node: nodes.CreateView) -> str:
         replace = "OR REPLACE " if node.args.get("replace") else ""
+        replace += "TEMPORARY " if node.args.get("temporary") else ""
         exists = "IF NOT EXISTS " if node.args.get("exists") else ""
         columns = f" ({self.expressions(node, flat=True)})" if node.expressions else ""
         return f"CREATE {replace}VIEW {exists}{self.sql(node, 'this')}{columns} AS {self.sql(node, 'query')}"
@@ -56,6 +58,21 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
         exists = "IF EXISTS " if node.args.get("exists") else ""
         cascade = " CASCADE" if node.args.get("cascade") else ""
         return f"DROP VIEW {exists}{self.sql(node, 'this')}{cascade}"
+
+    def createschema_sql(self, node: nodes.CreateSchema) -> str:
+        exists = "IF NOT EXISTS " if node.args.get("exists") else ""
+        return f"CREATE SCHEMA {exists}{self.sql(node, 'this')}"
+
+    def dropschema_sql(self, node: nodes.DropSchema) -> str:
+        exists = "IF EXISTS " if node.args.get("exists") else ""
+        cascade = " CASCADE" if node.args.get("cascade") else ""
+        return f"DROP SCHEMA {exists}{self.sql(node, 'this')}{cascade}"
+
+    def setschema_sql(self, node: nodes.SetSchema) -> str:
+        return f"SET SCHEMA {self.sql(node, 'this')}"
+
+    def showschemas_sql(self, node: nodes.ShowSchemas) -> str:
+        return "SHOW SCHEMAS" + (f" LIKE {self.sql(node, 'this')}" if node.this else "")
 
     def analyzetable_sql(self, node: nodes.AnalyzeTable) -> str:
         return f"ANALYZE {self.sql(node, 'this')}".rstrip()

@@ -55,6 +55,8 @@ class WriteGenerator(generator.Generator):
         return str(self.sql(exp.Literal.string(node.this)))
 
     def setsetting_sql(self, node: nodes.SetSetting) -> str:
+        if node.this.name == "search_path" and isinstance(node.expression, exp.Literal):
+            return f"SET search_path = {node.expression.this}"  # a list of names
         return f"SET {self.sql(node, 'this')} = {self.sql(node, 'expression')}"
 
     def resetsetting_sql(self, node: nodes.ResetSetting) -> str:

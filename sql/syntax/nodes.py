@@ -26,10 +26,11 @@ class ArrayRow(exp.Expression):
 
 
 class CreateTable(exp.Expression):
-    """`CREATE TABLE [IF NOT EXISTS] this (columns) clauses`; `expressions` are `ColumnDef` and `PrimaryKey` nodes,
-    `query` is that of CREATE TABLE AS, `like` the table of CREATE TABLE LIKE."""
+    """`CREATE [TEMPORARY] TABLE [IF NOT EXISTS] this (columns) clauses`; `expressions` are `ColumnDef` and `PrimaryKey`
+    nodes, `query` is that of CREATE TABLE AS, `like` the table of CREATE TABLE LIKE."""
 
-    arg_types = {"this": True, "expressions": False, "exists": False, "clauses": False, "query": False, "like": False}
+    arg_types = {"this": True, "expressions": False, "exists": False, "clauses": False, "query": False, "like": False,
+                 "temporary": False}  # fmt: skip
 
 
 class DropTable(exp.Expression):
@@ -39,9 +40,28 @@ class DropTable(exp.Expression):
 
 
 class CreateView(exp.Expression):
-    """`CREATE [OR REPLACE] VIEW [IF NOT EXISTS] this [(expressions)] AS query`."""
+    """`CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] this [(expressions)] AS query`."""
 
-    arg_types = {"this": True, "expressions": False, "query": True, "exists": False, "replace": False}
+    arg_types = {"this": True, "expressions": False, "query": True, "exists": False, "replace": False,
+                 "temporary": False}  # fmt: skip
+
+
+class CreateSchema(exp.Expression):
+    """`CREATE SCHEMA [IF NOT EXISTS] this`."""
+
+    arg_types = {"this": True, "exists": False}
+
+
+class DropSchema(exp.Expression):
+    """`DROP SCHEMA [IF EXISTS] this [CASCADE]`."""
+
+    arg_types = {"this": True, "exists": False, "cascade": False}
+
+
+class SetSchema(exp.Expression):
+    """`SET SCHEMA this` of ALTER TABLE."""
+
+    arg_types = {"this": True}
 
 
 class DropView(exp.Expression):
@@ -58,7 +78,7 @@ class AnalyzeTable(exp.Expression):
 
 class AlterTable(exp.Expression):
     """`ALTER TABLE this action, ...`; `expressions` are the actions: `AddColumn`, `DropColumn`, `RenameColumn`,
-    `AlterColumn`, `AddPartition`, `DropPartition`, `RenameTable`, `TableComment`."""
+    `AlterColumn`, `AddPartition`, `DropPartition`, `RenameTable`, `SetSchema`, `TableComment`."""
 
     arg_types = {"this": True, "expressions": True}
 
@@ -215,6 +235,12 @@ class FileName(exp.Expression):
 
 class ShowTables(exp.Expression):
     """`SHOW TABLES [LIKE this]`."""
+
+    arg_types = {"this": False}
+
+
+class ShowSchemas(exp.Expression):
+    """`SHOW SCHEMAS [LIKE this]`."""
 
     arg_types = {"this": False}
 

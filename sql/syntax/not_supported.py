@@ -10,7 +10,6 @@ from typing import Final
 
 _IDS: Final = "gen_random_uuid() makes ids, a NON UNIQUE PRIMARY KEY numbers rows by itself"
 _KEY: Final = "the primary key is the only constraint, and a program checks the rest before it writes"
-_ONE_SCHEMA: Final = "there is one schema, main; use a prefix of the table's name instead"
 _NO_USERS: Final = "there are no users; the directory's permissions, or a cluster's certificates, control access"
 _IN_PYTHON: Final = "write it in Python, around the statements"
 
@@ -23,14 +22,14 @@ OBJECTS: Final = {
     "MATERIALIZED": "CREATE VIEW stores the query, CREATE TABLE ... AS its rows",
     "PROCEDURE": _IN_PYTHON,
     "ROLE": _NO_USERS,
-    "SCHEMA": _ONE_SCHEMA,
+    "SCHEMA": "ALTER TABLE ... SET SCHEMA moves a table to another schema, CREATE SCHEMA makes one",
     "SEQUENCE": _IDS,
-    "TEMP": "connect(':memory:') has tables that end with the connection",
-    "TEMPORARY": "connect(':memory:') has tables that end with the connection",
+    "TEMP": "DROP TABLE and DROP VIEW drop temporary objects, too",
+    "TEMPORARY": "DROP TABLE and DROP VIEW drop temporary objects, too",
     "TRIGGER": "Connection.table(name).changes() returns the changes of a table to a program",
     "TYPE": "a STRING column holds the names",
     "UNIQUE": "the primary key is the only index, and unique",
-    "UNLOGGED": "connect(':memory:') has tables that end with the connection",
+    "UNLOGGED": "CREATE TEMPORARY TABLE makes one that ends with the session",
     "USER": _NO_USERS,
     "VIEW": "CREATE OR REPLACE VIEW changes one",
 }

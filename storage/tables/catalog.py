@@ -6,19 +6,36 @@ A table exists from the moment the catalog that names it is durable, until one i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from ...errors import DuplicateTable, UnknownTable, did_you_mean, quoted_name
-from ...model.access.rights import Secured, secured, secured_schema, view_key
+from ...errors import (
+    DependentObjects,
+    DuplicateSchema,
+    DuplicateTable,
+    InvalidTableDefinition,
+    UnknownSchema,
+    UnknownTable,
+    did_you_mean,
+    quoted_name,
+)
+from ...model.access.rights import Secured, schema_key, secured, secured_schema, view_key
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep, OwnerChanged, apply_access_steps, without_objects
 from ...model.alterations import AlterStep
 from ...model.altered_table import apply_steps
 from ...model.codec.access import access_from_dict, access_to_dict
-from ...model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+from ...model.codec.tables import (
+    namespace_from_dict,
+    namespace_to_dict,
+    table_from_dict,
+    table_to_dict,
+    view_from_list,
+    view_to_list,
+)
 from ...model.lazy_dataclass import dataclass
+from ...model.namespaces import DEFAULT_NAMESPACE, Namespace, check_new_namespace
 from ...model.partitions.partition import Partition, Partitioner
 from ...model.schema import (
     Schema,
@@ -37,9 +54,16 @@ VERSION = 6
 """Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`.
 Version 2 had no views and no hash rules of single ranges. Version 3 had no `history_seconds`. Version 4 has no
 `decided`: a catalog that decides on nothing is written with it, so that earlier nyalas can read it. Version 5 has no
-`access`: a catalog without users and grants is written without it; an earlier nyala would open the others to anyone."""
+`access` and no `namespaces`: a catalog without users, grants and further schemas is written without them; an earlier
+nyala would open the others to anyone, or take a schema for a part of a name."""
 _VERSION_WITHOUT_ACCESS = 5
 _VERSION_WITHOUT_DECISIONS = 4
+
+
+def did_you_mean_table(name: str, known: Iterable[Table | View]) -> str:
+    """The end of an error about a name that no table has: names that are like it, as statements write them."""
+    written = {found.name: found.name if found.namespace != DEFAULT_NAMESPACE else None for found in known}
+    return did_you_mean(name, written, written=lambda each: written.get(each) or quoted_name(each))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +107,8 @@ class Catalog:
     `version` counts DDL; `next_table` numbers tables, and no number is ever used twice. `history_seconds` is the number
     of seconds for which history stays readable; None for the default. `decided` has the COMMITs that this catalog
     decides on, and which the commit log may lack yet: by timestamp, the last log entries of their parts by tablet
-    (`catalog_commit`). `access` has the users and grants; owners are with the tables and views.
+    (`catalog_commit`). `access` has the users and grants; owners are with the tables, views and namespaces.
+    `namespaces` has all but the default one, by name.
     """
 
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
@@ -93,6 +118,7 @@ class Catalog:
     history_seconds: int | None = None
     decided: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     access: Access = field(default_factory=Access)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
         """All tables by name, ascending."""
@@ -102,8 +128,8 @@ class Catalog:
         """One table; `UnknownTable` names close ones."""
         entry = self.entries.get(name)
         if entry is None:
-            known = (*self.entries, *self.views)
-            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
+            known: list[Table | View] = [*(entry.table for entry in self.entries.values()), *self.views.values()]
+            raise UnknownTable(f"table {name} does not exist{did_you_mean_table(name, known)}")
         return entry.table
 
     def all_views(self) -> list[View]:
@@ -122,11 +148,28 @@ class Catalog:
             if name in taken:
                 raise DuplicateTable(f"{kind} {name} exists already")
 
+    def all_namespaces(self) -> list[Namespace]:
+        """All namespaces by name, ascending, with the default one."""
+        return sorted([Namespace(DEFAULT_NAMESPACE), *self.namespaces.values()], key=lambda found: found.name)
+
+    def check_namespace(self, name: str) -> None:
+        """Raise `UnknownSchema` where there is no such namespace."""
+        if name != DEFAULT_NAMESPACE and name not in self.namespaces:
+            known = (DEFAULT_NAMESPACE, *self.namespaces)
+            raise UnknownSchema(f"schema {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
+
+    def names_within(self, namespace: str) -> list[str]:
+        """The names of the tables and views of a namespace, ascending."""
+        found: list[Table | View] = [*(entry.table for entry in self.entries.values()), *self.views.values()]
+        return sorted(each.name for each in found if each.namespace == namespace)
+
     def check_new(self, definition: TableDefinition) -> None:
-        """Raise `InvalidTableDefinition` where a table cannot be, `DuplicateTable` where its name is taken."""
+        """Raise `InvalidTableDefinition` where a table cannot be, `DuplicateTable` where its name is taken,
+        `UnknownSchema` where its namespace does not exist."""
         for column in definition.schema.columns:
             check_encoding(column)
         check_partitions(definition.schema, definition.partitions)
+        self.check_namespace(definition.namespace)
         self.check_free(definition.name)
 
     def with_table(self, definition: TableDefinition) -> Catalog:
@@ -141,6 +184,7 @@ class Catalog:
             next_column_id=len(columns),
             owner=definition.owner,
             quota_bytes=definition.quota_bytes,
+            namespace=definition.namespace,
         )
         entries = {**self.entries, table.name: CatalogEntry.of(table)}
         return replace(self, entries=entries, version=self.version + 1, next_table=self.next_table + 1)
@@ -148,7 +192,9 @@ class Catalog:
     def altered_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
         """The table of that name after the steps of an ALTER TABLE; errors as of `Store.alter_table`."""
         taken = (*self.entries, *self.views)
-        return apply_steps(self.table(name), steps, [other for other in taken if other != name])
+        table = apply_steps(self.table(name), steps, [other for other in taken if other != name])
+        self.check_namespace(table.namespace)
+        return table
 
     def with_altered(self, name: str, table: Table) -> Catalog:
         """This catalog with the table of that name altered."""
@@ -167,10 +213,32 @@ class Catalog:
 
     def with_view(self, view: View, replaces: bool) -> Catalog:
         """This catalog with a view; with `replaces` in the place of one of its name. `DuplicateTable` where the name is
-        taken otherwise."""
+        taken otherwise, `UnknownSchema` where its namespace does not exist."""
+        self.check_namespace(view.namespace)
         if not (replaces and view.name in self.views):
             self.check_free(view.name)
         return replace(self, views={**self.views, view.name: view}, version=self.version + 1)
+
+    def with_namespace(self, namespace: Namespace) -> Catalog:
+        """This catalog with a namespace. `DuplicateSchema` where the name is taken, `InvalidTableDefinition` where it
+        cannot be."""
+        check_new_namespace(namespace.name)
+        if namespace.name in self.namespaces:
+            raise DuplicateSchema(f"schema {namespace.name} exists already")
+        return replace(self, namespaces={**self.namespaces, namespace.name: namespace}, version=self.version + 1)
+
+    def without_namespace(self, name: str, tables: Collection[str], views: Collection[str]) -> Catalog:
+        """This catalog without a namespace, and without some of its tables and views. `UnknownSchema` where there is
+        none, `DependentObjects` where it has others."""
+        self.check_namespace(name)
+        if name == DEFAULT_NAMESPACE:
+            raise InvalidTableDefinition(f"schema {name} is the default schema, which every store has")
+        changed = self.without(tables, views)
+        if left := changed.names_within(name):
+            shown = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+            raise DependentObjects(f"schema {name} has {shown}; DROP SCHEMA ... CASCADE drops its tables and views too")
+        namespaces = {other: kept for other, kept in self.namespaces.items() if other != name}
+        return replace(changed, namespaces=namespaces, access=without_objects(changed.access, [schema_key(name)]))
 
     def with_access(self, steps: Sequence[AccessStep]) -> Catalog:
         """This catalog with users, memberships or grants changed; errors as of `Store.change_access`."""
@@ -181,7 +249,8 @@ class Catalog:
         """All objects that have an owner, by their keys in grants."""
         found = [secured(entry.table) for entry in self.entries.values()]
         found += [secured(view) for view in self.views.values()]
-        return {each.key: each for each in (*found, secured_schema())}
+        found += [secured_schema(namespace.name, namespace.owner) for namespace in self.all_namespaces()]
+        return {each.key: each for each in found}
 
     def _access_of_owner(self, object_: Secured, owner: str) -> Access:
         """The access after an object's owner has become another one."""
@@ -203,6 +272,9 @@ class Catalog:
         version = _VERSION_WITHOUT_ACCESS if self.decided else _VERSION_WITHOUT_DECISIONS
         if not self.access.is_first or any(object_.owner for object_ in self.objects().values()):
             content["access"], version = access_to_dict(self.access), VERSION
+        if self.namespaces:
+            content["namespaces"] = [namespace_to_dict(self.namespaces[name]) for name in sorted(self.namespaces)]
+            version = VERSION
         replace_checked(fs, path, MAGIC, version, content)
 
     @classmethod
@@ -211,6 +283,7 @@ class Catalog:
         content = read_checked(fs, path, MAGIC, VERSION)
         entries = [entry_from_dict(entry) for entry in content["tables"]]
         views = [view_from_list(view) for view in content.get("views", [])]
+        namespaces = [namespace_from_dict(namespace) for namespace in content.get("namespaces", [])]
         return cls(
             {entry.table.name: entry for entry in entries},
             content["version"],
@@ -219,6 +292,7 @@ class Catalog:
             content.get("history_seconds"),
             dict(content.get("decided", [])),
             access_from_dict(content["access"]) if "access" in content else Access(),
+            {namespace.name: namespace for namespace in namespaces},
         )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...errors import SerializationFailure, StatementError
-from ...model.access.rights import secured
+from ...model.access.rights import secured, secured_schema
 from ...model.access.steps import apply_access_steps, without_objects
-from ...model.catalog_changes import CatalogChanges, Named, TableChange
+from ...model.catalog_changes import CatalogChanges, Named, NamespaceChange, TableChange
+from ...model.namespaces import DEFAULT_NAMESPACE, Namespace
 from ...model.schema import Table, View
 from .catalog import Catalog, CatalogEntry
 
@@ -25,6 +26,11 @@ def changed_catalog(current: Catalog, changes: CatalogChanges) -> Catalog:
     for change in changes.tables:
         found.append((change, None if change.before is None else _removed(entries, names, change.before)))
     views = dict(current.views)
+    namespaces = dict(current.namespaces)
+    for namespace in changes.namespaces:
+        _check_same_namespace(namespace, namespaces.pop(namespace.name, None))
+        if namespace.after is not None:
+            namespaces[namespace.name] = namespace.after
     for view in changes.views:
         _check_same(view.name, view.before, views.pop(view.name, None))
     for change, entry in found:
@@ -36,14 +42,16 @@ def changed_catalog(current: Catalog, changes: CatalogChanges) -> Catalog:
         if view.after is not None:
             _check_free(view.name, entries, views)
             views[view.name] = view.after
-    changed = replace(current, entries=entries, views=views, version=current.version + 1)
+    changed = replace(current, entries=entries, views=views, namespaces=namespaces, version=current.version + 1)
+    _check_namespaces(changed, changes)
     return _with_access(current, changed, changes)
 
 
 def _with_access(current: Catalog, changed: Catalog, changes: CatalogChanges) -> Catalog:
     """The changed catalog with the transaction's changes of users and grants, and without grants on what is gone."""
     created = [change.versions[0] for change in changes.tables if change.before is None and change.versions]
-    new = [*map(secured, created), *map(secured, changed.views.values())]
+    schemas = [secured_schema(namespace.name, namespace.owner) for namespace in changed.namespaces.values()]
+    new = [*map(secured, created), *map(secured, changed.views.values()), *schemas]
     objects = {**{each.key: each for each in new}, **current.objects()}
     try:
         access = apply_access_steps(current.access, changes.access, objects)
@@ -89,6 +97,25 @@ def _check_same(name: str, before: Named, now: Named) -> None:
     kind = "view" if isinstance(shown, View) else "table"
     what = "dropped or renamed" if now is None else "created" if before is None else "replaced"
     raise SerializationFailure(f"{kind} {name} was {what} by another transaction {_RETRY}")
+
+
+def _check_same_namespace(change: NamespaceChange, now: Namespace | None) -> None:
+    if change.before != now:
+        what = "dropped" if now is None else "created" if change.before is None else "changed"
+        raise SerializationFailure(f"schema {change.name} was {what} by another transaction {_RETRY}")
+
+
+def _check_namespaces(changed: Catalog, changes: CatalogChanges) -> None:
+    """Each new table or view is in a namespace, and no namespace that is dropped has any: others may have dropped or
+    filled it."""
+    after: list[Table | View | None] = [change.after for change in changes.tables]
+    after += [change.after for change in changes.views]
+    for namespace in {found.namespace for found in after if found is not None}:
+        if namespace != DEFAULT_NAMESPACE and namespace not in changed.namespaces:
+            raise SerializationFailure(f"schema {namespace} was dropped by another transaction {_RETRY}")
+    for change in changes.namespaces:
+        if change.after is None and (left := changed.names_within(change.name)):
+            raise SerializationFailure(f"{left[0]} was created by another transaction {_RETRY}")
 
 
 def _check_free(name: str, entries: Mapping[str, CatalogEntry], views: Mapping[str, View]) -> None:

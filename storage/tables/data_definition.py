@@ -10,6 +10,7 @@ from functools import partial
 from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
 from ...model.clock import HybridClock
+from ...model.namespaces import Namespace
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Timestamp, TransactionChanges
 from ..files.page_cache import PageCache
@@ -135,6 +136,23 @@ class DataDefinition:
         with self.lock:
             self._check_open()
             self._catalog.replace(self._catalog.current.with_access(steps))
+
+    def create_namespace(self, namespace: Namespace) -> None:
+        """`Store.create_namespace`."""
+        with self.lock:
+            self._check_open()
+            self._catalog.replace(self._catalog.current.with_namespace(namespace))
+
+    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
+        """`Store.drop_namespace`."""
+        with self.lock:
+            self._check_open()
+            current = self._catalog.current
+            dropped = [current.entries[table].table.id for table in tables if table in current.entries]
+            self._catalog.replace(current.without_namespace(name, tables, views))
+            for id_ in dropped:
+                self._folders.drop(self._stores.pop(id_))
+        self._folders.remove_dropped(_DROP_PATIENCE)
 
     def settle(self) -> None:
         """Write the catalog again where a write has failed; `DiskError` while the disk refuses."""

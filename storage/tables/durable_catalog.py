@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ...errors import CorruptionError, DiskError
+from ...model.namespaces import Namespace
 from ...model.schema import Table, View
 from ..files.filesystem import FileSystem
 from .catalog import Catalog
@@ -92,6 +93,10 @@ class DurableCatalog:
     def views(self) -> Sequence[View]:
         """All views by name, ascending."""
         return self.current.all_views()
+
+    def namespaces(self) -> Sequence[Namespace]:
+        """All namespaces by name, ascending."""
+        return self.current.all_namespaces()
 
     def put_view(self, view: View, replace: bool) -> None:
         """Keep a view, with `replace` in the place of one of its name."""

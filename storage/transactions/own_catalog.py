@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from ...errors import SchemaChanged, SerializationFailure, UnknownTable
-from ...model.access.rights import view_key
+from ...model.access.rights import schema_key, view_key
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep, ForgetObjects, OwnerChanged
 from ...model.alterations import AlterStep, DropColumn, DropRangePartition
-from ...model.catalog_changes import CatalogChanges, Named, TableChange, ViewChange
+from ...model.catalog_changes import CatalogChanges, Named, NamespaceChange, TableChange, ViewChange
 from ...model.lazy_dataclass import dataclass
+from ...model.namespaces import Namespace
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Replica
 from ...model.transactions import TableRead
@@ -147,6 +148,11 @@ class OwnCatalog:
         self._names[name] = None
         return self.state.catalog.views.get(name)
 
+    def namespaces(self) -> Sequence[Namespace]:
+        """All namespaces by name, ascending."""
+        self._is_listed = True
+        return self.state.catalog.all_namespaces()
+
     def source(self, table: Table) -> TableSource | None:
         """The rows of a table that the transaction has created or altered; None for other tables."""
         own = self.state.own.get(table.id)
@@ -257,6 +263,19 @@ class OwnCatalog:
         """`Store.change_access`."""
         self._change(self.state.catalog.with_access(steps), access=steps)
 
+    def create_namespace(self, namespace: Namespace) -> None:
+        """`Store.create_namespace`."""
+        self._change(self.state.catalog.with_namespace(namespace))
+
+    def drop_namespace(self, name: str, tables: Collection[str], views: Collection[str]) -> list[Table]:
+        """`Store.drop_namespace`; the tables that are dropped."""
+        found = self.state
+        found.catalog.without_namespace(name, tables, views)  # raises where it cannot be dropped
+        dropped = [self.drop_table(table) for table in tables]
+        forgotten = ForgetObjects((*(view_key(view) for view in views), schema_key(name)))
+        self._change(self.state.catalog.without_namespace(name, tables, views), access=[forgotten])
+        return dropped
+
     def go_back(self, state: CatalogState) -> None:
         """Return to an earlier state."""
         self.state = state
@@ -293,7 +312,8 @@ class OwnCatalog:
             relied_on |= {name: self._found_named(name) for name in known_names if name not in changed}
         is_needed = any(change.before is not None for change in tables)
         known_views = self._found.views if is_needed else None
-        return CatalogChanges(tables, views, relied_on, known_names, known_views, self.state.access)
+        changed_namespaces = self._namespace_changes()
+        return CatalogChanges(tables, views, relied_on, known_names, known_views, self.state.access, changed_namespaces)
 
     def reads_before(self, read: TableRead) -> Iterator[TableRead]:
         """A read in terms of the table at BEGIN; none of a table that there was not."""
@@ -320,6 +340,14 @@ class OwnCatalog:
         found, now = self._found.views, self.state.catalog.views
         return tuple(
             ViewChange(name, found.get(name), now.get(name))
+            for name in sorted({*found, *now})
+            if found.get(name) != now.get(name)
+        )
+
+    def _namespace_changes(self) -> tuple[NamespaceChange, ...]:
+        found, now = self._found.namespaces, self.state.catalog.namespaces
+        return tuple(
+            NamespaceChange(name, found.get(name), now.get(name))
             for name in sorted({*found, *now})
             if found.get(name) != now.get(name)
         )

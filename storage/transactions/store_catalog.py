@@ -9,6 +9,7 @@ from ...errors import NotSupportedError, SchemaChanged, UnknownTable
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
+from ...model.namespaces import Namespace
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import Store
 from ...model.transactions import TableRead
@@ -52,6 +53,9 @@ class StoreCatalog:
     def view(self, name: str) -> View | None:
         return self._store.view(name)
 
+    def namespaces(self) -> Sequence[Namespace]:
+        return self._store.namespaces()
+
     def source(self, table: Table) -> TableSource | None:
         """None: no table is the transaction's own."""
         return None
@@ -85,6 +89,12 @@ class StoreCatalog:
 
     def drop_views(self, names: Collection[str]) -> NoReturn:
         self._refuse("DROP VIEW")
+
+    def create_namespace(self, namespace: Namespace) -> NoReturn:
+        self._refuse("CREATE SCHEMA")
+
+    def drop_namespace(self, name: str, tables: Collection[str], views: Collection[str]) -> NoReturn:
+        self._refuse("DROP SCHEMA")
 
     def _refuse(self, what: str) -> NoReturn:
         raise NotSupportedError(

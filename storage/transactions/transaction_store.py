@@ -25,6 +25,7 @@ from ...model.altered_table import check_same_columns
 from ...model.clock import format_timestamp
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
+from ...model.namespaces import Namespace
 from ...model.observations import rows_of
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import (
@@ -300,6 +301,11 @@ class TransactionStore(AccessMethods):
         self._check()
         return self._catalog.view(name)
 
+    def namespaces(self) -> Sequence[Namespace]:
+        """All namespaces by name, ascending."""
+        self._check()
+        return self._catalog.namespaces()
+
     def _source(self, table: Table) -> TableSource:
         """Source of the rows under the own ones of a table."""
         return (self._catalog.has_changes and self._catalog.source(table)) or self._store
@@ -389,6 +395,19 @@ class TransactionStore(AccessMethods):
         with self._lock:
             self._check_writable()
             self._catalog.drop_views(names)
+
+    def create_namespace(self, namespace: Namespace) -> None:
+        """As `Store.create_namespace`."""
+        with self._lock:
+            self._check_writable()
+            self._catalog.create_namespace(namespace)
+
+    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
+        """As `Store.drop_namespace`; COMMIT fails if another write has changed one of the tables."""
+        with self._lock:
+            self._check_writable()
+            for table in self._catalog.drop_namespace(name, tables, views):
+                self._tables.pop(table.id, None)
 
     # ---- what a transaction cannot do ----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 from bound_text import describe
 from nyala.errors import UnknownTable, did_you_mean
 from nyala.model.clock import make_timestamp
+from nyala.model.namespaces import DEFAULT_NAMESPACE, Namespace
 from nyala.model.schema import Table, View, assign_column_ids
 from nyala.model.store import Timestamp
 from nyala.sql import bind, bound, parse
@@ -84,6 +85,9 @@ class Tables:
 
     def view(self, name: str) -> View | None:
         return VIEWS.get(name)
+
+    def namespaces(self) -> Sequence[Namespace]:
+        return [Namespace(DEFAULT_NAMESPACE)]
 
     def now(self) -> Timestamp:
         return NOW

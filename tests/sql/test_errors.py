@@ -27,6 +27,7 @@ def test_no_wrong_statement_is_accepted(explain_binding: Callable[[str], str]) -
                 "Error",
                 "Column",
                 "Table",
+                "Schema",
                 "Function",
                 "Mismatch",
                 "Text",

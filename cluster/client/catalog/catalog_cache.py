@@ -10,19 +10,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import TypeVar
 
-from ....errors import Error, SchemaChanged, UnknownColumn, UnknownTable, did_you_mean, quoted_name
+from ....errors import Error, SchemaChanged, UnknownColumn, UnknownTable
 from ....model.lazy_dataclass import dataclass
+from ....model.namespaces import DEFAULT_NAMESPACE, Namespace
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table, View
 from ....storage.single_rows.row_codec import RowCodec
-from ....storage.tables.catalog import CatalogEntry
+from ....storage.tables.catalog import CatalogEntry, did_you_mean_table
 from ...wire.messages.methods import CatalogReply, GetCatalog
-from ...wire.messages.plain import entry_from_plain, view_from_plain
+from ...wire.messages.plain import entry_from_plain, namespace_from_plain, view_from_plain
 from ..retry import Attempts
 from ..writes.call_ids import CallIds
 from .masters import Masters
@@ -65,6 +66,8 @@ class KnownCatalog:
     """By name."""
     by_id: Mapping[str, KnownTable] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
+    namespaces: Sequence[Namespace] = (Namespace(DEFAULT_NAMESPACE),)
+    """By name, ascending, with the default one."""
 
 
 class CatalogCache:
@@ -103,8 +106,11 @@ class CatalogCache:
             self.refresh()
             entry = self.current.tables.get(name)
         if entry is None:
-            known = (*self.current.tables, *self.current.views)
-            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
+            known: list[Table | View] = [
+                *(found.table for found in self.current.tables.values()),
+                *self.current.views.values(),
+            ]
+            raise UnknownTable(f"table {name} does not exist{did_you_mean_table(name, known)}")
         return entry.table
 
     def known(self, table: Table) -> KnownTable:
@@ -171,11 +177,13 @@ class CatalogCache:
             return
         known = [self._same_or_new(entry_from_plain(data)) for data in reply.tables]
         views = [view_from_plain(data) for data in reply.views]
+        namespaces = [namespace_from_plain(data) for data in reply.namespaces]
         self.current = KnownCatalog(
             self.current.version + reply.version - self._masters_version,
             {found.table.name: found for found in known},
             {found.table.id: found for found in known},
             {view.name: view for view in views},
+            sorted([Namespace(DEFAULT_NAMESPACE), *namespaces], key=lambda namespace: namespace.name),
         )
         self._masters_version = reply.version
 

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from ....errors import NotSupportedError
 from ....model.alterations import AlterStep, SetReplicas
+from ....model.namespaces import Namespace
 from ....model.schema import TableDefinition, View
 from ....storage.tables.catalog import Catalog, CatalogEntry
 from ...raft.messages import Configuration
@@ -31,6 +32,7 @@ from .records import (
     ClusterRecord,
     DroppedRecord,
     Key,
+    NamespaceRecord,
     TableRecord,
     TableState,
     TabletRecord,
@@ -92,6 +94,24 @@ def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
     state.catalog.check_views(names)
     removes = tuple((ViewRecord.kind, name) for name in sorted(set(names)))
     return Change((_cluster(state, state.catalog.without((), names)),), removes)
+
+
+def namespace_created(state: CatalogState, namespace: Namespace) -> Change:
+    """Adds a namespace; raises `DuplicateSchema` if the name is taken."""
+    return Change((_cluster(state, state.catalog.with_namespace(namespace)), NamespaceRecord(namespace)))
+
+
+def namespace_dropped(state: CatalogState, name: str, tables: Collection[str], views: Collection[str]) -> Change:
+    """Removes a namespace with some tables and views; names that do not exist are ignored. Raises `DependentObjects`
+    if it has others."""
+    catalog = state.catalog.without_namespace(name, tables, views)
+    records = [state.table(table) for table in sorted(set(tables)) if table in state.catalog.entries]
+    removes: list[Key] = [(NamespaceRecord.kind, name)]
+    for record in records:
+        removes += [record.key, *(("tablet", tablet_id) for tablet_id in record.entry.tablet_ids)]
+    removes += [(ViewRecord.kind, view) for view in sorted(set(views)) if view in state.catalog.views]
+    dropped = [DroppedRecord(record.id, record.table.name) for record in records]
+    return Change((_cluster(state, catalog), *dropped), tuple(removes))
 
 
 # ---- what follows --------------------------------------------------------------------------------------------------

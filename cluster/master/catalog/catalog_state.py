@@ -21,6 +21,7 @@ from .records import (
     ClusterRecord,
     DroppedRecord,
     Key,
+    NamespaceRecord,
     Record,
     ServerRecord,
     TableRecord,
@@ -105,6 +106,7 @@ class _Parts:
         self._changed: dict[str, Any] = {}
         self._entries = dict(state.catalog.entries)
         self._views = dict(state.catalog.views)
+        self._namespaces = dict(state.catalog.namespaces)
 
     def remove(self, key: Key) -> None:
         kind, id_ = key
@@ -112,6 +114,8 @@ class _Parts:
             self._forget_name(self._part("tables").pop(id_))
         elif kind == ViewRecord.kind:
             self._views.pop(id_)
+        elif kind == NamespaceRecord.kind:
+            self._namespaces.pop(id_)
         elif kind == CallRecord.kind:
             client, _, sequence = id_.rpartition("/")
             self._part("calls").pop((client, int(sequence)))
@@ -128,6 +132,8 @@ class _Parts:
                 self._entries[record.table.name] = record.entry
             case ViewRecord():
                 self._views[record.view.name] = record.view
+            case NamespaceRecord():
+                self._namespaces[record.namespace.name] = record.namespace
             case CallRecord():
                 self._part("calls")[record.client, record.sequence] = record
             case ClusterRecord():
@@ -156,5 +162,5 @@ class _Parts:
     def state(self) -> CatalogState:
         cluster = self._changed.get("cluster", self._state.cluster)
         version, next_table = (0, 1) if cluster is None else (cluster.version, cluster.next_table)
-        catalog = Catalog(self._entries, version, next_table, self._views)
+        catalog = Catalog(self._entries, version, next_table, self._views, namespaces=self._namespaces)
         return replace(self._state, **self._changed, catalog=catalog)

@@ -23,14 +23,16 @@ from ...wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ...wire.messages.methods import (
     AlterTable,
     Call,
+    CreateNamespace,
     CreateTable,
     CreateView,
     Done,
+    DropNamespace,
     DropTable,
     DropViews,
     TableReply,
 )
-from ...wire.messages.plain import definition_from_plain, step_from_plain, view_from_plain
+from ...wire.messages.plain import definition_from_plain, namespace_from_plain, step_from_plain, view_from_plain
 from ..balance.cluster_view import loads_of
 from ..balance.placement import Takers, place_tablets, replication_factor
 from ..directory import Server, TabletDirectory
@@ -40,6 +42,8 @@ from .catalog_changes import (
     altered,
     created,
     dropped,
+    namespace_created,
+    namespace_dropped,
     replaced,
     view_created,
     views_dropped,
@@ -116,6 +120,20 @@ class Ddl:
         """Handles `DropViews`."""
         what = f"drop of views {', '.join(request.names)}"
         self._once(request.call, context, what, lambda state: (views_dropped(state, request.names), None))
+        return Done()
+
+    def create_namespace(self, request: CreateNamespace, context: CallContext) -> Done:
+        """Handles `CreateNamespace`."""
+        namespace = namespace_from_plain(request.namespace)
+        what = f"creation of schema {namespace.name}"
+        self._once(request.call, context, what, lambda state: (namespace_created(state, namespace), None))
+        return Done()
+
+    def drop_namespace(self, request: DropNamespace, context: CallContext) -> Done:
+        """Handles `DropNamespace`. The replicas of its tables are deleted afterwards."""
+        name, tables, views = request.name, request.tables, request.views
+        what = f"drop of schema {name}"
+        self._once(request.call, context, what, lambda state: (namespace_dropped(state, name, tables, views), None))
         return Done()
 
     def leave_cluster(self, request: LeaveCluster, context: CallContext) -> Done:

@@ -6,6 +6,7 @@
     dropped   table id            a dropped table: replicas of it that turn up are deleted
     tablet    tablet id           whether it was ever served, and its replicas as last reported
     view      name                the view
+    namespace name                the schema of SQL; the default one has no row
     server    server id           a tablet server that is to lose its replicas
     absence   server id           a tablet server in maintenance
     call      "<client>/<number>" the outcome of a DDL call, for an hour
@@ -25,13 +26,22 @@ import msgspec
 
 from ....errors import UnsupportedFormat
 from ....model.lazy_dataclass import dataclass
+from ....model.namespaces import Namespace
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table, View
 from ....storage.tables.catalog import CatalogEntry
 from ...decoders import converter
 from ...raft.messages import Configuration
 from ...wire.messages.methods import Tablet
-from ...wire.messages.plain import entry_from_plain, entry_to_plain, table_to_plain, view_from_plain, view_to_plain
+from ...wire.messages.plain import (
+    entry_from_plain,
+    entry_to_plain,
+    namespace_from_plain,
+    namespace_to_plain,
+    table_to_plain,
+    view_from_plain,
+    view_to_plain,
+)
 
 Key: TypeAlias = tuple[str, str]
 """(kind, id): the primary key of a row."""
@@ -169,6 +179,26 @@ class ViewRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceRecord:
+    """A namespace other than the default one."""
+
+    kind: ClassVar[str] = "namespace"
+
+    namespace: Namespace
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.namespace.name
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"namespace": namespace_to_plain(self.namespace)}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> NamespaceRecord:
+        return cls(namespace_from_plain(plain["namespace"]))
+
+
+@dataclass(frozen=True, slots=True)
 class ServerRecord:
     """A tablet server that is leaving."""
 
@@ -259,7 +289,15 @@ class ClusterRecord:
 
 
 Record: TypeAlias = (
-    TableRecord | DroppedRecord | TabletRecord | ViewRecord | ServerRecord | AbsenceRecord | CallRecord | ClusterRecord
+    TableRecord
+    | DroppedRecord
+    | TabletRecord
+    | ViewRecord
+    | NamespaceRecord
+    | ServerRecord
+    | AbsenceRecord
+    | CallRecord
+    | ClusterRecord
 )
 
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Record)}

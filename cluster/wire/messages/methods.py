@@ -505,6 +505,8 @@ class CatalogReply(Reply, frozen=True):
     joint_writes: bool = False
     tables: tuple[dict[str, Any], ...] | None = None
     views: tuple[dict[str, Any], ...] | None = None
+    namespaces: tuple[dict[str, Any], ...] = ()
+    """All but the default one (`messages.plain.namespace_to_plain`), where tables and views are given."""
 
 
 class GetCatalog(Request, frozen=True, tag="catalog"):
@@ -561,6 +563,24 @@ class DropViews(Request, frozen=True, tag="drop_views"):
 
     reply = Done
     names: tuple[str, ...]
+    call: Call
+
+
+class CreateNamespace(Request, frozen=True, tag="create_namespace"):
+    """`Store.create_namespace` (`messages.plain.namespace_to_plain`)."""
+
+    reply = Done
+    namespace: dict[str, Any]
+    call: Call
+
+
+class DropNamespace(Request, frozen=True, tag="drop_namespace"):
+    """`Store.drop_namespace`."""
+
+    reply = Done
+    name: str
+    tables: tuple[str, ...]
+    views: tuple[str, ...]
     call: Call
 
 

@@ -4,7 +4,7 @@
     entry_to_plain        CatalogEntry          view_to_plain         View
     step_to_plain         AlterStep             spec_to_plain         ScanSpec
     statistics_to_plain   TableStatistics       storage_to_plain      TableStorage
-    sketch_to_plain       ColumnSketch
+    sketch_to_plain       ColumnSketch          namespace_to_plain    Namespace
 
 Each has its `..._from_plain`. They are total: every value of these classes is restored unchanged, including integers
 beyond 64 bits (`model.codec.values`) and predicates (`model.codec.predicates`). A malformed map is a `ProtocolError`; a
@@ -36,6 +36,7 @@ from ....model.alterations import (
 from ....model.codec import tables
 from ....model.codec.predicates import predicate_from_plain, predicate_to_plain
 from ....model.codec.values import map_from_plain, map_to_plain, reads, value_from_plain, value_to_plain
+from ....model.namespaces import DEFAULT_NAMESPACE, Namespace
 from ....model.predicates import ColumnPredicate
 from ....model.schema import Compression, Encoding, Table, TableDefinition, View
 from ....model.store import (
@@ -92,13 +93,27 @@ def definition_from_plain(data: Plain) -> TableDefinition:
 def view_to_plain(view: View) -> Plain:
     """Returns a view as plain data."""
     plain: Plain = {"name": view.name, "text": view.text, "columns": list(view.columns)}
-    return {**plain, "owner": view.owner} if view.owner else plain
+    if view.owner:
+        plain["owner"] = view.owner
+    return plain if view.namespace == DEFAULT_NAMESPACE else {**plain, "namespace": view.namespace}
 
 
 @reads("view")
 def view_from_plain(data: Plain) -> View:
     """Returns the view of `view_to_plain`."""
-    return View(data["name"], data["text"], tuple(data["columns"]), data.get("owner", ""))
+    namespace = data.get("namespace", DEFAULT_NAMESPACE)
+    return View(data["name"], data["text"], tuple(data["columns"]), data.get("owner", ""), namespace)
+
+
+def namespace_to_plain(namespace: Namespace) -> Plain:
+    """Returns a namespace as plain data."""
+    return tables.namespace_to_dict(namespace)
+
+
+@reads("schema")
+def namespace_from_plain(data: Plain) -> Namespace:
+    """Returns the namespace of `namespace_to_plain`."""
+    return tables.namespace_from_dict(data)
 
 
 # ---- alterations ----------------------------------------------------------------------------------------------------

@@ -78,6 +78,8 @@ _CLIENTS: Final = (
     methods.AlterTable,
     methods.CreateView,
     methods.DropViews,
+    methods.CreateNamespace,
+    methods.DropNamespace,
     methods.LocateTablets,
     methods.ListServers,
     load_methods.StartLoad,

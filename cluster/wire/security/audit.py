@@ -27,6 +27,8 @@ _AUDITED: Final = (
     methods.AlterTable,
     methods.CreateView,
     methods.DropViews,
+    methods.CreateNamespace,
+    methods.DropNamespace,
     methods.ChangeReplicas,
     methods.StepDown,
     LeaveCluster,
@@ -51,7 +53,8 @@ def log_done(request: Request, who: str, address: str, error: BaseException | No
         return
     fields: dict[str, Any] = {"what": type(request).__name__, "who": who, "from": address}
     fields |= {name: getattr(request, name) for name in _NAMES if getattr(request, name, None)}
-    for made in (getattr(request, "definition", None), getattr(request, "view", None)):
+    for part in ("definition", "view", "namespace"):
+        made = getattr(request, part, None)
         if isinstance(made, dict) and "name" in made:
             fields["name"] = made["name"]
     if error is not None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
+from ....driver.session.plan_cache import Version
 from ....errors import Error
 from ....executor.statements.single_rows import RowWrite
 from ....model.types import DataType
@@ -501,18 +502,20 @@ class Backend(NamedObjects):
 
     def _describe_statement(self, prepared: PreparedStatement, statement: StatementText) -> Description:
         """Types of the parameters and columns of the result; kept until the catalog changes."""
-        version = self._session.store.catalog_version
+        version = self._session.plans.version
         if prepared.description is None or prepared.description.version != version:
             prepared.description = self._described(prepared, statement, version)
         return prepared.description
 
-    def _described(self, prepared: PreparedStatement, statement: StatementText, version: int) -> Description:
+    def _described(self, prepared: PreparedStatement, statement: StatementText, version: Version) -> Description:
         if statement.kind is Kind.SETTING:
             return Description(version, (), commands.shown_columns(self.settings, self._session, statement))
         if statement.kind not in (Kind.QUERY, Kind.CHANGE, Kind.OTHER):
             return Description(version, (), None)
         (parsed,) = self._session.parse(statement.text)
-        found, types = infer_parameters(parsed, self._session.store, [type_of(oid) for oid in prepared.oids])
+        found, types = infer_parameters(
+            parsed, self._session.store, [type_of(oid) for oid in prepared.oids], self._session.facts
+        )
         if isinstance(found, bound.WITH_QUERY):
             return Description(version, types, result_columns(found))
         # A listing, such as DESCRIBE: its columns are known once it has run, and it changes nothing.

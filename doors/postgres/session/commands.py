@@ -129,4 +129,6 @@ def _discard(desk: Desk, what: str) -> Iterator[bytes]:
         desk.discard(portals=True)
         desk.run_in_session("DISCARD ALL")
         yield replies.parameter_statuses(desk.settings.reset())
+    if what.startswith("TEMP"):
+        desk.run_in_session("DISCARD TEMP")
     yield replies.command_complete(f"DISCARD {'TEMP' if what == 'TEMPORARY' else what}")

@@ -20,6 +20,7 @@ from ....driver.session.identity import require_insert
 from ....errors import Cancelled, DataError, UnknownColumn
 from ....model.schema import Table
 from ....sql import bound
+from ....sql.written_identifiers import name_parts
 from ..protocol import replies
 from ..values.copy_binary import HEADER, TRAILER, read_binary
 from ..values.copy_text import csv_header, csv_rows, read_text, text_rows
@@ -44,7 +45,7 @@ class CopyIn:
     def __init__(self, connection: Connection, statement: CopyStatement):
         self._connection = connection
         self._statement = statement
-        self._table: Table = connection.store.table(folded(statement.table))
+        self._table: Table = connection.store.table(connection.session.stored_name(name_parts(statement.table)))
         require_insert(connection.session, self._table)
         schema = self._table.schema
         names = [folded(name) for name in statement.columns] or [column.name for column in schema.visible_columns]

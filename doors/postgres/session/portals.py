@@ -8,6 +8,7 @@ from dataclasses import field
 import pyarrow as pa
 
 from ....driver.session.executions import Execution, Halt
+from ....driver.session.plan_cache import Version
 from ....model.lazy_dataclass import dataclass
 from ....model.types import DataType
 from ....sql.expressions import Column
@@ -24,8 +25,8 @@ MOST_STATEMENTS = 10_000
 class Description:
     """Types of a statement's parameters (None: open), and the columns of its result (None: it has none)."""
 
-    version: int
-    """Of the catalog."""
+    version: Version
+    """Of the catalog and the search path."""
     parameters: tuple[DataType | None, ...]
     columns: tuple[Column, ...] | None
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ....errors import InvalidGrant, PermissionDenied, StatementError, UnknownTable
-from ....model.access.rights import Right, Secured, secured, secured_schema
+from ....errors import InvalidGrant, PermissionDenied, StatementError
+from ....model.access.rights import Right, Secured, secured
 from ....model.access.roles import PUBLIC, STORE_ROLE, Grant
 from ....model.access.steps import AccessStep, AddGrant, RemoveGrant, apply_access_steps
 from ....model.schema import Table, View
 from ...bound_access import ChangeAccess, ShowGrants, ShowRoles
 from ..context import Context, name_of
-from ..names import INFORMATION_SCHEMA, PG_CATALOG, SCHEMA, table_name
+from ..names import INFORMATION_SCHEMA, PG_CATALOG, canonical, check_schema, table_name
 from .roles import acting_role, current_access, grantee_named, role_named
 
 
@@ -64,25 +64,24 @@ def _objects(node: Any, context: Context) -> Iterator[tuple[Any, Secured]]:
         if kind == "SCHEMA":
             yield item, schema
             continue
-        yield from ((item, secured(table)) for table in context.catalog.tables())
-        yield from ((item, secured(view)) for view in context.catalog.views())
+        found = [*context.catalog.tables(), *context.catalog.views()]
+        yield from ((item, secured(each)) for each in found if each.namespace == schema.name)
 
 
 def find_object(node: Any, context: Context) -> Table | View:
     """The table or view that a name refers to."""
     with context.at(node):
-        name = table_name(node)
+        name = table_name(node, context)
         return context.catalog.view(name) or context.catalog.table(name)
 
 
 def _schema(node: Any, context: Context) -> Secured:
-    name = name_of(node)
+    name = canonical(name_of(node))
     with context.at(node):
         if name in (PG_CATALOG, INFORMATION_SCHEMA):
             raise StatementError(f"everyone may read {name}; no rights on it are granted")
-        if name not in (SCHEMA, secured_schema().name):
-            raise UnknownTable(f"schema {name} does not exist")
-    return secured_schema()
+        check_schema(name, context)
+    return context.secured_schema(name)
 
 
 def _granted(node: Any, item: Any, object_: Secured, context: Context) -> list[tuple[Right, str]]:
@@ -138,7 +137,7 @@ def owner_of_table(node: Any, table: Table, context: Context) -> str:
         with context.at(node):
             if not actor.access.is_member(actor.role, name):
                 raise PermissionDenied(f"permission denied: {actor.shown} is no member of role {name}")
-            schema = secured_schema()
+            schema = context.secured_schema(table.namespace)
             if not actor.access.allows(name, Right.CREATE, schema):
                 raise PermissionDenied(f"permission denied for schema {schema.name}: role {name} needs CREATE on it")
     return "" if name == STORE_ROLE else name

@@ -1,4 +1,4 @@
-"""Binds the statements about the catalog: views, ANALYZE, SHOW, DESCRIBE."""
+"""Binds the statements about the catalog: schemas, views, ANALYZE, SHOW, DESCRIBE."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from ...bound_catalog import (
     ShowCreateTable,
     ShowFunctions,
     ShowPartitions,
+    ShowSchemas,
     ShowStats,
     ShowTables,
 )
 from ...syntax import nodes
 from ..context import Context
 from ..tables.create_table import find_table
+from .schemas import bind_create_schema, bind_drop_schema
 from .views import bind_create_view, bind_drop_view, describe_view, find_view
 
 
@@ -69,6 +71,9 @@ def _pattern(node: Any) -> str | None:
 CATALOG_STATEMENTS: dict[type, Callable[[Any, Context], CatalogStatement]] = {
     nodes.CreateView: bind_create_view,
     nodes.DropView: bind_drop_view,
+    nodes.CreateSchema: bind_create_schema,
+    nodes.DropSchema: bind_drop_schema,
+    nodes.ShowSchemas: lambda node, _: ShowSchemas(_pattern(node)),
     nodes.AnalyzeTable: _analyze,
     nodes.ShowTables: lambda node, _: ShowTables(_pattern(node)),
     nodes.ShowFunctions: lambda node, _: ShowFunctions(_pattern(node)),

@@ -1,8 +1,9 @@
 """Binds views: their definition, their use in FROM, and their dependencies.
 
-A view is stored as text: its query as `parser.generate` writes it, with every `*` of a select list expanded. Columns
-that are added to a table later therefore do not appear in the view. The text is bound again in each statement that uses
-the view, in its own scope: no name of the statement is visible inside.
+A view is stored as text: its query as `parser.generate` writes it, with every `*` of a select list expanded, and with
+the schema of each table that is not in the default one. Columns that are added to a table later therefore do not appear
+in the view, and the search path of its readers does not matter. The text is bound again in each statement that uses the
+view, in its own scope: no name of the statement is visible inside.
 
 Tables and views that a view depends on cannot be dropped or renamed: `dependents` and `check_views` bind the views on
 the catalog as the statement would leave it.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
@@ -21,6 +23,7 @@ from sqlglot import exp
 from ....errors import Error, InvalidTableDefinition, StatementError, UnknownTable
 from ....model.access.roles import Access
 from ....model.lazy_dataclass import dataclass
+from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace
 from ....model.schema import Table, View
 from ....model.store import Timestamp
 from ...bound import Query
@@ -29,7 +32,7 @@ from ...deep_stack import require
 from ...syntax.parser import ParsedStatement, generate, parse
 from ...syntax.written_names import did_you_mean
 from ..context import Catalog, Context, name_of
-from ..names import refuse_taken, table_name
+from ..names import droppable_name, new_name, refuse_taken, table_name
 from ..scope import CommonTable, Field, Scope
 from ..tables.show_create import name_text
 
@@ -72,6 +75,8 @@ def _bind_text(view: View, context: Context) -> Query:
         stars={},
         within=within,
         view_actor=None if actor is None else actor.as_owner(view),
+        path=(DEFAULT_NAMESPACE,),
+        schemas_of_nodes={},
     )
     try:
         query = context.bind_query(_parsed(view.text).tree, Scope(), inner)
@@ -100,20 +105,22 @@ def _count_uses(tree: Any, context: Context) -> None:
     """
     waiting, seen = [tree], set()
     while waiting:
-        for name in _named(waiting.pop()):
+        for name in _named(waiting.pop(), context):
             view = context.catalog.view(name)
             if view is not None:
                 context.view_uses[name] += 1
                 if name not in seen:
                     seen.add(name)
                     waiting.append(_parsed(view.text).tree)
+        context = replace(context, path=(DEFAULT_NAMESPACE,))  # of the texts of views
 
 
-def _named(tree: Any) -> Iterator[str]:
-    """The names of all tables in a tree."""
+def _named(tree: Any, context: Context) -> Iterator[str]:
+    """The names in the store of all tables in a tree, as far as they can be known."""
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier):
-            yield name_of(table.this)
+            with suppress(Error):
+                yield table_name(table, context)
 
 
 # ---- statements ------------------------------------------------------------------------------------------------------
@@ -122,12 +129,12 @@ def _named(tree: Any) -> Iterator[str]:
 def bind_create_view(node: Any, context: Context) -> CreateView:
     """Binds CREATE VIEW: normalises its query, and binds it once as a later use would."""
     with context.at(node.this):
-        name = table_name(node.this)
+        namespace, name = new_name(node.this, context, bool(node.args.get("temporary")))
         before = context.catalog.view(name) if node.args.get("replace") else None
-        if before is None:
-            context.require_create()
-        else:
+        if before is not None:
             context.require_owner(before, "CREATE OR REPLACE VIEW")
+        elif namespace != TEMPORARY_NAMESPACE:
+            context.require_create(namespace)
     owner = context.owner if before is None else before.owner
     source, replaces, exists = node.args["query"], bool(node.args.get("replace")), bool(node.args.get("exists"))
     for parameter in source.find_all(exp.Placeholder, exp.Parameter):
@@ -135,8 +142,12 @@ def bind_create_view(node: Any, context: Context) -> CreateView:
             raise InvalidTableDefinition("a view cannot have parameters: its uses bind no values")
     inner = replace(context, within=(name,)) if replaces else context
     query = context.bind_query(source, Scope(), inner)
-    text = generate(_without_stars(source, context.stars))
-    view = View(name, text, _column_names(node, query, context), owner=owner)
+    if namespace != TEMPORARY_NAMESPACE and TEMPORARY_NAMESPACE in context.schemas_of_nodes.values():
+        # As in PostgreSQL: it could not outlive what it reads.
+        with context.at(node.this):
+            namespace, name = new_name(node.this, context, temporary=True)
+    columns = _column_names(node, query, context)
+    view = View(name, _text_of(source, context), columns, owner=owner, namespace=namespace)
     with context.at(node.this):
         if not exists:
             refuse_taken(name, context.catalog, "table" if replaces else None)
@@ -160,16 +171,19 @@ def _column_names(node: Any, query: Query, context: Context) -> tuple[str, ...]:
     return names
 
 
-def _without_stars(source: Any, stars: Mapping[int, Sequence[Field]]) -> Any:
-    """The query with each `*` of a select list replaced by the columns that it expands to."""
+def _text_of(source: Any, context: Context) -> str:
+    """The text of the query with each `*` of a select list replaced by the columns that it expands to, and with the
+    schema of each table that was found outside the default one."""
     tree = source.copy()
     for original, node in zip(list(source.walk()), list(tree.walk()), strict=True):
-        fields = stars.get(id(original))
+        if (schema := context.schemas_of_nodes.get(id(original))) is not None:
+            node.set("db", _identifier(schema))
+        fields = context.stars.get(id(original))
         if fields is not None:
             items = node.parent.expressions
             place = next(i for i, item in enumerate(items) if item is node)
             node.parent.set("expressions", [*items[:place], *map(_column, fields), *items[place + 1 :]])
-    return tree
+    return generate(tree)
 
 
 def _column(field: Field) -> exp.Column:
@@ -184,7 +198,10 @@ def _identifier(name: str) -> exp.Identifier:
 def bind_drop_view(node: Any, context: Context) -> DropView:
     """Binds DROP VIEW; with CASCADE, dependent views are dropped too, otherwise they are an error."""
     with context.at(node.this):
-        name, exists = table_name(node.this), bool(node.args.get("exists"))
+        exists = bool(node.args.get("exists"))
+        name = droppable_name(node.this, exists, context)
+        if name is None:
+            return DropView("", exists)
         view = context.catalog.view(name)
         if view is None and any(table.name == name for table in context.catalog.tables()):
             raise StatementError(f"{name} is a table, not a view; DROP TABLE drops it")
@@ -199,7 +216,7 @@ def bind_drop_view(node: Any, context: Context) -> DropView:
 def find_view(node: Any, context: Context) -> View | None:
     """The view that a name refers to; None if it is not a view."""
     with context.at(node):
-        return context.catalog.view(table_name(node))
+        return context.catalog.view(table_name(node, context))
 
 
 def describe_view(view: View, context: Context) -> DescribeView:
@@ -255,6 +272,10 @@ class ChangedCatalog:
         """Users and grants."""
         return self.base.access
 
+    def namespaces(self) -> Sequence[Namespace]:
+        """All schemas."""
+        return self.base.namespaces()
+
     def now(self) -> Timestamp:
         """The time."""
         return self.base.now()
@@ -272,7 +293,7 @@ def _needs(view: View, context: Context) -> set[str]:
     try:
         _bind_text(view, _fresh(context, catalog))
     except Error:
-        catalog.asked.update(_named(_parsed(view.text).tree))
+        catalog.asked.update(_named(_parsed(view.text).tree, replace(context, path=(DEFAULT_NAMESPACE,))))
     return catalog.asked
 
 

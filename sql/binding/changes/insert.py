@@ -114,7 +114,7 @@ def _target(node: Any, context: Context) -> Target:
     with context.at(place):
         context.require(table, Right.INSERT)
     alias = place.args.get("alias")
-    name = table.name if alias is None else name_of(alias.this)
+    name = table.local_name if alias is None else name_of(alias.this)
     return Target(table, name, with_scope(node, context), place)
 
 

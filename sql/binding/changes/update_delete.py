@@ -60,9 +60,12 @@ class _Change:
             context.require(self.table, right)
         context.written = node.this
         self.around = with_scope(node, context)
-        if self.around.common_table(self.table.name) is not None:
+        is_alone = node.this.args.get("db") is None
+        if is_alone and self.around.common_table(self.table.local_name) is not None:
             with context.at(node.this):
-                raise StatementError(f"{self.table.name} is both the target and a query of WITH; rename the query")
+                raise StatementError(
+                    f"{self.table.local_name} is both the target and a query of WITH; rename the query"
+                )
         self.source = _joined(node.this, sources, self.around, context)
         self.alias = self.source.aliases[0]
         self.scope = Scope(self.around, self.source.fields, self.source.aliases)

@@ -26,6 +26,7 @@ from ....errors import (
 )
 from ....model.access.rights import Right
 from ....model.lazy_dataclass import dataclass
+from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
 from ....model.schema import Table
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
 from ....model.types import Kind
@@ -37,7 +38,7 @@ from ..catalog.views import view_source
 from ..context import Context, Frame, name_of, only, unsupported
 from ..expressions.comparisons import compare, connect
 from ..expressions.expressions import condition
-from ..names import OWN_PREFIX, PG_CATALOG, SYSTEM_SCHEMAS, schema_of, table_name
+from ..names import OWN_PREFIX, PG_CATALOG, SYSTEM_SCHEMAS, found_name, schema_of
 from ..scope import CommonTable, Field, Scope
 from .external_files import bind_file, is_file
 from .series import bind_series
@@ -187,7 +188,7 @@ def _file(node: exp.Table, scope: Scope, context: Context) -> Source:
 def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> Source:
     only(node, "this", "alias", "joins", "db", "catalog", "version")
     version = node.args.get("version")
-    name, common = _named_query(node, scope, context)
+    name, schema, common = _named_query(node, scope, context)
     if common is not None:
         if version is not None:
             raise StatementError(f"FOR SYSTEM_TIME is for tables; {name} is a view or a query of WITH")
@@ -196,14 +197,15 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
         nullable = nullable or common.working is not None
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
-        source = _leaf(_use(common, name, alias, columns), alias, columns)
+        source = _leaf(_use(common, name, alias, columns), alias, columns, _shown_schema(node, schema))
         if not common.hidden:
             return source
         seen, rest = source.fields[: -common.hidden], source.fields[-common.hidden :]
         return replace(source, fields=(*seen, *(replace(f, hidden=True) for f in rest)))
-    table, time = context.catalog.table(name), None
+    table, time = context.catalog.table(found_name(name, schema, context)), None
     if node is not context.written:
         context.require(table, Right.SELECT)
+    _note_schema(node, table.namespace, context)
     if version is not None:
         table, time = bind_time(version, table, context)
     alias, renamed = _alias(node, name)
@@ -212,7 +214,8 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
     by_number = {column.id: column for column in shown}
     columns = tuple(by_number.get(column.id, column) for column in found.values())
     hidden = tuple(Field(c.name, c, alias, hidden=True) for c in columns if c.id not in by_number)
-    source = _leaf(TableRef(table, alias, columns, time), alias, shown)
+    schema = _shown_schema(node, table.namespace)
+    source = _leaf(TableRef(table, alias, columns, time), alias, shown, schema)
     return replace(source, fields=source.fields + hidden)
 
 
@@ -222,19 +225,33 @@ def _use(common: CommonTable, name: str, alias: str, columns: tuple[Column, ...]
     return SubqueryRef(common.query, alias, columns, name if common.shared else None)
 
 
-def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, CommonTable | None]:
-    """The name in FROM, and the query that it refers to; None if it must be a table."""
-    schema = schema_of(node)
+def _shown_schema(node: exp.Table, schema: str | None) -> str | None:
+    """The schema by which columns of a table or view may be named: none if it has another name in the statement."""
+    return schema if node.args.get("alias") is None else None
+
+
+def _note_schema(node: exp.Table, schema: str, context: Context) -> None:
+    """Note the schema of a table or view that a name without one refers to, for the text of a view."""
+    if schema == TEMPORARY_NAMESPACE or (schema != DEFAULT_NAMESPACE and node.args.get("db") is None):
+        context.schemas_of_nodes[id(node)] = schema
+
+
+def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, str | None, CommonTable | None]:
+    """The name in FROM, its schema, and the query that it refers to; None if it must be a table."""
+    schema = schema_of(node, context)
     if schema in SYSTEM_SCHEMAS:
-        return name_of(node.this), _system(schema, name_of(node.this), context)
-    name = table_name(node)
+        return name_of(node.this), schema, _system(schema, name_of(node.this), context)
+    if not isinstance(node.this, exp.Identifier):
+        raise SqlSyntaxError("a table name expected")
+    name = name_of(node.this)
     common = scope.common_table(name) if schema is None else None
     if common is None and schema is None and name.startswith(OWN_PREFIX):
         common = _own_of_postgresql(name, context)
-    if common is None and (view := context.catalog.view(name)) is not None:
+    if common is None and (view := context.catalog.view(found_name(name, schema, context))) is not None:
         context.require(view, Right.SELECT)
-        common = view_source(view, node, context)
-    return name, common
+        common, schema = view_source(view, node, context), view.namespace
+        _note_schema(node, schema, context)
+    return name, schema, common
 
 
 def _own_of_postgresql(name: str, context: Context) -> CommonTable | None:
@@ -276,8 +293,8 @@ def _renamed(columns: tuple[Column, ...], names: list[str], alias: str) -> tuple
     return tuple(replace(c, name=n) for c, n in zip(columns, names)) + columns[len(names) :]
 
 
-def _leaf(relation: Relation, alias: str, columns: tuple[Column, ...]) -> Source:
-    return Source(relation, tuple(Field(c.name, c, alias) for c in columns), (alias,))
+def _leaf(relation: Relation, alias: str, columns: tuple[Column, ...], schema: str | None = None) -> Source:
+    return Source(relation, tuple(Field(c.name, c, alias, schema=schema) for c in columns), (alias,))
 
 
 def _subquery(node: exp.Subquery, scope: Scope, context: Context, nullable: bool, before: Source | None) -> Source:

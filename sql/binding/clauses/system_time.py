@@ -18,6 +18,7 @@ from sqlglot import exp
 from ....errors import DataError, StatementError, TypeMismatch
 from ....model.change_columns import change_columns
 from ....model.clock import format_timestamp, make_timestamp, split_timestamp
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.schema import Schema, Table
 from ....model.store import ChangeRange, Timestamp
 from ....model.types import DATE, STRING, TIMESTAMP
@@ -36,6 +37,11 @@ def bind_time(node: exp.Version, table: Table, context: Context) -> tuple[Table,
 
     Raises `TypeMismatch` if a time is not a constant point in time, `DataError` if it is in the future.
     """
+    if table.namespace == TEMPORARY_NAMESPACE:
+        with context.at(node):
+            raise StatementError(
+                f"{table.local_name} is a temporary table, whose past is not kept; leave {_CLAUSE} out"
+            )
     times = node.expression.expressions if isinstance(node.expression, exp.Tuple) else [node.expression]
     moments = [_moment(time, context) for time in times]
     excerpt = str(context.located(StatementError(""), node.expression))

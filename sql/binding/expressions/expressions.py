@@ -37,12 +37,12 @@ _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", e
 
 def _column(node: exp.Column, frame: Frame) -> Expr:
     only(node, "this", "table", "db", "catalog")
-    schema_of(node)  # `main.t.k` is `t.k`
+    schema = schema_of(node, frame.context)
     if isinstance(node.this, exp.Star):
         raise SqlSyntaxError(f"* is not allowed in {frame.clause} like this")
     qualifier = node.args.get("table")
     if qualifier is not None:
-        return frame.scope.resolve(name_of(node.this), name_of(qualifier))
+        return frame.scope.resolve(name_of(node.this), name_of(qualifier), schema)
     try:
         return frame.scope.resolve(name_of(node.this))
     except UnknownColumn:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from ....errors import StatementError, TypeMismatch
 from ....model.clock import wall_time
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.types import BIGINT, BOOLEAN, INT, STRING, TIMESTAMP, DataType, Kind
 from ....model.version import __version__
 from ...arithmetic import operate
@@ -22,7 +23,7 @@ from ...functions.function import Function
 from ...session_facts import SERVER_VERSION
 from ...settings import find_setting
 from ..context import Context
-from ..names import PG_CATALOG, SCHEMA
+from ..names import PG_CATALOG, current_schema, search_path
 from .lookups import COLUMNS_PER_TABLE, looked_up, mapping, names_to_numbers, number_of, unknown
 from .objects import Objects, SystemObject
 from .pg_objects import constraint_text, index_text, view_text
@@ -70,7 +71,21 @@ def _schemas(context: Context, function: Function, args: Args) -> Expr:
     with_system = convert(args[0], BOOLEAN)
     if not isinstance(with_system, Literal) or with_system.value is None:
         raise TypeMismatch("current_schemas needs a constant, true or false")
-    return Literal(_TEXTS, False, write_array([PG_CATALOG, SCHEMA] if with_system.value else [SCHEMA]))
+    path = search_path(context)
+    if with_system.value:
+        first = path[:1] if path[:1] == (TEMPORARY_NAMESPACE,) else ()
+        return Literal(_TEXTS, False, write_array([*first, PG_CATALOG, *path[len(first) :]]))
+    return Literal(_TEXTS, False, write_array([name for name in path if name != TEMPORARY_NAMESPACE]))
+
+
+def _schema(context: Context, function: Function, args: Args) -> Expr:
+    name = current_schema(context)
+    return Literal(NAME, name is None, name)
+
+
+def _temporary_schema(context: Context, function: Function, args: Args) -> Expr:
+    number = objects_of(context).namespaces.get(TEMPORARY_NAMESPACE, 0)
+    return Literal(DataType(Kind.BIGINT, alias="oid"), False, number)
 
 
 # ---- settings --------------------------------------------------------------------------------------------------------
@@ -182,7 +197,7 @@ def _first(context: Context, function: Function, args: Args) -> Expr:
 
 def _is_visible(context: Context, function: Function, args: Args) -> Expr:
     objects = objects_of(context)
-    texts = {oid: "f" if "." in name else "t" for oid, name in objects.shown_names.items()}
+    texts = {each.oid: "t" if objects.is_visible(each) else "f" for each in objects.everything()}
     return cast(looked_up(_number(args[0], context), texts), BOOLEAN)
 
 
@@ -236,7 +251,7 @@ _USER = _of_session(NAME, lambda context: context.session.user)
 _BINDERS: Final[Mapping[str, Binder]] = {
     "version": _of_session(STRING, _version),
     "current_database": _of_session(NAME, lambda context: context.session.database),
-    "current_schema": _constant(NAME, SCHEMA),
+    "current_schema": _schema,
     "current_schemas": _schemas,
     "current_user": _USER,
     "session_user": _of_session(NAME, lambda context: context.session.session_user),
@@ -254,7 +269,7 @@ _BINDERS: Final[Mapping[str, Binder]] = {
     "inet_server_port": _constant(INT, None),
     "inet_client_port": _constant(INT, None),
     "txid_current": _of_session(BIGINT, lambda context: wall_time(context.now())),
-    "pg_my_temp_schema": _constant(DataType(Kind.BIGINT, alias="oid"), 0),
+    "pg_my_temp_schema": _temporary_schema,
     "pg_is_other_temp_schema": _FALSE,
     "pg_advisory_unlock_all": _NOTHING,
     "format_type": _type_name,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.types import DataType, Kind
-from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG, SCHEMA
+from ..names import PG_CATALOG
 from ..tables.show_create import value_text
 from .objects import Attribute, Objects, SystemObject, key_name
 from .pg_objects import Row
@@ -37,7 +38,7 @@ def information_schema_catalog_name(objects: Objects) -> Iterator[Row]:
 def schemata(objects: Objects) -> Iterator[Row]:
     """The schemas."""
     session = objects.context.session
-    for name in (SCHEMA, INFORMATION_SCHEMA, PG_CATALOG, NYALA_CATALOG):
+    for name in sorted(objects.namespaces):
         yield {"catalog_name": session.database, "schema_name": name, "schema_owner": shown_role("", objects)}
 
 
@@ -45,8 +46,9 @@ def tables(objects: Objects) -> Iterator[Row]:
     """The tables and views."""
     for each in objects.own:
         is_view = each.kind == "v"
+        is_temporary = each.schema == TEMPORARY_NAMESPACE
         yield _place(objects, each) | {
-            "table_type": "VIEW" if is_view else "BASE TABLE",
+            "table_type": "VIEW" if is_view else "LOCAL TEMPORARY" if is_temporary else "BASE TABLE",
             "is_insertable_into": _yes(each.table is not None),
             "is_typed": "NO",
             "table_comment": (each.table.comment or None) if each.table is not None else None,

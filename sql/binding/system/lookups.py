@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ....errors import UnknownFunction, UnknownTable
+from ....model.namespaces import DEFAULT_ALIAS, DEFAULT_NAMESPACE
 from ....model.types import BIGINT, STRING, DataType
 from ...coercion import cast
 from ...expressions import Call, Expr, Literal
 from ...written_identifiers import name_parts
-from ..names import PG_CATALOG, SCHEMA
+from ..names import canonical
 from ..tables.show_create import name_text
-from .objects import NAMESPACES, Objects
+from .objects import Objects
 from .pg_server import functions
 from .roles import role_names
 from .types import LONG_NAMES, converters, names_by_oid, postgres_types
@@ -60,7 +61,7 @@ def number_of(kind: str, text: str, objects: Objects) -> int | None:
     if kind == "regclass":
         return _relation_number(parts, objects)
     if kind == "regnamespace":
-        return NAMESPACES.get(parts[-1])
+        return objects.namespaces.get(canonical(parts[-1]))
     if kind == "regrole":
         return next((number for number, name in role_names(objects).items() if name == parts[-1]), None)
     if kind == "regcollation":
@@ -71,7 +72,7 @@ def number_of(kind: str, text: str, objects: Objects) -> int | None:
 
 
 def _relation_number(parts: list[str], objects: Objects) -> int | None:
-    schemas = parts[:-1] or [PG_CATALOG, SCHEMA]
+    schemas = [canonical(parts[0])] if len(parts) > 1 else objects.searched
     numbers = objects.by_name
     return next((numbers[schema, parts[-1]] for schema in schemas if (schema, parts[-1]) in numbers), None)
 
@@ -105,7 +106,7 @@ def texts_of(kind: str, objects: Objects) -> Mapping[int, str]:
     if kind == "regtype":
         return names_by_oid()
     if kind == "regnamespace":
-        return {number: name_text(name) for name, number in NAMESPACES.items()}
+        return {number: name_text(name) for name, number in objects.namespaces.items()}
     if kind == "regrole":
         return {number: name_text(name) for number, name in role_names(objects).items()}
     if kind == "regcollation":
@@ -135,10 +136,12 @@ def names_to_numbers(value: Expr, kind: str, objects: Objects) -> Expr:
     names: dict[str, int] = {}
     if kind == "regclass":
         for (schema, name), number in objects.by_name.items():
-            names[f"{schema}.{name_text(name)}"] = names[f'"{schema}"."{name}"'] = number
+            names[f"{name_text(schema)}.{name_text(name)}"] = names[f'"{schema}"."{name}"'] = number
             names[f"{schema}.{name}"] = number
+            if schema == DEFAULT_NAMESPACE:
+                names[f"{DEFAULT_ALIAS}.{name_text(name)}"] = number
         names |= {shown: number for number, shown in objects.shown_names.items()}
     else:
-        names = dict(NAMESPACES)
+        names = {DEFAULT_ALIAS: objects.namespaces[DEFAULT_NAMESPACE], **objects.namespaces}
     texts = Literal(STRING, False, json.dumps({name: str(number) for name, number in names.items()}))
     return cast(Call(STRING, True, "catalog_text", (value, texts)), BIGINT)

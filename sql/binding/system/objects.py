@@ -6,6 +6,7 @@ restart and on all servers:
     | number | of |
     |---|---|
     | 16384 + 8 n | table n; + 1 its row type, + 2 an array of these, + 3 the index and + 4 the constraint of its key |
+    | 2**29 to 2**30 | schemas, by a hash of the name |
     | 2**30 and more | views, by a hash of the name |
     | below 16384 | PostgreSQL's own |
 """
@@ -21,19 +22,23 @@ from typing import Final
 
 from ....errors import Error
 from ....model.lazy_dataclass import dataclass
+from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
 from ....model.schema import ColumnSchema, Table, View
 from ....model.types import DataType
 from ..catalog.views import describe_view
 from ..context import Context
-from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG, SCHEMA
+from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG, search_path
 from ..tables.show_create import name_text
 from .definitions import relations
 
 FIRST: Final = 16384
 PER_TABLE: Final = 8
 _FIRST_VIEW: Final = 1 << 30
-NAMESPACES: Final = {PG_CATALOG: 11, SCHEMA: 2200, INFORMATION_SCHEMA: 13207, NYALA_CATALOG: 13208}
-"""The numbers of the schemas; that of `main` is the one that PostgreSQL has for `public`."""
+_FIRST_TEMPORARY: Final = 1 << 25
+"""Is added to the numbers of temporary tables, which their own store counts."""
+_FIRST_NAMESPACE: Final = 1 << 29
+_NAMESPACES: Final = {PG_CATALOG: 11, DEFAULT_NAMESPACE: 2200, INFORMATION_SCHEMA: 13207, NYALA_CATALOG: 13208}
+"""The numbers of the schemas that every store has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +96,24 @@ def table_number(table: Table) -> int:
     """The number of a table."""
     digits = re.fullmatch(r"t(\d+)", table.id)
     number = int(digits[1]) if digits else zlib.crc32(table.id.encode()) >> 6
+    if table.namespace == TEMPORARY_NAMESPACE:
+        number += _FIRST_TEMPORARY
     return FIRST + PER_TABLE * number
 
 
 def key_name(table: Table) -> str:
     """The name of a table's primary key, as PostgreSQL gives it to one without a name."""
-    return f"{table.name}_pkey"
+    return f"{table.local_name}_pkey"
 
 
 def view_number(view: View) -> int:
     """The number of a view."""
     return _FIRST_VIEW + PER_TABLE * (zlib.crc32(view.name.encode()) >> 5)
+
+
+def namespace_number(name: str) -> int:
+    """The number of a schema."""
+    return _NAMESPACES.get(name) or _FIRST_NAMESPACE + (zlib.crc32(name.encode()) >> 3)
 
 
 class Objects:
@@ -111,14 +123,26 @@ class Objects:
         self.context = context
 
     @cached_property
+    def namespaces(self) -> dict[str, int]:
+        """The numbers of all schemas by name, PostgreSQL's own first."""
+        names = [namespace.name for namespace in self.context.catalog.namespaces()]
+        return _NAMESPACES | {name: namespace_number(name) for name in names}
+
+    @cached_property
+    def searched(self) -> tuple[str, ...]:
+        """The schemas in which a name without one is searched, in order."""
+        return (PG_CATALOG, *search_path(self.context))
+
+    @cached_property
     def own(self) -> tuple[SystemObject, ...]:
-        """The tables and views of the store, by name."""
+        """The tables and views of the store, by name and schema."""
         catalog = self.context.catalog
-        found = [SystemObject(SCHEMA, t.name, table_number(t), "r", table=t) for t in catalog.tables()]
+        found = [SystemObject(t.namespace, t.local_name, table_number(t), "r", table=t) for t in catalog.tables()]
         found += [
-            SystemObject(SCHEMA, v.name, view_number(v), "v", view=v, context=self.context) for v in catalog.views()
+            SystemObject(v.namespace, v.local_name, view_number(v), "v", view=v, context=self.context)
+            for v in catalog.views()
         ]
-        return tuple(sorted(found, key=lambda each: each.name))
+        return tuple(sorted(found, key=lambda each: (each.name, each.schema)))
 
     @cached_property
     def tables(self) -> tuple[SystemObject, ...]:
@@ -129,7 +153,7 @@ class Objects:
     def keys(self) -> tuple[SystemObject, ...]:
         """The indexes of the primary keys, by the name of their table."""
         return tuple(
-            SystemObject(SCHEMA, key_name(each.table), each.oid + 3, "i", table=each.table)
+            SystemObject(each.schema, key_name(each.table), each.oid + 3, "i", table=each.table)
             for each in self.tables
             if each.table is not None
         )
@@ -158,13 +182,11 @@ class Objects:
         """The names of all relations by number, with the schema if the name alone means another relation or none."""
         found = {}
         for each in self.everything():
-            hidden = each.schema in (INFORMATION_SCHEMA, NYALA_CATALOG) or (
-                each.schema == SCHEMA and self.is_hidden(each.name)
-            )
             name = name_text(each.name)
-            found[each.oid] = f"{each.schema}.{name}" if hidden else name
+            found[each.oid] = name if self.is_visible(each) else f"{name_text(each.schema)}.{name}"
         return found
 
-    def is_hidden(self, name: str) -> bool:
-        """True if `pg_catalog`, which is searched first, has a relation of a name."""
-        return (PG_CATALOG, name) in relations()
+    def is_visible(self, relation: SystemObject) -> bool:
+        """True if the name of a relation alone means it."""
+        first = next((schema for schema in self.searched if (schema, relation.name) in self.by_name), None)
+        return first == relation.schema

@@ -10,10 +10,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.schema import Table
 from ...array_text import write_array
 from ..tables.show_create import name_text, value_text
-from .objects import FIRST, NAMESPACES, Attribute, Objects, SystemObject, key_name
+from .objects import FIRST, Attribute, Objects, SystemObject, key_name
 from .roles import access_list, owner_name, owner_number, secured_object
 from .types import DEFAULT_COLLATION, converters, modifier_of, postgres_name, postgres_types
 
@@ -32,7 +33,7 @@ _OPERATOR_CLASSES: Final = {
 
 def pg_namespace(objects: Objects) -> Iterator[Row]:
     """The schemas."""
-    for name, oid in NAMESPACES.items():
+    for name, oid in objects.namespaces.items():
         yield {"oid": oid, "nspname": name, "nspowner": OWNER}
 
 
@@ -44,7 +45,7 @@ def pg_class(objects: Objects) -> Iterator[Row]:
         yield {
             "oid": each.oid,
             "relname": each.name,
-            "relnamespace": NAMESPACES[each.schema],
+            "relnamespace": objects.namespaces[each.schema],
             "reltype": each.oid + 1 if each.oid >= FIRST and not is_index else 0,
             "relowner": owner_number(each, objects),
             "relacl": access_list(secured_object(each), objects),
@@ -53,7 +54,7 @@ def pg_class(objects: Objects) -> Iterator[Row]:
             "relpages": _pages(each, objects) if stored else 0,
             "reltuples": float(_rows(each, objects)) if stored else -1.0 if is_table else 0.0,
             "relhasindex": stored,
-            "relpersistence": "p",
+            "relpersistence": "t" if each.schema == TEMPORARY_NAMESPACE else "p",
             "relkind": each.kind,
             "relnatts": len(each.attributes) if each.view is None else len(each.view.columns),
             "relhasrules": each.kind == "v",
@@ -150,7 +151,7 @@ def pg_constraint(objects: Objects) -> Iterator[Row]:
         yield {
             "oid": each.oid + 4,
             "conname": key_name(each.table),
-            "connamespace": NAMESPACES[each.schema],
+            "connamespace": objects.namespaces[each.schema],
             "contype": "p",
             "convalidated": True,
             "conrelid": each.oid,
@@ -178,13 +179,13 @@ def pg_type(objects: Objects) -> Iterator[Row]:
     """PostgreSQL's types, and the row types of tables and views."""
     common: Row = {"typowner": OWNER, "typisdefined": True, "typdelim": ",", "typtypmod": -1}
     for type_ in postgres_types().values():
-        yield common | type_.facts | {"typnamespace": NAMESPACES["pg_catalog"]}
+        yield common | type_.facts | {"typnamespace": objects.namespaces["pg_catalog"]}
     numbers = converters()
     for each in objects.own:
         yield common | {
             "oid": each.oid + 1,
             "typname": each.name,
-            "typnamespace": NAMESPACES[each.schema],
+            "typnamespace": objects.namespaces[each.schema],
             "typlen": -1,
             "typtype": "c",
             "typcategory": "C",
@@ -231,7 +232,7 @@ def pg_indexes(objects: Objects) -> Iterator[Row]:
         assert key.table is not None
         yield {
             "schemaname": key.schema,
-            "tablename": key.table.name,
+            "tablename": key.table.local_name,
             "indexname": key.name,
             "indexdef": index_text(key.table, key.schema),
         }
@@ -292,7 +293,8 @@ def key_columns(table: Table) -> str:
 
 def index_text(table: Table, schema: str) -> str:
     """The index of a primary key as CREATE INDEX would make it, with the schema unless that is empty."""
-    where = name_text(table.name) if not schema else f"{schema}.{name_text(table.name)}"
+    name = name_text(table.local_name)
+    where = f"{name_text(schema)}.{name}" if schema else name
     return f"CREATE UNIQUE INDEX {name_text(key_name(table))} ON {where} USING btree ({key_columns(table)})"
 
 

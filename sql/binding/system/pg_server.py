@@ -9,7 +9,7 @@ from typing import Any, Final
 from ....errors import hide_passwords
 from ...functions import FUNCTIONS
 from ...settings import SETTINGS
-from .objects import NAMESPACES, Objects
+from .objects import Objects
 from .pg_objects import BTREE, HEAP, OWNER, Row
 from .roles import role_number
 from .types import DEFAULT_COLLATION, converters, postgres_types
@@ -58,7 +58,7 @@ def pg_collation(objects: Objects) -> Iterator[Row]:
         yield {
             "oid": oid,
             "collname": name,
-            "collnamespace": NAMESPACES["pg_catalog"],
+            "collnamespace": objects.namespaces["pg_catalog"],
             "collowner": OWNER,
             "collprovider": "d" if locale is None else "c",
             "collisdeterministic": True,
@@ -83,8 +83,8 @@ def pg_proc(objects: Objects) -> Iterator[Row]:
     """The functions: those that convert types, with PostgreSQL's numbers, and nyala's."""
     anything = postgres_types()["any"].oid
     common: Row = {
-        "pronamespace": NAMESPACES["pg_catalog"], "proowner": OWNER, "prolang": 12, "procost": 1.0, "proisstrict": True,
-        "provolatile": "i", "proparallel": "s", "prorettype": anything,
+        "pronamespace": objects.namespaces["pg_catalog"], "proowner": OWNER, "prolang": 12, "procost": 1.0,
+        "proisstrict": True, "provolatile": "i", "proparallel": "s", "prorettype": anything,
     }  # fmt: skip
     for name, oid in converters().items():
         yield common | {"oid": oid, "proname": name, "prokind": "f", "pronargs": 1, "proargtypes": "", "prosrc": name}

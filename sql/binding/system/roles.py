@@ -10,22 +10,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from ....errors import StatementError, UnknownRole
-from ....model.access.rights import LETTERS, Right, Secured, secured, secured_schema
+from ....model.access.rights import LETTERS, Right, Secured, secured
 from ....model.access.roles import PUBLIC, STORE_ROLE, STORE_ROLE_NUMBER, Access, Grant, Role
+from ....model.namespaces import DEFAULT_NAMESPACE
 from ....model.types import BOOLEAN
 from ...array_text import write_array
 from ...coercion import cast
 from ...expressions import Expr, Literal
 from ..context import Context
-from ..names import SYSTEM_SCHEMAS
-from .objects import NAMESPACES, Objects, SystemObject
+from ..names import SYSTEM_SCHEMAS, canonical
+from .objects import Objects, SystemObject
 
 Row: TypeAlias = dict[str, Any]
 _HIDDEN: Final = "********"
-_SYSTEM_SCHEMAS: Final = frozenset(
-    text for name, number in NAMESPACES.items() if name in SYSTEM_SCHEMAS for text in (name, str(number))
-)
-"""The schemas that have the catalogs, by name and by number."""
 
 
 def access_of(objects: Objects) -> Access:
@@ -243,14 +240,16 @@ def has_right(role: Role | None, rights: list[tuple[Right, bool]], object_: Secu
 
 
 def on_schema(context: Context, objects: Objects, args: tuple[Expr, ...]) -> Expr:
-    """`has_schema_privilege`: of the schema `main`; everyone may use the others, which have the catalogs."""
+    """`has_schema_privilege`; everyone may use the schemas that have the catalogs."""
     role = role_of_argument(args[0] if len(args) > 2 else None, objects)
     rights, name = rights_of_argument(args[-1], "schema"), args[-2]
-    is_system = isinstance(name, Literal) and str(name.value) in _SYSTEM_SCHEMAS
-    if is_system:
+    schema = canonical(str(name.value)) if isinstance(name, Literal) else DEFAULT_NAMESPACE
+    numbered = {str(number): each for each, number in objects.namespaces.items()}
+    schema = numbered.get(schema, schema)
+    if schema in SYSTEM_SCHEMAS:
         allowed = role is None or role.is_superuser or any(right is Right.USAGE for right, _ in rights)
     else:
-        allowed = has_right(role, rights, secured_schema(), objects)
+        allowed = has_right(role, rights, context.secured_schema(schema), objects)
     return Literal(BOOLEAN, False, allowed)
 
 

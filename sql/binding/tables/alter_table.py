@@ -29,12 +29,14 @@ from ....model.alterations import (
     SetStorage,
 )
 from ....model.altered_table import apply_steps
+from ....model.namespaces import full_name
 from ....model.schema import RangePartition, Table
 from ...bound import AlterTable
 from ...syntax import nodes
 from ..access.grants import owner_of_table
 from ..catalog.views import ChangedCatalog, check_views
 from ..context import Context, name_of
+from ..names import canonical, check_schema
 from .create_table import (
     bind_attribute,
     bind_column,
@@ -79,7 +81,12 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
     if isinstance(action, nodes.RenameColumn):
         return RenameColumn(name_of(action.this), name_of(action.expression))
     if isinstance(action, nodes.RenameTable):
-        return RenameTable(name_of(action.this))
+        return RenameTable(full_name(table.namespace, name_of(action.this)))
+    if isinstance(action, nodes.SetSchema):
+        schema = canonical(name_of(action.this))
+        check_schema(schema, context)
+        context.require_create(schema)
+        return None if schema == table.namespace else RenameTable(full_name(schema, table.local_name), schema)
     if isinstance(action, nodes.AlterColumn):
         return _alter_column(action, table, context)
     if isinstance(action, nodes.SetTableOwner):

@@ -38,7 +38,7 @@ from ..catalog.views import dependents
 from ..clauses.query import bind_query
 from ..clauses.query_casts import cast_query
 from ..context import Context, Frame, name_of, only, unsupported
-from ..names import refuse_taken, table_name
+from ..names import droppable_name, new_name, refuse_taken, table_name
 from ..scope import Scope
 from .partitions import bind_partitions, whole_number
 from .type_names import bind_type
@@ -47,7 +47,7 @@ from .type_names import bind_type
 def find_table(node: Any, context: Context, writes: bool = False) -> Table:
     """The table that a name refers to, for a statement that `writes` its rows or for another that needs a table."""
     with context.at(node):
-        name = table_name(node)
+        name = table_name(node, context)
         if context.catalog.view(name) is not None:
             if writes:
                 raise NotSupportedError(f"writing through views is not supported: {name} is a view; name its table")
@@ -58,7 +58,10 @@ def find_table(node: Any, context: Context, writes: bool = False) -> Table:
 def bind_drop_table(node: Any, context: Context) -> DropTable:
     """Binds DROP TABLE; with CASCADE, dependent views are dropped too, otherwise they are an error."""
     with context.at(node.this):
-        name, exists = table_name(node.this), bool(node.args.get("exists"))
+        exists = bool(node.args.get("exists"))
+        name = droppable_name(node.this, exists, context)
+        if name is None:
+            return DropTable("", exists)
         if context.catalog.view(name) is not None:
             raise StatementError(f"{name} is a view, not a table; DROP VIEW drops it")
         if not any(table.name == name for table in context.catalog.tables()):
@@ -71,32 +74,32 @@ def bind_drop_table(node: Any, context: Context) -> DropTable:
 
 def bind_create_table(node: Any, context: Context) -> CreateTable:
     """Binds CREATE TABLE; `InvalidTableDefinition` points at the invalid part."""
-    name = _new_name(node, context)
+    namespace, name = _new_name(node, context)
     if node.args.get("like") is not None:
-        return _create_like(node, name, context)
+        return _create_like(node, namespace, name, context)
     definitions = [item for item in node.expressions if isinstance(item, exp.ColumnDef)]
     _refuse_foreign(node.expressions)
     keys, is_unique = _key_names(node.expressions, definitions, context)
     columns = tuple(bind_column(item, [key for key, _ in keys], context) for item in definitions)
     _check_key(keys, columns, definitions, context)
-    definition = _definition(node, name, columns, len(keys), is_unique, context)
+    definition = _definition(node, (namespace, name), columns, len(keys), is_unique, context)
     return CreateTable(definition, bool(node.args.get("exists")))
 
 
-def _create_like(node: Any, name: str, context: Context) -> CreateTable:
+def _create_like(node: Any, namespace: str, name: str, context: Context) -> CreateTable:
     """Binds CREATE TABLE LIKE: columns, key, partitions and comment of another table, without its rows."""
     other = find_table(node.args["like"], context)
     with context.at(node.args["like"]):
         context.require(other, Right.SELECT)
     columns = tuple(replace(column, id=-1, initial=None) for column in other.schema.columns)
     schema = Schema(columns, other.schema.key_columns)
-    definition = TableDefinition(name, schema, other.partitions, other.comment)
+    definition = TableDefinition(name, schema, other.partitions, other.comment, namespace=namespace)
     return CreateTable(definition, bool(node.args.get("exists")))
 
 
 def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
     """Binds CREATE TABLE AS: names, types and nullability come from the query; key columns move to the front."""
-    name = _new_name(node, context)
+    namespace, name = _new_name(node, context)
     for item in node.expressions:
         with context.at(item):
             if isinstance(item, exp.ColumnDef):
@@ -114,18 +117,19 @@ def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
     with context.at(source):
         columns = _columns_of(query, [key for key, _ in keys])
     _check_key(keys, columns, [], context)
-    definition = _definition(node, name, columns, len(keys), is_unique, context)
+    definition = _definition(node, (namespace, name), columns, len(keys), is_unique, context)
     names = tuple(column.name for column in query.columns)
     return CreateTableAs(definition, names, query, bool(node.args.get("exists")))
 
 
-def _new_name(node: Any, context: Context) -> str:
-    """The name of the new table; raises `DuplicateTable` if it is taken, unless with IF NOT EXISTS."""
+def _new_name(node: Any, context: Context) -> tuple[str, str]:
+    """The schema of the new table and its name in the store; raises `DuplicateTable` if it is taken, unless with IF NOT
+    EXISTS."""
     with context.at(node.this):
-        name = table_name(node.this)
+        namespace, name = new_name(node.this, context, bool(node.args.get("temporary")))
         if not node.args.get("exists"):
             refuse_taken(name, context.catalog)
-        return name
+        return namespace, name
 
 
 def _columns_of(query: Query, keys: Sequence[str]) -> tuple[ColumnSchema, ...]:
@@ -140,14 +144,20 @@ def _columns_of(query: Query, keys: Sequence[str]) -> tuple[ColumnSchema, ...]:
 
 
 def _definition(
-    node: Any, name: str, columns: tuple[ColumnSchema, ...], key_columns: int, is_unique: bool, context: Context
+    node: Any,
+    name: tuple[str, str],
+    columns: tuple[ColumnSchema, ...],
+    key_columns: int,
+    is_unique: bool,
+    context: Context,
 ) -> TableDefinition:
+    """The definition of a table of that schema and name in the store."""
     with context.at(node.this):
         schema = Schema(columns, key_columns) if is_unique else non_unique_key(columns, key_columns)
     partitions, comment, replicas, quota = _clauses(node.args.get("clauses") or [], schema, context)
     with context.at(node.this):
         check_partitions(schema, partitions)
-    return TableDefinition(name, schema, partitions, comment, replicas, quota_bytes=quota)
+    return TableDefinition(name[1], schema, partitions, comment, replicas, quota_bytes=quota, namespace=name[0])
 
 
 def _refuse_foreign(items: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ....model.namespaces import DEFAULT_NAMESPACE
 from ....model.schema import ColumnSchema, Compression, Encoding, HashRule, RangePartition, Table, View
 from ....model.types import DataType, Kind
 from ...syntax.dialect import NyalaTokenizer
@@ -29,12 +30,18 @@ def create_table_text(table: Table) -> str:
     unique = "" if table.schema.auto_increment is None else "NON UNIQUE "
     items = [*(_column(column) for column in table.schema.visible_columns), f"{unique}PRIMARY KEY ({key})"]
     body = ",\n".join(f"  {item}" for item in items)
-    return "\n".join([f"CREATE TABLE {name_text(table.name)} (\n{body}\n)", *_clauses(table)])
+    return "\n".join([f"CREATE TABLE {table_text(table)} (\n{body}\n)", *_clauses(table)])
 
 
 def create_view_text(view: View) -> str:
     """CREATE VIEW of a view, without semicolon."""
-    return f"CREATE VIEW {name_text(view.name)} ({_names(view.columns)}) AS\n{view.text}"
+    return f"CREATE VIEW {table_text(view)} ({_names(view.columns)}) AS\n{view.text}"
+
+
+def table_text(found: Table | View) -> str:
+    """The name of a table or view in SQL, with the schema unless that is the default one."""
+    name = name_text(found.local_name)
+    return name if found.namespace == DEFAULT_NAMESPACE else f"{name_text(found.namespace)}.{name}"
 
 
 def _clauses(table: Table) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Parses the statements about the catalog: views, ANALYZE, SHOW, DESCRIBE."""
+"""Parses the statements about the catalog: schemas, views, ANALYZE, SHOW, DESCRIBE."""
 
 from __future__ import annotations
 
@@ -15,8 +15,25 @@ from .access import AccessParser
 class CatalogParser(AccessParser):
     """The part of `grammar.statements.NyalaParser` that parses statements about the catalog."""
 
-    def _create_view(self, replace: bool = False) -> Any:
-        """Parses the rest of CREATE [OR REPLACE] VIEW."""
+    def _create_schema(self) -> Any:
+        """Parses the rest of CREATE SCHEMA. With AUTHORIZATION alone, the schema has the name of the role."""
+        exists = self._parse_exists(not_=True)
+        name = None if self._word() == "AUTHORIZATION" else self._identifier("the name of a schema expected")
+        if self._match_text_seq("AUTHORIZATION"):
+            role = self._identifier("the name of a role expected")
+            name = name or role
+        if self._curr and self._word() in ("CREATE", "GRANT"):
+            self.refuse("CREATE SCHEMA with objects", self._curr, hint="create them by statements of their own")
+        return nodes.CreateSchema(this=name, exists=exists)
+
+    def _drop_schema(self) -> Any:
+        """Parses the rest of DROP SCHEMA."""
+        exists = self._parse_exists()
+        name = self._identifier("the name of a schema expected")
+        return nodes.DropSchema(this=name, exists=exists, cascade=self._cascade())
+
+    def _create_view(self, replace: bool = False, temporary: bool = False) -> Any:
+        """Parses the rest of CREATE [OR REPLACE] [TEMPORARY] VIEW."""
         exists = self._parse_exists(not_=True)
         if replace and exists:
             self.raise_error("CREATE VIEW is written with OR REPLACE or with IF NOT EXISTS", self._prev)
@@ -24,7 +41,9 @@ class CatalogParser(AccessParser):
         columns = self._parse_wrapped_csv(self._identifier) if self._match(TokenType.L_PAREN, advance=False) else None
         if not self._match(TokenType.ALIAS):
             self.raise_error("AS and a query expected")
-        return nodes.CreateView(this=name, expressions=columns, query=self._query(), exists=exists, replace=replace)
+        return nodes.CreateView(
+            this=name, expressions=columns, query=self._query(), exists=exists, replace=replace, temporary=temporary
+        )
 
     def _drop_view(self) -> Any:
         """Parses the rest of DROP VIEW."""
@@ -62,6 +81,9 @@ class CatalogParser(AccessParser):
 
     def _show_tables(self) -> Any:
         return nodes.ShowTables(this=self._pattern())
+
+    def _show_schemas(self) -> Any:
+        return nodes.ShowSchemas(this=self._pattern())
 
     def _show_views(self) -> Any:
         return nodes.ShowViews(this=self._pattern())
@@ -102,6 +124,7 @@ class CatalogParser(AccessParser):
 SHOWN: dict[str, Callable[[CatalogParser], Any]] = {
     "TABLES": CatalogParser._show_tables,
     "VIEWS": CatalogParser._show_views,
+    "SCHEMAS": CatalogParser._show_schemas,
     "FUNCTIONS": CatalogParser._show_functions,
     "METRICS": CatalogParser._show_metrics,
     "CREATE TABLE": CatalogParser._show_create_table,

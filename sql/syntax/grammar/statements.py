@@ -42,7 +42,7 @@ HINTS = {
     "LOCK": not_supported.LOCKS,
     "PIVOT": not_supported.PIVOTS,
     "UNPIVOT": "UNION ALL of a SELECT for each column makes rows of columns",
-    "USE": "there is one schema, main; connect to another directory for another store",
+    "USE": "SET search_path = schema chooses a schema; connect to another directory for another store",
     "COMMENT": "ALTER TABLE has COMMENT",
     "LISTEN": "Connection.table(name).changes() returns the changes of a table to a program",
     "COMPUTE": "ANALYZE does that here",

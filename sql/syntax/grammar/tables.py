@@ -36,21 +36,35 @@ class TableParser(CatalogParser):
 
     def _create(self) -> Any:
         replace = bool(self._match_text_seq("OR", "REPLACE"))
+        if not replace and self._match(TokenType.SCHEMA):
+            return self._create_schema()
+        temporary = self._temporary()
         if self._match(TokenType.VIEW):
-            return self._create_view(replace)
-        if not replace and self._is_role_next():
+            return self._create_view(replace, temporary)
+        if not replace and not temporary and self._is_role_next():
             return self._create_role()
         if replace:
             self.refuse("CREATE OR REPLACE TABLE", instead="CREATE OR REPLACE VIEW")
-        return self._create_table()
+        return self._create_table(temporary)
 
-    def _create_table(self) -> Any:
+    def _temporary(self) -> bool:
+        """True for `[LOCAL] TEMPORARY` or `TEMP`, as in PostgreSQL."""
+        words = ("TEMP", "TEMPORARY")
+        if self._word() == "LOCAL" and self._next and self._next.text.upper() in words:
+            self._advance()
+        if self._word() not in words:
+            return False
+        self._advance()
+        return True
+
+    def _create_table(self, temporary: bool = False) -> Any:
         self._expect_table("CREATE")
         exists = self._parse_exists(not_=True)
         name = self._parse_table_parts(schema=True)
         columns: list[Any] = []
         if self._match(TokenType.LIKE):
-            return nodes.CreateTable(this=name, exists=exists, like=self._parse_table_parts(schema=True))
+            like = self._parse_table_parts(schema=True)
+            return nodes.CreateTable(this=name, exists=exists, like=like, temporary=temporary)
         if self._match(TokenType.L_PAREN):
             columns = self._parse_csv(self._table_item)
             self._match_r_paren()
@@ -59,10 +73,25 @@ class TableParser(CatalogParser):
         clauses = []
         while (clause := self._table_clause()) is not None:
             clauses.append(clause)
+        if temporary:
+            self._on_commit()
         query = self._query() if self._match(TokenType.ALIAS) else None
         if not columns and query is None:
             self.raise_error("the table's columns in parentheses expected")
-        return nodes.CreateTable(this=name, expressions=columns, exists=exists, clauses=clauses, query=query)
+        return nodes.CreateTable(
+            this=name, expressions=columns, exists=exists, clauses=clauses, query=query, temporary=temporary
+        )
+
+    def _on_commit(self) -> None:
+        """Parses ON COMMIT PRESERVE ROWS, which is what temporary tables do."""
+        start = self._curr
+        if not self._match(TokenType.ON):
+            return
+        self._expect("COMMIT")
+        if not self._match_text_seq("PRESERVE"):
+            hint = "a temporary table ends with the session: TRUNCATE or DROP it"
+            self.refuse(f"ON COMMIT {self._word()}", start, "ON COMMIT PRESERVE ROWS", hint)
+        self._expect("ROWS")
 
     def _table_item(self) -> Any:
         """Parses a column, or a constraint of the table: its PRIMARY KEY."""
@@ -223,6 +252,8 @@ class TableParser(CatalogParser):
             return self._drop_view()
         if self._is_role_next():
             return self._drop_role()
+        if self._match(TokenType.SCHEMA):
+            return self._drop_schema()
         self._expect_table("DROP")
         exists = self._parse_exists()
         name = self._parse_table_parts(schema=True)
@@ -304,7 +335,9 @@ class TableParser(CatalogParser):
             return nodes.SetClause(this=properties)
         if self._match_text_seq("QUOTA"):
             return self._quota()
-        return self.raise_error("QUOTA, REPLICAS or TBLPROPERTIES expected")
+        if self._match(TokenType.SCHEMA):
+            return nodes.SetSchema(this=self._identifier("the name of a schema expected"))
+        return self.raise_error("QUOTA, REPLICAS, SCHEMA or TBLPROPERTIES expected")
 
     def _table_comment(self) -> Any:
         return nodes.TableComment(this=self._text())

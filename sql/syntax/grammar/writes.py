@@ -12,6 +12,7 @@ SET name = | TO value      RESET name | ALL      SHOW name | ALL
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -249,13 +250,28 @@ class WriteParser(TableParser):
             name = self._setting_name()
             if not self._match(TokenType.EQ) and not self._match_text_seq("TO"):
                 self.raise_error("SET is written SET name = value")
+        if name.name == "search_path" and not self._match_set(_NOT_NAMES, advance=False):
+            return nodes.SetSetting(this=name, expression=self._search_path())
         value = self._setting_value()
         if self._curr and self._curr.token_type == TokenType.COMMA:
             value = self._list_of_words(value)
         return nodes.SetSetting(this=name, expression=value)
 
+    def _search_path(self) -> Any:
+        """Parses names and texts, each of which is the name of a schema, as one text of names."""
+        entries = []
+        while True:
+            if self._match(TokenType.STRING):
+                text = self._prev.text
+                entries.append(text if _PLAIN_NAME.fullmatch(text) else '"{}"'.format(text.replace('"', '""')))
+            else:
+                name = self._identifier("the name of a schema expected")
+                entries.append(name.sql(dialect="postgres") if name.args.get("quoted") else name.name.lower())
+            if not self._match(TokenType.COMMA):
+                return self.expression(exp.Literal.string(", ".join(entries)))
+
     def _list_of_words(self, first: Any) -> Any:
-        """Parses the rest of a list such as that of `SET search_path = a, b`, as one text."""
+        """Parses the rest of a list of words, as one text."""
         words = [first]
         while self._match(TokenType.COMMA):
             words.append(self._setting_value())
@@ -301,6 +317,8 @@ class WriteParser(TableParser):
         return nodes.ResetSetting(this=self._setting_name())
 
 
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_NOT_NAMES = (TokenType.DEFAULT, TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON)
 _SWITCHES = ("TRUE", "FALSE", "ON", "OFF")
 _AFTER_WITH: dict[str, Callable[[Any], Any]] = {
     "DELETE": WriteParser._delete,

@@ -1,7 +1,7 @@
 """The catalog in memory equals its rows, after every change and after every restart."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from nyala.cluster.master.catalog.catalog_changes import (
     created,
     dropped,
     forgotten_calls,
+    namespace_created,
+    namespace_dropped,
     replaced,
     settled,
     view_created,
@@ -32,8 +34,17 @@ from nyala.cluster.master.catalog.records import (
 )
 from nyala.cluster.master.directory import Observed
 from nyala.cluster.raft.messages import Configuration
-from nyala.errors import DuplicateTable, Error, UnknownTable, UnsupportedFormat
+from nyala.errors import (
+    DependentObjects,
+    DuplicateSchema,
+    DuplicateTable,
+    Error,
+    UnknownSchema,
+    UnknownTable,
+    UnsupportedFormat,
+)
 from nyala.model.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable, SetReplicas
+from nyala.model.namespaces import Namespace, full_name
 from nyala.model.schema import (
     ColumnSchema,
     HashRule,
@@ -97,6 +108,9 @@ STEPS = st.one_of(
     st.tuples(st.just("drop"), NAMES, NAMES),
     st.tuples(st.just("view"), NAMES, st.booleans()),
     st.tuples(st.just("drop views"), NAMES, st.just(0)),
+    st.tuples(st.just("namespace"), NAMES, st.just(0)),
+    st.tuples(st.just("create within"), NAMES, NAMES),
+    st.tuples(st.just("drop namespace"), NAMES, st.booleans()),
     st.tuples(st.just("replace"), NAMES, st.integers(0, 3)),
     st.tuples(st.just("settle"), NAMES, st.integers(0, 9)),
     st.tuples(st.just("leave"), NAMES, st.booleans()),
@@ -129,6 +143,14 @@ def change_of(state: CatalogState, kind: str, name: str, other: Any) -> Change:
             return view_created(state, View(name, "SELECT 1", ("x",)), other)
         case "drop views":
             return views_dropped(state, [name, name])
+        case "namespace":
+            return namespace_created(state, Namespace(name))
+        case "create within":
+            inside = replace(definition(full_name(name, other)), namespace=name)
+            return created(state, inside, 3, place)[0]
+        case "drop namespace":
+            tables = state.catalog.names_within(name) if other else []
+            return namespace_dropped(state, name, tables, ["b"])
         case "replace":
             table = state.table(name)
             return replaced(state, table, table.entry.tablet_ids[other : other + 1], place)
@@ -219,6 +241,21 @@ def test_errors_are_those_of_the_embedded_store() -> None:
         altered(state, "t", [RenameTable("v")], place)
     with pytest.raises(UnknownTable, match="view t does not exist"):
         views_dropped(state, ["v", "t"])
+
+
+def test_namespaces_go_with_their_tables_or_not_at_all() -> None:
+    state = START.applied(namespace_created(START, Namespace("a")))
+    with pytest.raises(DuplicateSchema, match="schema a exists already"):
+        namespace_created(state, Namespace("a"))
+    with pytest.raises(UnknownSchema, match="schema b does not exist"):
+        created(state, replace(definition("b.t"), namespace="b"), 3, place)
+    change, table = created(state, replace(definition("a.t", ranges=2), namespace="a"), 3, place)
+    state = state.applied(change)
+    with pytest.raises(DependentObjects, match=r"schema a has a\.t"):
+        namespace_dropped(state, "a", [], [])
+    gone = state.applied(namespace_dropped(state, "a", ["a.t"], []))
+    assert not gone.tables and not gone.tablets and not gone.catalog.namespaces
+    assert {gone.fate(table.id, tablet) for tablet in table.tablets} == {Fate.DROPPED}
 
 
 def test_old_calls_are_forgotten() -> None:

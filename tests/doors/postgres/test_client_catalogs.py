@@ -121,9 +121,9 @@ def test_psql_describes(server: PostgresServer) -> None:
         words = ["psql", "-X", "-At", "-F", "|", "-c", command, dsn(server)]
         return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
 
-    assert [line.split("|")[:3] for line in psql("\\d")] == [["main", "t", "table"], ["main", "w", "view"]]
+    assert [line.split("|")[:3] for line in psql("\\d")] == [["public", "t", "table"], ["public", "w", "view"]]
     assert psql("\\d t")[:3] == ["k|integer||not null|", "j|bigint||not null|", "v|character varying(9)|||"]
-    assert psql("\\sv w") == ["CREATE OR REPLACE VIEW main.w AS", "SELECT v FROM t"]
+    assert psql("\\sv w") == ["CREATE OR REPLACE VIEW public.w AS", "SELECT v FROM t"]
     assert len(psql("\\l")) == len(psql("\\du")) == 1
-    assert [line.split("|")[0] for line in psql("\\dn")] == ["main", "nyala_catalog"]
+    assert [line.split("|")[0] for line in psql("\\dn")] == ["nyala_catalog", "public"]
     assert psql("\\df") == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from nyala.errors import StatementError, UnknownColumn, UnknownTable
+from nyala.errors import StatementError, UnknownColumn, UnknownSchema, UnknownTable
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def rows(c, text):
 
 def test_tables_and_views(c):
     assert rows(c, "SELECT table_schema, table_name, table_type, table_comment FROM information_schema.tables") == [
-        ("main", "log", "BASE TABLE", None), ("main", "t", "BASE TABLE", "a table"), ("main", "v", "VIEW", None)
+        ("public", "log", "BASE TABLE", None), ("public", "t", "BASE TABLE", "a table"), ("public", "v", "VIEW", None)
     ]  # fmt: skip
     assert rows(c, "SELECT table_name, view_definition FROM information_schema.views") == [("v", "SELECT s, d FROM t")]
     assert rows(c, "SELECT schema_name FROM information_schema.schemata") == [
-        ("main",), ("information_schema",), ("pg_catalog",), ("nyala_catalog",)
+        ("information_schema",), ("nyala_catalog",), ("pg_catalog",), ("public",)
     ]  # fmt: skip
 
 
@@ -103,11 +103,11 @@ def test_a_view_that_does_not_work_has_no_columns(c):
         ("INSERT INTO information_schema.tables VALUES (1)", StatementError, "can be read in FROM, and nothing else"),
         ("DROP TABLE information_schema.tables", StatementError, "can be read in FROM, and nothing else"),
         (
-            "CREATE TABLE public.x (k INT PRIMARY KEY)",
-            UnknownTable,
-            "schema public does not exist; there are main, pg_catalog",
+            "CREATE TABLE other.x (k INT PRIMARY KEY)",
+            UnknownSchema,
+            "schema other does not exist; there are information_schema, nyala_catalog, pg_catalog, public",
         ),
-        ("SELECT * FROM nyala.main.t", StatementError, "no databases to choose from"),
+        ("SELECT * FROM other.public.t", StatementError, "no databases to choose from"),
     ],
 )
 def test_what_is_refused(c, statement, error, message):

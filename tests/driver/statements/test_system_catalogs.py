@@ -43,11 +43,11 @@ def test_every_relation_has_its_columns(c):
 def test_pg_catalog_is_searched_first(c):
     c.execute("CREATE TABLE pg_am (k INT PRIMARY KEY)")
     assert rows(c, "SELECT amname FROM pg_am ORDER BY 1") == [("btree",), ("heap",)]
-    assert rows(c, "SELECT k FROM main.pg_am") == []
+    assert rows(c, "SELECT k FROM public.pg_am") == []
     assert rows(c, "WITH pg_am (k) AS (SELECT 7) SELECT k FROM pg_am") == [(7,)]
-    assert value(c, "'pg_am'::regclass::oid") == 2601 != value(c, "'main.pg_am'::regclass::oid")
-    assert value(c, "'main.pg_am'::regclass::oid::regclass::text") == "main.pg_am"
-    assert not value(c, "pg_table_is_visible('main.pg_am'::regclass)")
+    assert value(c, "'pg_am'::regclass::oid") == 2601 != value(c, "'public.pg_am'::regclass::oid")
+    assert value(c, "'public.pg_am'::regclass::oid::regclass::text") == "public.pg_am"
+    assert not value(c, "pg_table_is_visible('public.pg_am'::regclass)")
 
 
 def test_numbers_are_the_same_after_a_restart(tmp_path: Path):
@@ -110,7 +110,7 @@ def test_types_have_postgresqls_numbers(c):
 
 
 def test_they_follow_the_catalog(c):
-    query = "SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND relkind <> 'i' ORDER BY 1"
+    query = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind <> 'i' ORDER BY 1"
     assert rows(c, query) == [("t",), ("w",)]
     c.execute("CREATE TABLE u (k INT PRIMARY KEY)")
     assert rows(c, query) == [("t",), ("u",), ("w",)]
@@ -140,7 +140,7 @@ def test_they_cannot_be_written(c):
 
 def test_references_are_numbers_that_are_shown_as_names(c):
     assert value(c, "'t'::regclass") == "t"
-    assert value(c, "'t'::regclass = 'main.t'::regclass AND 't'::regclass = '\"t\"'::regclass")
+    assert value(c, "'t'::regclass = 'public.t'::regclass AND 't'::regclass = '\"t\"'::regclass")
     assert value(c, "23::regtype") == value(c, "'int4'::regtype") == "integer"
     assert value(c, "'character varying(3)[]'::regtype::oid") == 1015
     assert value(c, "99999999::regclass") == "99999999"
@@ -159,7 +159,7 @@ def test_texts_of_definitions(c):
     number = value(c, "'t'::regclass::oid")
     assert value(c, f"pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = {number}") == "PRIMARY KEY (k, j)"
     key = "pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 't'::regclass"
-    assert value(c, key) == "CREATE UNIQUE INDEX t_pkey ON main.t USING btree (k, j)"
+    assert value(c, key) == "CREATE UNIQUE INDEX t_pkey ON public.t USING btree (k, j)"
     assert value(c, "pg_get_indexdef(indexrelid, 2, true) FROM pg_index WHERE indrelid = 't'::regclass") == "j"
     assert value(c, "pg_get_viewdef('w'::regclass)") == "SELECT v FROM t;"
     assert value(c, "col_description('t'::regclass, 3)") == "words"
@@ -212,10 +212,10 @@ def test_settings_of_clients(c):
     for accepted in (
         "SET extra_float_digits = 3", "SET client_encoding = 'utf-8'", "SET NAMES 'UTF8'",
         "SET standard_conforming_strings = on",
-        'SET search_path = "$user", main', "SET DateStyle TO ISO", "SET statement_timeout = 0",
+        'SET search_path = "$user", public', "SET DateStyle TO ISO", "SET statement_timeout = 0",
     ):  # fmt: skip
         c.execute(accepted)
-    assert rows(c, "SHOW search_path") == [('"$user", main',)]
+    assert rows(c, "SHOW search_path") == [('"$user", public',)]
     c.execute("RESET ALL")
     assert rows(c, "SHOW application_name") == [("",)]
     assert rows(c, "SHOW server_version") == rows(c, "SELECT setting FROM pg_settings WHERE name = 'server_version'")
@@ -234,9 +234,9 @@ def test_explain_sets_nothing(c):
 
 
 def test_the_session(c):
-    assert value(c, "current_schemas(true)") == "{pg_catalog,main}"
+    assert value(c, "current_schemas(true)") == "{pg_catalog,public}"
     assert rows(c, "SELECT current_user, session_user, current_database(), current_schema()") == [
-        ("nyala", "nyala", "nyala", "main")
+        ("nyala", "nyala", "nyala", "public")
     ]
     c.execute('CREATE TABLE users ("user" INT PRIMARY KEY)')
     c.execute("INSERT INTO users VALUES (7)")
