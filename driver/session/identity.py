@@ -53,6 +53,8 @@ class Acting(Protocol):
     @property
     def store(self) -> Store: ...
 
+    def find_table(self, name: str) -> Table: ...
+
 
 class Duplicated(Protocol):
     """A `driver.connection.Connection`."""

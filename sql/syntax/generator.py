@@ -33,6 +33,11 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
         exp.DataType.Type.BINARY: "BINARY",
     }
 
+    def array_sql(self, node: exp.Array) -> str:
+        items = self.expressions(node, flat=True)
+        is_query = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query)
+        return f"ARRAY({items})" if is_query else f"ARRAY[{items}]"
+
     def createtable_sql(self, node: nodes.CreateTable) -> str:
         exists = "IF NOT EXISTS " if node.args.get("exists") else ""
         body = f" ({self.expressions(node, flat=True)})" if node.expressions else ""

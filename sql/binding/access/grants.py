@@ -64,7 +64,7 @@ def _objects(node: Any, context: Context) -> Iterator[tuple[Any, Secured]]:
         if kind == "SCHEMA":
             yield item, schema
             continue
-        found = [*context.catalog.tables(), *context.catalog.views()]
+        found: list[Table | View] = [*context.catalog.tables(), *context.catalog.views()]
         yield from ((item, secured(each)) for each in found if each.namespace == schema.name)
 
 
