@@ -46,7 +46,7 @@ from .bind_values import Normalized
 from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
 
 Version: TypeAlias = tuple[int, tuple[str, ...]]
-"""What the names in a statement depend on: the version of the catalog, and the search path."""
+"""Inputs of the resolution of names: the version of the catalog, and the search path."""
 Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
 
 MOST_TEXTS = 1000

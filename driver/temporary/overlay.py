@@ -38,7 +38,7 @@ S = TypeVar("S", bound=Store)
 
 
 class OverlaidTables(Generic[S]):
-    """What an overlay of stores and one of transactions have in common (`model.store.Store`).
+    """The common part of an overlay of stores and one of transactions (`model.store.Store`).
 
     Parameters
     ----------
