@@ -39,7 +39,7 @@ from .session.identity import insertable
 from .session.session import Session
 from .stores.open_stores import SharedStore, acquire, is_cluster, lent
 from .tables.timestamps import Moment, hybrid_time
-from .transaction_blocks import RETRIES, TransactionBlock, retried
+from .transaction_blocks import RETRIES, TransactionBlock, flush_buffered, retried
 
 if TYPE_CHECKING:
     from .stores.bulk_loads import Source
@@ -172,7 +172,7 @@ class Connection:
         self._shared = shared
         self._session = session
         self._write_sessions: weakref.WeakSet[WriteSession] = weakref.WeakSet()
-        session.transactions.before_end = partial(_flush_buffered, self._write_sessions)
+        session.transactions.before_end = partial(flush_buffered, self._write_sessions)
         self._closed = False
         self._doors: list[Door] = []
         self._finalizer = close_when_dropped(self, shared.name, partial(_give_up, shared, session))
@@ -585,14 +585,6 @@ class Connection:
                     self.rollback()
         finally:
             self.close()
-
-
-def _flush_buffered(sessions: Iterable[WriteSession], commits: bool) -> None:
-    """Write the buffered rows of write sessions, which belong to the transaction that ends."""
-    for session in list(sessions):
-        session.flush_here()
-        if commits:
-            session.raise_pending()
 
 
 def _give_up(shared: SharedStore, session: Session) -> None:

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from ..errors import ActiveTransaction, InterfaceError, SerializationFailure, WriteConflict
 from .open_connection import OpenConnection
+
+if TYPE_CHECKING:
+    from .tables.write_session import WriteSession
 
 
 class TransactionalConnection(OpenConnection, Protocol):
@@ -128,3 +131,11 @@ def note_attempts(error: Exception, retries: int) -> None:
 def sleep_before(attempt: int) -> float:
     """Random number of seconds before the next attempt, after the one of this number (from 0)."""
     return random.uniform(0, min(LONGEST_SLEEP, FIRST_SLEEP * 2**attempt))
+
+
+def flush_buffered(sessions: Iterable[WriteSession], commits: bool) -> None:
+    """Write the buffered rows of write sessions, which belong to the transaction that ends."""
+    for session in list(sessions):
+        session.flush_here()
+        if commits:
+            session.raise_pending()

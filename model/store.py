@@ -21,8 +21,8 @@ from ..errors import IntegrityError
 from .access.keeping import KeepsAccess
 from .alterations import AlterStep
 from .catalog_changes import CatalogChanges
+from .keeping_namespaces import KeepsNamespaces
 from .lazy_dataclass import dataclass
-from .namespaces import Namespace
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
 from .transactions import DEFAULT_OPTIONS, TableRead, TransactionOptions
@@ -403,7 +403,7 @@ class BulkLoader(Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
 
-class Store(KeepsAccess, Protocol):
+class Store(KeepsAccess, KeepsNamespaces, Protocol):
     """Everything that SQL needs of a store. All methods may be called from several threads."""
 
     @property
@@ -448,17 +448,6 @@ class Store(KeepsAccess, Protocol):
 
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views durably, in one step; `UnknownTable` where one is not there."""
-
-    def namespaces(self) -> Sequence[Namespace]:
-        """All namespaces by name, ascending, with the default one."""
-
-    def create_namespace(self, namespace: Namespace) -> None:
-        """Create a namespace durably; `DuplicateSchema` where the name is taken, `InvalidTableDefinition` where it
-        cannot be."""
-
-    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
-        """Drop a namespace durably, and with it, in the same step, the tables and views named. `UnknownSchema` where
-        there is none, `DependentObjects` where it has other tables or views."""
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
         """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,

@@ -28,8 +28,7 @@ from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGo
 from ..model.alterations import AlterStep
 from ..model.clock import HybridClock, format_timestamp, split_timestamp
 from ..model.forks import check_process, stay_with_process
-from ..model.namespaces import Namespace
-from ..model.schema import Table, TableDefinition, View
+from ..model.schema import Table, TableDefinition
 from ..model.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ..model.store import (
     AnalyzeResult,
@@ -80,6 +79,7 @@ from .tables.table_folders import TableFolders
 from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
 from .tables.transaction_commit import commit_changes
+from .tables.view_methods import ViewMethods
 from .tablet.tablet import StoreOptions, Tablet
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
 
-class Database(AccessMethods):
+class Database(AccessMethods, ViewMethods):
     """Tables on the local disk; implements `model.store.Store`. Safe for several threads.
 
     Parameters
@@ -304,40 +304,6 @@ class Database(AccessMethods):
         table = self._ddl.alter_table(name, steps)
         self._maintenance.wake()
         return table
-
-    def views(self) -> Sequence[View]:
-        """All views by name, ascending."""
-        self._check_open()
-        return self._catalog.views()
-
-    def view(self, name: str) -> View | None:
-        """One view; None where there is none of that name."""
-        self._check_open()
-        return self._catalog.current.views.get(name)
-
-    def create_view(self, view: View, replace: bool = False) -> None:
-        """Keep a view durably, with `replace` in the place of one of its name. Tables and views share their names:
-        `DuplicateTable` where the name is taken."""
-        self._ddl.create_view(view, replace)
-
-    def drop_views(self, names: Collection[str]) -> None:
-        """Drop views durably, in one step; `UnknownTable` where one is not there."""
-        self._ddl.drop_views(names)
-
-    def namespaces(self) -> Sequence[Namespace]:
-        """All namespaces by name, ascending, with the default one."""
-        self._check_open()
-        return self._catalog.namespaces()
-
-    def create_namespace(self, namespace: Namespace) -> None:
-        """Create a namespace durably; `DuplicateSchema` where the name is taken, `InvalidTableDefinition` where it
-        cannot be."""
-        self._ddl.create_namespace(namespace)
-
-    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
-        """Drop a namespace durably, and with it, in the same step, the tables and views named. `UnknownSchema` where
-        there is none, `DependentObjects` where it has other tables or views."""
-        self._ddl.drop_namespace(name, tables, views)
 
     @property
     def transactional_ddl(self) -> bool:

@@ -19,7 +19,7 @@ from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.messages import methods, namespace_methods
 from nyala.cluster.wire.messages.errors import error_from_body, error_to_body
 from nyala.cluster.wire.messages.plain import (
     definition_from_plain,
@@ -190,12 +190,12 @@ class FakeCluster:
         self._once(request.call, lambda: self.database.drop_views(request.names))
         return methods.Done()
 
-    def _do_create_namespace(self, address: str, request: methods.CreateNamespace) -> Any:
+    def _do_create_namespace(self, address: str, request: namespace_methods.CreateNamespace) -> Any:
         self._check_master(address)
         self._once(request.call, lambda: self.database.create_namespace(namespace_from_plain(request.namespace)))
         return methods.Done()
 
-    def _do_drop_namespace(self, address: str, request: methods.DropNamespace) -> Any:
+    def _do_drop_namespace(self, address: str, request: namespace_methods.DropNamespace) -> Any:
         self._check_master(address)
         self._once(request.call, lambda: self.database.drop_namespace(request.name, request.tables, request.views))
         return methods.Done()

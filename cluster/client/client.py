@@ -48,11 +48,9 @@ from ..wire.messages.envelope import describe_lead, too_far_ahead
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
     AlterTable,
-    CreateNamespace,
     CreateTable,
     CreateView,
     Done,
-    DropNamespace,
     DropTable,
     DropViews,
     GetStatus,
@@ -61,6 +59,7 @@ from ..wire.messages.methods import (
     ServerStatus,
     TableReply,
 )
+from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ..wire.messages.plain import definition_to_plain, namespace_to_plain, step_to_plain, view_to_plain
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.process.forking import note_process

@@ -15,7 +15,7 @@ from ...model.schema import Table
 from ...storage.database import Database
 from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
-from ..wire.messages import methods
+from ..wire.messages import methods, namespace_methods
 from ..wire.messages.methods import Done, Reply, Request
 from ..wire.messages.plain import (
     definition_from_plain,
@@ -62,8 +62,8 @@ class EmbeddedCatalog:
             methods.DropTable: self.drop_table,
             methods.CreateView: self.create_view,
             methods.DropViews: self.drop_views,
-            methods.CreateNamespace: self.create_namespace,
-            methods.DropNamespace: self.drop_namespace,
+            namespace_methods.CreateNamespace: self.create_namespace,
+            namespace_methods.DropNamespace: self.drop_namespace,
             methods.LocateTablets: self.locate,
             methods.ListServers: self.servers,
             methods.ReportTablets: self.report,
@@ -184,12 +184,12 @@ class EmbeddedCatalog:
         """Drops views."""
         return self._done(request.call, context, lambda: self._store.drop_views(request.names))
 
-    def create_namespace(self, request: methods.CreateNamespace, context: CallContext) -> Done:
+    def create_namespace(self, request: namespace_methods.CreateNamespace, context: CallContext) -> Done:
         """Creates a namespace."""
         namespace = namespace_from_plain(request.namespace)
         return self._done(request.call, context, lambda: self._store.create_namespace(namespace))
 
-    def drop_namespace(self, request: methods.DropNamespace, context: CallContext) -> Done:
+    def drop_namespace(self, request: namespace_methods.DropNamespace, context: CallContext) -> Done:
         """Drops a namespace, with tables and views."""
         drop = self._store.drop_namespace
         return self._done(request.call, context, lambda: drop(request.name, request.tables, request.views))

@@ -41,10 +41,8 @@ from ..wire.messages.envelope import Caller
 from ..wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ..wire.messages.methods import (
     AlterTable,
-    CreateNamespace,
     CreateTable,
     CreateView,
-    DropNamespace,
     DropTable,
     DropViews,
     GetCatalog,
@@ -60,6 +58,7 @@ from ..wire.messages.methods import (
     TabletReport,
     TabletReports,
 )
+from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ..wire.peer_transport import PeerTransport
 from ..wire.process.server_process import Around, itself, run_server
 from ..wire.security.tls import expiry, server_credentials

@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ...errors import (
     Error,
@@ -38,21 +37,18 @@ from ...executor import ExecutionContext, LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.clock import format_timestamp
-from ...model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within
 from ...planner import Plan, PlannerOptions, plan_query
 from ...planner.algebra.depth import is_deep
-from ...planner.algebra.physical import TableScan, nodes
 from ...sql import ParsedStatement, bind, bound, parse
-from ...sql.binding.binder import Binding, bind_given, stored_name
-from ...sql.binding.names import has_relation
+from ...sql.binding.binder import Binding, bind_given
+from ...sql.binding.stored_names import parts_of, stored_name
 from ...sql.files import FileCatalog
 from ...sql.placeholders import Given, match_parameters
 from ...sql.session_facts import SessionFacts
 from ...sql.syntax.complexity import too_complex
-from ...sql.written_identifiers import name_parts
 from . import engines
 from .bind_values import Normalized
 from .executions import Control, EndedExecution, Execution, Halt, RowExecution, raise_if
@@ -61,12 +57,11 @@ from .literal_shapes import Shape, shape_of
 from .named_statements import NamedStatements
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .reading_statements import BY_ROWS, is_reading
+from .running_work import RunningWork
 from .settings import Settings, SettingStatement
 from .statement_records import Activity, Failure
+from .temporary_objects import TemporaryObjects
 from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
-
-if TYPE_CHECKING:
-    from ..temporary.overlay_transaction import OverlayStore
 
 ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
 """Errors of a bound statement if a table was altered, or dropped and created again, before it ran."""
@@ -77,10 +72,9 @@ _ALONE: Final = contextlib.nullcontext()
 RERUNS: Final = 3
 """Limit of retries of a query whose scans were interrupted."""
 T = TypeVar("T")
-Stopper = TypeVar("Stopper", Halt, threading.Event)
 
 
-class Session:
+class Session(RunningWork):
     """Runs statements on a store.
 
     Parameters
@@ -116,6 +110,7 @@ class Session:
         target: str | Path | None = None,
         settings: Settings | None = None,
     ):
+        super().__init__()
         self.store = store
         """The store of statements from now on: a transaction while one is open."""
         self.is_transactional = False
@@ -142,10 +137,9 @@ class Session:
         """At this time all that the session has written was there; None before it has written anything."""
         self._base = store
         """The store of the connection."""
-        self._temporary: OverlayStore | None = None
-        """The connection's store with the session's temporary objects, once it has had one."""
         self.transactions = SessionTransactions(store, self.settings, self._switch, past=moment is not None)
         self.transactions.on_commit = self._note_commit
+        self._temporary = TemporaryObjects(store, self.transactions)
         self.client = ""
         """Address of the client, if it is one of another protocol."""
         self.is_closed = False
@@ -153,10 +147,6 @@ class Session:
         self._named: NamedStatements | None = None
         self._has_servers = store.runs_fragments
         """True if statements may wait for servers, and so have a deadline."""
-        self._lock = threading.Lock()
-        self._stoppers: set[Halt | threading.Event] = set()
-        # Weak, so that a cursor that is dropped half-read takes its statement with it.
-        self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
         self._engines = engines.SessionEngines(target)
 
     def _switch(self, store: Store, is_transactional: bool) -> None:
@@ -452,8 +442,7 @@ class Session:
         options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
         if serial_runs is not None:
             options["serial_runs"] = serial_runs
-        if _makes_temporary(statement):
-            self._lay_over()
+        self._temporary.make_room(statement)
         store, transaction = self.store, self.transactions.transaction
         if store is transaction:
             options["transaction"] = transaction
@@ -472,8 +461,8 @@ class Session:
                 if planned is None or self._is_local
                 else self._engines.opened(self.settings.get("engine"), transaction)
             )
-            if engine is not None and self._temporary is not None:
-                refuse_temporary(planned)
+            if engine is not None:
+                self._temporary.refuse(planned)
             if is_reading(statement):
                 execution.start(statement, planned, context, engine)
             else:
@@ -496,23 +485,6 @@ class Session:
         """True if nyala's own executor runs queries."""
         return bool(self.settings.get("engine") == engines.LOCAL)
 
-    def _lay_over(self) -> None:
-        """Have room for temporary objects from now on."""
-        if self._temporary is None:
-            from ..temporary.overlay_transaction import overlay, overlay_transaction
-
-            self._temporary = overlay(self._base)
-            self.transactions.lay_over(self._temporary, partial(overlay_transaction, self._temporary))
-
-    def drop_temporary(self) -> None:
-        """Drop all temporary tables and views: DISCARD TEMP."""
-        temporary = self.store if self._temporary is not None else None
-        if temporary is not None:
-            temporary.drop_views([view.name for view in temporary.views() if view.namespace == TEMPORARY_NAMESPACE])
-            for table in temporary.tables():
-                if table.namespace == TEMPORARY_NAMESPACE:
-                    temporary.drop_table(table.name)
-
     def _refuse_read_only(self) -> None:
         transaction = self.transactions.transaction
         if transaction is not None and transaction.options.read_only:
@@ -530,7 +502,7 @@ class Session:
         if isinstance(statement, bound.SessionStatement):
             result = self.named_statements().run(statement)
             if isinstance(statement, bound.Discard) and (statement.everything or statement.temporary):
-                self.drop_temporary()
+                self._temporary.drop(self.store)
             return result
         self.transactions.run(statement)
         return StatementResult(None, iter(()))
@@ -558,10 +530,7 @@ class Session:
         """The table of a name, of `schema.name`, or of a name that has a point in it; letters count as they are.
         In a transaction it belongs to that, which is begun if need be."""
         store = self.transaction_store()
-        parts = [name]
-        if "." in name and not has_relation(DEFAULT_NAMESPACE, name, store):
-            parts = name_parts(name, folded=False) if name.count(".") == 1 or '"' in name else parts
-        return store.table(self.stored_name(parts))
+        return store.table(stored_name(parts_of(name, store), self.store, self.facts))
 
     def transaction_store(self) -> Store:
         """The store for work without SQL, with the transaction begun that it belongs to."""
@@ -611,35 +580,6 @@ class Session:
         with self._lock:
             self._running.discard(execution)
 
-    def executions(self) -> list[Execution]:
-        """The statements that run, and those whose rows are not all read."""
-        with self._lock:
-            return list(self._running)
-
-    def cancellable(self, event: threading.Event | None = None) -> AbstractContextManager[threading.Event]:
-        """Work that is no execution: the event, or a new one, which `cancel` sets meanwhile."""
-        return self.watched(event or threading.Event())
-
-    @contextlib.contextmanager
-    def watched(self, stopper: Stopper) -> Iterator[Stopper]:
-        """Register the cancel event of running work; `cancel` sets it."""
-        with self._lock:
-            self._stoppers.add(stopper)
-        try:
-            yield stopper
-        finally:
-            with self._lock:
-                self._stoppers.discard(stopper)
-
-    def cancel(self) -> None:
-        """Cancel everything that runs now, or is being planned."""
-        with self._lock:
-            running, stoppers = list(self._running), list(self._stoppers)
-        for stopper in stoppers:
-            stopper.set()
-        for execution in running:
-            execution.cancel()
-
     def close(self) -> None:
         """Cancel and end everything; an open transaction is rolled back."""
         self.is_closed = True
@@ -648,23 +588,5 @@ class Session:
         if self._named is not None:
             self._named.close()
         self.transactions.close()
-        if self._temporary is not None:
-            self._temporary.close()
+        self._temporary.close()
         self._engines.close()
-
-
-def _makes_temporary(statement: bound.Statement) -> bool:
-    """True for CREATE of a temporary table or view."""
-    if isinstance(statement, bound.CreateTable | bound.CreateTableAs):
-        return statement.definition.namespace == TEMPORARY_NAMESPACE
-    return isinstance(statement, bound.CreateView) and statement.view.namespace == TEMPORARY_NAMESPACE
-
-
-def refuse_temporary(plan: Plan | None) -> None:
-    """Raise `NotSupportedError` if a plan for another engine reads a temporary table."""
-    for node in nodes(plan.root) if plan is not None else ():
-        if isinstance(node, TableScan) and node.table.namespace == TEMPORARY_NAMESPACE:
-            raise NotSupportedError(
-                f"{node.table.name} is a temporary table, which only this session's own executor reads: SET engine = "
-                f"{engines.LOCAL}"
-            )

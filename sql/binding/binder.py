@@ -3,12 +3,10 @@ known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from ...errors import StatementError
 from ...model.clock import wall_time
 from ...model.lazy_dataclass import dataclass
 from ...model.store import Timestamp
@@ -31,7 +29,6 @@ from .clauses.external_files import refuse_unreadable
 from .clauses.query import bind_query
 from .context import Catalog, Context
 from .expressions import aggregates, expressions, subqueries, windows
-from .names import canonical, check_schema, found_name
 from .scope import Scope
 
 
@@ -123,18 +120,6 @@ def bind_given(
         return on_deep_stack(bound) if parsed.deep else deeply(bound)
     except RecursionError:
         raise too_complex(parsed.text) from None
-
-
-def stored_name(parts: Sequence[str], catalog: Catalog, session: SessionFacts = UNKNOWN_SESSION) -> str:
-    """The name in the store of a table or view, which may not exist: from its name, or its schema and name, as binding
-    resolves them. Raises `UnknownSchema` for another schema, `StatementError` for more parts."""
-    if not 1 <= len(parts) <= 2:
-        raise StatementError(f"a table is named by name or by schema.name, not by {'.'.join(parts) or 'nothing'}")
-    context = Context("", catalog, {}, bind_query, HANDLERS, session=session)
-    schema = None if len(parts) == 1 else canonical(parts[0])
-    if schema is not None:
-        check_schema(schema, context)
-    return found_name(parts[-1], schema, context)
 
 
 def bind_deferred(

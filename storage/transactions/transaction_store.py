@@ -25,9 +25,8 @@ from ...model.altered_table import check_same_columns
 from ...model.clock import format_timestamp
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
-from ...model.namespaces import Namespace
 from ...model.observations import rows_of
-from ...model.schema import Table, TableDefinition, View
+from ...model.schema import Table, TableDefinition
 from ...model.store import (
     AnalyzeResult,
     CompactionResult,
@@ -64,6 +63,7 @@ from .store_catalog import StoreCatalog
 from .table_source import TableSource
 from .token_scans import scan_token, scan_tokens_together
 from .transaction_load import TransactionLoad
+from .view_methods import ViewMethods
 
 _MEMORY_LIMIT = 256 << 20
 _NEED = (
@@ -80,7 +80,7 @@ class _Savepoint:
     catalog: CatalogState | None
 
 
-class TransactionStore(AccessMethods):
+class TransactionStore(AccessMethods, ViewMethods):
     """A transaction; implements `model.store.Transaction`. Safe for several threads.
 
     Parameters
@@ -292,20 +292,6 @@ class TransactionStore(AccessMethods):
         self._check()
         return self._catalog.table(name)
 
-    def views(self) -> Sequence[View]:
-        self._check()
-        return self._catalog.views()
-
-    def view(self, name: str) -> View | None:
-        """One view; None where there is none of that name."""
-        self._check()
-        return self._catalog.view(name)
-
-    def namespaces(self) -> Sequence[Namespace]:
-        """All namespaces by name, ascending."""
-        self._check()
-        return self._catalog.namespaces()
-
     def _source(self, table: Table) -> TableSource:
         """Source of the rows under the own ones of a table."""
         return (self._catalog.has_changes and self._catalog.source(table)) or self._store
@@ -383,31 +369,6 @@ class TransactionStore(AccessMethods):
             if own is not None and not own.is_empty:
                 self._tables[table.id] = altered_rows(own, table, self._base_rows(table))
             return table
-
-    def create_view(self, view: View, replace: bool = False) -> None:
-        """As `Store.create_view`."""
-        with self._lock:
-            self._check_writable()
-            self._catalog.create_view(view, replace)
-
-    def drop_views(self, names: Collection[str]) -> None:
-        """As `Store.drop_views`."""
-        with self._lock:
-            self._check_writable()
-            self._catalog.drop_views(names)
-
-    def create_namespace(self, namespace: Namespace) -> None:
-        """As `Store.create_namespace`."""
-        with self._lock:
-            self._check_writable()
-            self._catalog.create_namespace(namespace)
-
-    def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
-        """As `Store.drop_namespace`; COMMIT fails if another write has changed one of the tables."""
-        with self._lock:
-            self._check_writable()
-            for table in self._catalog.drop_namespace(name, tables, views):
-                self._tables.pop(table.id, None)
 
     # ---- what a transaction cannot do ----------------------------------------------------------------------------
 

@@ -23,15 +23,14 @@ from ...wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ...wire.messages.methods import (
     AlterTable,
     Call,
-    CreateNamespace,
     CreateTable,
     CreateView,
     Done,
-    DropNamespace,
     DropTable,
     DropViews,
     TableReply,
 )
+from ...wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ...wire.messages.plain import definition_from_plain, namespace_from_plain, step_from_plain, view_from_plain
 from ..balance.cluster_view import loads_of
 from ..balance.placement import Takers, place_tablets, replication_factor

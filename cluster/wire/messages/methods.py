@@ -566,24 +566,6 @@ class DropViews(Request, frozen=True, tag="drop_views"):
     call: Call
 
 
-class CreateNamespace(Request, frozen=True, tag="create_namespace"):
-    """`Store.create_namespace` (`messages.plain.namespace_to_plain`)."""
-
-    reply = Done
-    namespace: dict[str, Any]
-    call: Call
-
-
-class DropNamespace(Request, frozen=True, tag="drop_namespace"):
-    """`Store.drop_namespace`."""
-
-    reply = Done
-    name: str
-    tables: tuple[str, ...]
-    views: tuple[str, ...]
-    call: Call
-
-
 class TabletLocation(Struct, frozen=True, kw_only=True):
     """Locations of a tablet's replicas; `leader` is a server's id, "" if it is not known. `locations`: of their servers
     (`cluster.locations`), in the same order."""

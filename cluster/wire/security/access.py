@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from ....errors import AccessDenied
-from ..messages import joint_methods, load_methods, methods, transaction_methods
+from ..messages import joint_methods, load_methods, methods, namespace_methods, transaction_methods
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
@@ -78,8 +78,8 @@ _CLIENTS: Final = (
     methods.AlterTable,
     methods.CreateView,
     methods.DropViews,
-    methods.CreateNamespace,
-    methods.DropNamespace,
+    namespace_methods.CreateNamespace,
+    namespace_methods.DropNamespace,
     methods.LocateTablets,
     methods.ListServers,
     load_methods.StartLoad,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from ..messages import methods
+from ..messages import methods, namespace_methods
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
@@ -27,8 +27,8 @@ _AUDITED: Final = (
     methods.AlterTable,
     methods.CreateView,
     methods.DropViews,
-    methods.CreateNamespace,
-    methods.DropNamespace,
+    namespace_methods.CreateNamespace,
+    namespace_methods.DropNamespace,
     methods.ChangeReplicas,
     methods.StepDown,
     LeaveCluster,
