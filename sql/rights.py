@@ -17,6 +17,7 @@ from ..errors import PermissionDenied, quoted_name
 from ..model.access.rights import Right, Secured, secured, secured_schema
 from ..model.access.roles import STORE_ROLE, Access
 from ..model.lazy_dataclass import dataclass
+from ..model.namespaces import DEFAULT_NAMESPACE, local_name
 from ..model.schema import Table, View
 
 
@@ -57,7 +58,7 @@ class Actor:
         """Raises `PermissionDenied`, with what would help, unless the role has a right on a table or view."""
         found = secured(object_)
         if not self.allows(right, found):
-            raise self.denied(right, found)
+            raise self.denied(right, found, _written(object_))
 
     def require_in_schema(self, right: Right, schema: Secured | None = None) -> None:
         """`require` for a schema; None: the one that every store has."""
@@ -65,9 +66,9 @@ class Actor:
         if not self.allows(right, found):
             raise self.denied(right, found)
 
-    def denied(self, right: Right, object_: Secured) -> PermissionDenied:
-        """The error for a right that is missing."""
-        name, kind = quoted_name(object_.name), "SCHEMA " if object_.kind == "schema" else ""
+    def denied(self, right: Right, object_: Secured, written: str | None = None) -> PermissionDenied:
+        """The error for a right that is missing; `written` is the object's name in statements."""
+        name, kind = written or quoted_name(object_.name), "SCHEMA " if object_.kind == "schema" else ""
         return PermissionDenied(
             f"permission denied for {object_.kind} {object_.name}: {self.shown} needs {right.name} "
             f"(GRANT {right.name} ON {kind}{name} TO {quoted_name(self.role)})"
@@ -86,3 +87,8 @@ class Actor:
         """Raises `PermissionDenied` unless the role is a superuser; `what` names the statement."""
         if not self.is_superuser:
             raise PermissionDenied(f"permission denied: {what} is for superusers, and {self.shown} is none")
+
+
+def _written(object_: Table | View) -> str:
+    name = quoted_name(local_name(object_.namespace, object_.name))
+    return name if object_.namespace == DEFAULT_NAMESPACE else f"{quoted_name(object_.namespace)}.{name}"

@@ -143,10 +143,11 @@ def set_role(session: Acting, role: str | None) -> None:
 def require(session: Acting, object_: Table | View, *rights: Right) -> None:
     """Raises `PermissionDenied` unless the session has these rights; for work without SQL."""
     actor = session.facts.actor(session.store)
-    if actor is None or object_.namespace == TEMPORARY_NAMESPACE:
+    if actor is None:
         return
-    owners = {namespace.name: namespace.owner for namespace in session.store.namespaces()}
-    actor.require_in_schema(Right.USAGE, secured_schema(object_.namespace, owners.get(object_.namespace, "")))
+    if object_.namespace != TEMPORARY_NAMESPACE:
+        owners = {namespace.name: namespace.owner for namespace in session.store.namespaces()}
+        actor.require_in_schema(Right.USAGE, secured_schema(object_.namespace, owners.get(object_.namespace, "")))
     for right in rights:
         actor.require(right, object_)
 

@@ -6,10 +6,9 @@
              └── PlanTemplate     any other: the values are put into the plan
 
 Entries are valid for one version of the catalog and one search path; every DDL statement, of any connection, makes
-another version. A statement is
-also planned again when row counts of its tables have changed by more than a factor. Statements that depend on the time
-of execution (FOR SYSTEM_TIME, files) or on a value (a path, a number of digits) are never cached; the cache records
-this, so that they are not tried again.
+another version. A statement is also planned again when row counts of its tables have changed by more than a factor.
+Statements that depend on the time of execution (FOR SYSTEM_TIME, files) or on a value (a path, a number of digits) are
+never cached; the cache records this, so that they are not tried again.
 
 A statement is reused for other values only if, with the current values inserted, it equals the statement that was bound
 with these values. This is checked once, when it is cached.
@@ -194,6 +193,7 @@ class PlanCache:
         """An empty cache of the same store, for statements that act as another role."""
         cache = PlanCache(self.store)
         cache.enabled, cache.short_ways, cache.guards = self.enabled, self.short_ways, guards
+        cache.path = self.path
         return cache
 
     def __len__(self) -> int:

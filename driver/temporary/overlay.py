@@ -56,8 +56,11 @@ class OverlaidTables(Generic[S]):
         # What a store has beyond the protocol, such as `history_seconds`, is the base's.
         return getattr(self.base, name)
 
+    def _within(self, namespace: str) -> S:
+        return self.temporary if namespace == TEMPORARY_NAMESPACE else self.base
+
     def _of(self, table: Table) -> S:
-        return self.temporary if table.namespace == TEMPORARY_NAMESPACE else self.base
+        return self._within(table.namespace)
 
     def _named(self, name: str) -> S:
         return self.temporary if name.startswith(_PREFIX) else self.base
@@ -99,13 +102,13 @@ class OverlaidTables(Generic[S]):
         return sorted(known, key=lambda namespace: namespace.name)
 
     def create_table(self, definition: TableDefinition) -> Table:
-        return self._named(definition.name).create_table(definition)
+        return self._within(definition.namespace).create_table(definition)
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
         self._named(name).drop_table(name, self._drop_temporary(name, views))
 
     def create_view(self, view: View, replace: bool = False) -> None:
-        self._named(view.name).create_view(view, replace)
+        self._within(view.namespace).create_view(view, replace)
 
     def drop_views(self, names: Collection[str]) -> None:
         kept = self._drop_temporary("", names)

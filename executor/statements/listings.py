@@ -131,7 +131,8 @@ def _shown(column: ColumnSchema, value: object) -> str | None:
 
 def show_grants(statement: bound.ShowGrants, context: ExecutionContext) -> StatementResult:
     """List the grants of one object, of one role, or all of them; owners have all rights without a grant."""
-    objects = [*map(secured, context.store.tables()), *map(secured, context.store.views()), secured_schema()]
+    objects = [*map(secured, context.store.tables()), *map(secured, context.store.views())]
+    objects += [secured_schema(namespace.name, namespace.owner) for namespace in context.store.namespaces()]
     by_key = {each.key: each for each in objects}
     rows = []
     for grant in context.store.access.grants:

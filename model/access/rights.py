@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final
 
 from ..lazy_dataclass import dataclass
+from ..namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
 from ..schema import Table, View
 
 
@@ -25,7 +26,7 @@ TABLE_RIGHTS: Final = (Right.SELECT, Right.INSERT, Right.UPDATE, Right.DELETE, R
 SCHEMA_RIGHTS: Final = (Right.USAGE, Right.CREATE)
 LETTERS: Final = (Right.INSERT, Right.SELECT, Right.UPDATE, Right.DELETE, Right.TRUNCATE, Right.USAGE, Right.CREATE)
 """The rights in the order in which access lists have them."""
-DEFAULT_SCHEMA: Final = "public"
+DEFAULT_SCHEMA: Final = DEFAULT_NAMESPACE
 """The schema that every store has."""
 
 
@@ -55,7 +56,11 @@ class Secured:
 
 
 def secured(object_: Table | View) -> Secured:
-    """A table or view as an object with grants."""
+    """A table or view as an object with grants. A temporary one has none: its key is that of no object of the store,
+    which numbers its tables in the same way."""
+    if object_.namespace == TEMPORARY_NAMESPACE:
+        kind = "table" if isinstance(object_, Table) else "view"
+        return Secured(kind, object_.name, f"temporary:{object_.name}", object_.owner)
     if isinstance(object_, Table):
         return Secured("table", object_.name, object_.id, object_.owner)
     return Secured("view", object_.name, view_key(object_.name), object_.owner)

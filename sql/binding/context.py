@@ -132,11 +132,22 @@ class Context:
         """Raises `PermissionDenied` unless the statement has these rights on a table or view."""
         actor = self.actor
         if actor is not None:
-            if object_.namespace == TEMPORARY_NAMESPACE:
-                return  # the session's own
-            actor.require_in_schema(Right.USAGE, self.secured_schema(object_.namespace))
+            self.require_use(object_.namespace)
             for right in rights:
                 actor.require(right, object_)
+
+    def may_use(self, schema: str) -> bool:
+        """True if the statement may reach objects of a schema. Each session may use that of its temporary objects,
+        which have owners as others have: what it made as one role is not another's."""
+        actor = self.actor
+        if actor is None or schema == TEMPORARY_NAMESPACE:
+            return True
+        return actor.allows(Right.USAGE, self.secured_schema(schema))
+
+    def require_use(self, schema: str) -> None:
+        """Raises `PermissionDenied` unless `may_use` the schema."""
+        if not self.may_use(schema) and self.actor is not None:
+            raise self.actor.denied(Right.USAGE, self.secured_schema(schema))
 
     def require_create(self, schema: str = DEFAULT_NAMESPACE) -> None:
         """Raises `PermissionDenied` unless the statement may create objects in the schema; anyone may create temporary
@@ -163,9 +174,11 @@ class Context:
             actor.require_superuser(what)
 
     def secured_objects(self) -> dict[str, Secured]:
-        """All objects that have an owner, by their keys in grants."""
-        found = [*map(secured, self.catalog.tables()), *map(secured, self.catalog.views())]
-        found += [secured_schema(namespace.name, namespace.owner) for namespace in self.catalog.namespaces()]
+        """All objects that have an owner and grants, by their keys in grants; temporary ones have no grants."""
+        stored: list[Table | View] = [*self.catalog.tables(), *self.catalog.views()]
+        found = [secured(each) for each in stored if each.namespace != TEMPORARY_NAMESPACE]
+        schemas = [each for each in self.catalog.namespaces() if each.name != TEMPORARY_NAMESPACE]
+        found += [secured_schema(namespace.name, namespace.owner) for namespace in schemas]
         return {each.key: each for each in found}
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:

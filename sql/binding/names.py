@@ -46,16 +46,22 @@ def canonical(schema: str) -> str:
 
 
 def search_path(context: Context) -> tuple[str, ...]:
-    """The schemas of the store in which names are searched, without those that do not exist: that of temporary objects
-    comes first unless the session's path has it elsewhere."""
+    """The schemas of the store in which names are searched, without those that do not exist and, as in PostgreSQL,
+    without those that the role may not use: that of temporary objects comes first unless the session's path has it
+    elsewhere."""
     if context.path is None:
-        known = {namespace.name for namespace in context.catalog.namespaces()}
-        given = context.session.search_path()
-        names = [canonical(context.session.user if name == USER_SCHEMA else name) for name in given]
-        if TEMPORARY_NAMESPACE not in names:
-            names.insert(0, TEMPORARY_NAMESPACE)
-        context.path = tuple(dict.fromkeys(name for name in names if name in known))
+        context.path = tuple(name for name in _whole_path(context) if context.may_use(name))
     return context.path
+
+
+def _whole_path(context: Context) -> tuple[str, ...]:
+    """`search_path` with the schemas that the role may not use."""
+    known = {namespace.name for namespace in context.catalog.namespaces()}
+    given = context.session.search_path()
+    names = [canonical(context.session.user if name == USER_SCHEMA else name) for name in given]
+    if TEMPORARY_NAMESPACE not in names:
+        names.insert(0, TEMPORARY_NAMESPACE)
+    return tuple(dict.fromkeys(name for name in names if name in known))
 
 
 def current_schema(context: Context) -> str | None:
@@ -63,8 +69,12 @@ def current_schema(context: Context) -> str | None:
     return next((name for name in search_path(context) if name != TEMPORARY_NAMESPACE), None)
 
 
-def schema_of(node: Any, context: Context) -> str | None:
-    """The schema that a table node names; None if it names none. Raises `UnknownSchema` if there is no such schema."""
+def schema_of(node: Any, context: Context, is_new: bool = False) -> str | None:
+    """The schema that a table node names; None if it names none.
+
+    Raises `UnknownSchema` if there is no such schema, and `PermissionDenied` if the role may not use it: it learns
+    nothing about what is there. The name of a table that is to be created (`is_new`) needs another right, CREATE.
+    """
     if node.args.get("catalog") and name_of(node.args["catalog"]) != context.session.database:
         raise StatementError(
             f"there are no databases to choose from: write {DEFAULT_NAMESPACE}.table, or the table alone"
@@ -76,6 +86,8 @@ def schema_of(node: Any, context: Context) -> str | None:
     schema = canonical(name_of(node.args["db"]))
     if schema not in SYSTEM_SCHEMAS:
         check_schema(schema, context)
+        if not is_new:
+            context.require_use(schema)
     return schema
 
 
@@ -108,9 +120,21 @@ def found_name(name: str, schema: str | None, context: Context) -> str:
     for namespace in path[:-1]:
         if has_relation(namespace, name, context.catalog):
             return full_name(namespace, name)
+    if context.actor is not None and not (path and has_relation(path[-1], name, context.catalog)):
+        _refuse_unusable(name, path, context)
     if not path:
         raise UnknownSchema(f"table {name} does not exist: no schema of search_path does; write schema.{name}")
     return _full_name(path[-1], name, context)
+
+
+def _refuse_unusable(name: str, path: tuple[str, ...], context: Context) -> None:
+    """Raise `PermissionDenied` for a name that is in no schema of the path but one that the role may not use: it helps
+    more than "does not exist", which PostgreSQL says."""
+    if context.within:
+        return  # the text of a view, whose names are not searched
+    for namespace in _whole_path(context):
+        if namespace not in path and has_relation(namespace, name, context.catalog):
+            context.require_use(namespace)
 
 
 def _full_name(schema: str, name: str, context: Context) -> str:
@@ -150,7 +174,7 @@ def droppable_name(node: Any, exists: bool, context: Context) -> str | None:
 
 def new_name(node: Any, context: Context, temporary: bool = False) -> tuple[str, str]:
     """The schema of a table or view that is to be created, and its name in the store."""
-    schema = schema_of(node, context)
+    schema = schema_of(node, context, is_new=True)
     if schema in SYSTEM_SCHEMAS:
         raise StatementError(f"nothing can be created in {schema}: it describes the catalog")
     if temporary:
@@ -161,7 +185,20 @@ def new_name(node: Any, context: Context, temporary: bool = False) -> tuple[str,
         schema = current_schema(context)
         if schema is None:
             raise UnknownSchema("no schema of search_path exists in which it could be created; write schema.name")
-    return schema, full_name(schema, _name(node))
+    return schema, new_full_name(schema, _name(node), context.catalog)
+
+
+def new_full_name(schema: str, name: str, catalog: Catalog) -> str:
+    """The name in the store that a new table or view of a schema gets. Raises `InvalidTableDefinition` for one of the
+    default schema that would look like another schema's: `"s.t"` in quotes is not table t of schema s."""
+    if schema == DEFAULT_NAMESPACE and "." in name:
+        others = {TEMPORARY_NAMESPACE, *(each.name for each in catalog.namespaces() if each.name != schema)}
+        taken = next((other for other in others if name.startswith(full_name(other, ""))), None)
+        if taken is not None:
+            raise InvalidTableDefinition(
+                f'a table or view of schema {schema} cannot be called "{name}", which means one of schema {taken}'
+            )
+    return full_name(schema, name)
 
 
 def _name(node: Any) -> str:

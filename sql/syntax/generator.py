@@ -66,7 +66,8 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
 
     def createschema_sql(self, node: nodes.CreateSchema) -> str:
         exists = "IF NOT EXISTS " if node.args.get("exists") else ""
-        return f"CREATE SCHEMA {exists}{self.sql(node, 'this')}"
+        owner = f" AUTHORIZATION {self.sql(node, 'owner')}" if node.args.get("owner") is not None else ""
+        return f"CREATE SCHEMA {exists}{self.sql(node, 'this')}{owner}"
 
     def dropschema_sql(self, node: nodes.DropSchema) -> str:
         exists = "IF EXISTS " if node.args.get("exists") else ""

@@ -47,9 +47,9 @@ class CreateView(exp.Expression):
 
 
 class CreateSchema(exp.Expression):
-    """`CREATE SCHEMA [IF NOT EXISTS] this`."""
+    """`CREATE SCHEMA [IF NOT EXISTS] this [AUTHORIZATION owner]`."""
 
-    arg_types = {"this": True, "exists": False}
+    arg_types = {"this": True, "exists": False, "owner": False}
 
 
 class DropSchema(exp.Expression):

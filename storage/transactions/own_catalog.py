@@ -149,8 +149,8 @@ class OwnCatalog:
         return self.state.catalog.views.get(name)
 
     def namespaces(self) -> Sequence[Namespace]:
-        """All namespaces by name, ascending."""
-        self._is_listed = True
+        """All namespaces by name, ascending. Each statement reads them, and looks up its names afterwards: the
+        look-ups count for SERIALIZABLE, and this list does not."""
         return self.state.catalog.all_namespaces()
 
     def source(self, table: Table) -> TableSource | None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ....errors import InvalidGrant, PermissionDenied, StatementError
+from ....errors import InvalidGrant, NotSupportedError, PermissionDenied, StatementError
 from ....model.access.rights import Right, Secured, secured
 from ....model.access.roles import PUBLIC, STORE_ROLE, Grant
 from ....model.access.steps import AccessStep, AddGrant, RemoveGrant, apply_access_steps
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.schema import Table, View
 from ...bound_access import ChangeAccess, ShowGrants, ShowRoles
 from ..context import Context, name_of
-from ..names import INFORMATION_SCHEMA, PG_CATALOG, canonical, check_schema, table_name
+from ..names import SYSTEM_SCHEMAS, canonical, check_schema, table_name
 from .roles import acting_role, current_access, grantee_named, role_named
 
 
@@ -58,7 +59,10 @@ def _objects(node: Any, context: Context) -> Iterator[tuple[Any, Secured]]:
     kind = node.args["kind"]
     for item in node.expressions:
         if kind == "TABLE":
-            yield item, secured(find_object(item, context))
+            found_one = find_object(item, context)
+            with context.at(item):
+                _refuse_temporary(found_one.namespace)
+            yield item, secured(found_one)
             continue
         schema = _schema(item, context)
         if kind == "SCHEMA":
@@ -66,6 +70,11 @@ def _objects(node: Any, context: Context) -> Iterator[tuple[Any, Secured]]:
             continue
         found: list[Table | View] = [*context.catalog.tables(), *context.catalog.views()]
         yield from ((item, secured(each)) for each in found if each.namespace == schema.name)
+
+
+def _refuse_temporary(schema: str) -> None:
+    if schema == TEMPORARY_NAMESPACE:
+        raise NotSupportedError("no rights on temporary objects are granted: only the session that makes them has them")
 
 
 def find_object(node: Any, context: Context) -> Table | View:
@@ -78,8 +87,9 @@ def find_object(node: Any, context: Context) -> Table | View:
 def _schema(node: Any, context: Context) -> Secured:
     name = canonical(name_of(node))
     with context.at(node):
-        if name in (PG_CATALOG, INFORMATION_SCHEMA):
+        if name in SYSTEM_SCHEMAS:
             raise StatementError(f"everyone may read {name}; no rights on it are granted")
+        _refuse_temporary(name)
         check_schema(name, context)
     return context.secured_schema(name)
 
@@ -133,6 +143,8 @@ def owner_of_table(node: Any, table: Table, context: Context) -> str:
     Raises `PermissionDenied` unless the current role is a member of it, and it may create tables.
     """
     name, actor = role_named(node, context), context.actor
+    with context.at(node):
+        _refuse_temporary(table.namespace)
     if actor is not None and not actor.is_superuser:
         with context.at(node):
             if not actor.access.is_member(actor.role, name):

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....errors import DependentObjects, InvalidTableDefinition, UnknownSchema
-from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace, check_new_namespace
+from ....errors import DependentObjects, InvalidTableDefinition, PermissionDenied, UnknownSchema
+from ....model.access.roles import STORE_ROLE
+from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace, check_new_namespace, full_name
+from ....model.schema import Table, View
 from ...bound_catalog import CreateSchema, DropSchema
+from ..access.roles import role_named
 from ..context import Context, name_of
 from ..names import SYSTEM_SCHEMAS, canonical, check_schema
 from .views import dependents
@@ -20,7 +23,7 @@ _SHOWN = 3
 
 
 def bind_create_schema(node: Any, context: Context) -> CreateSchema:
-    """Binds CREATE SCHEMA; `AUTHORIZATION` alone gives the user's name."""
+    """Binds CREATE SCHEMA; its owner is the role of AUTHORIZATION, or the current one."""
     with context.at(node.this):
         exists, name = bool(node.args.get("exists")), name_of(node.this)
         if name == TEMPORARY_NAMESPACE:
@@ -29,7 +32,31 @@ def bind_create_schema(node: Any, context: Context) -> CreateSchema:
         if not (exists and canonical(name) in known):
             check_new_namespace(name)
         context.require_superuser("CREATE SCHEMA")
-        return CreateSchema(Namespace(canonical(name), context.owner), exists)
+        _refuse_looks_within(canonical(name), context)
+    return CreateSchema(Namespace(canonical(name), _owner(node.args.get("owner"), context)), exists)
+
+
+def _owner(node: Any, context: Context) -> str:
+    """The owner of a new schema, as schemas have it: empty for the store's own role."""
+    if node is None:
+        return context.owner
+    if context.actor is None and name_of(node) == context.session.user:
+        return ""  # the store may have no users, and its own role then has any name
+    name = role_named(node, context)
+    return "" if name == STORE_ROLE else name
+
+
+def _refuse_looks_within(name: str, context: Context) -> None:
+    """Raise `InvalidTableDefinition` if a table or view of the default schema has a name like those of a new schema."""
+    if any(each.name == name for each in context.catalog.namespaces()):
+        return
+    stored: list[Table | View] = [*context.catalog.tables(), *context.catalog.views()]
+    for each in stored:
+        if each.namespace == DEFAULT_NAMESPACE and each.name.startswith(full_name(name, "")):
+            raise InvalidTableDefinition(
+                f'schema {name} cannot be created: "{each.name}" of schema {DEFAULT_NAMESPACE} is called as its tables '
+                "would be; rename that first"
+            )
 
 
 def bind_drop_schema(node: Any, context: Context) -> DropSchema:
@@ -45,7 +72,12 @@ def bind_drop_schema(node: Any, context: Context) -> DropSchema:
             if not exists:
                 raise
             return DropSchema(name, True)
-        context.require_superuser("DROP SCHEMA")
+        actor, schema = context.actor, context.secured_schema(name)
+        if actor is not None and not actor.access.owns(actor.role, schema):
+            raise PermissionDenied(
+                f"must be owner of schema {name}: DROP SCHEMA is for {schema.owner or STORE_ROLE}, its members and "
+                f"superusers, and not for {actor.shown}"
+            )
         tables = [table.name for table in context.catalog.tables() if table.namespace == name]
         views = [view.name for view in context.catalog.views() if view.namespace == name]
         found = [*tables, *views]

@@ -112,7 +112,8 @@ def _count_uses(tree: Any, context: Context) -> None:
                 if name not in seen:
                     seen.add(name)
                     waiting.append(_parsed(view.text).tree)
-        context = replace(context, path=(DEFAULT_NAMESPACE,))  # of the texts of views
+        # Of the texts of views, whose names another role looks up.
+        context = replace(context, path=(DEFAULT_NAMESPACE,), checks_rights=False)
 
 
 def _named(tree: Any, context: Context) -> Iterator[str]:
@@ -146,6 +147,10 @@ def bind_create_view(node: Any, context: Context) -> CreateView:
         # As in PostgreSQL: it could not outlive what it reads.
         with context.at(node.this):
             namespace, name = new_name(node.this, context, temporary=True)
+            owner = context.owner
+            if replaces and (there := context.catalog.view(name)) is not None:
+                context.require_owner(there, "CREATE OR REPLACE VIEW")
+                owner = there.owner
     columns = _column_names(node, query, context)
     view = View(name, _text_of(source, context), columns, owner=owner, namespace=namespace)
     with context.at(node.this):
@@ -293,7 +298,8 @@ def _needs(view: View, context: Context) -> set[str]:
     try:
         _bind_text(view, _fresh(context, catalog))
     except Error:
-        catalog.asked.update(_named(_parsed(view.text).tree, replace(context, path=(DEFAULT_NAMESPACE,))))
+        inner = replace(context, path=(DEFAULT_NAMESPACE,), checks_rights=False)
+        catalog.asked.update(_named(_parsed(view.text).tree, inner))
     return catalog.asked
 
 

@@ -23,12 +23,12 @@ from ...functions.function import Function
 from ...session_facts import SERVER_VERSION
 from ...settings import find_setting
 from ..context import Context
-from ..names import PG_CATALOG, current_schema, search_path
+from ..names import PG_CATALOG, canonical, current_schema, search_path
 from .lookups import COLUMNS_PER_TABLE, looked_up, mapping, names_to_numbers, number_of, unknown
 from .objects import Objects, SystemObject
 from .pg_objects import constraint_text, index_text, view_text
 from .relations import objects_of
-from .roles import is_member, on_schema, on_tables, role_names
+from .roles import is_member, on_schemas, on_tables, role_names
 from .types import names_by_oid
 
 Args: TypeAlias = tuple[Expr, ...]
@@ -237,6 +237,22 @@ def _on_tables(context: Context, args: Args) -> Expr:
     return on_tables(args, objects_of(context), found)
 
 
+def _on_schemas(context: Context, args: Args) -> Expr:
+    objects = objects_of(context)
+
+    def found(schema: Expr, texts: dict[int, str]) -> Expr:
+        if schema.type.kind is not Kind.STRING:
+            return looked_up(schema, texts)
+        if not isinstance(schema, Literal):
+            return looked_up(names_to_numbers(schema, "regnamespace", objects), texts)
+        number = None if schema.value is None else objects.namespaces.get(canonical(str(schema.value)))
+        if schema.value is not None and number is None:
+            raise unknown("regnamespace", str(schema.value))
+        return looked_up(Literal(BIGINT, number is None, number), texts)
+
+    return on_schemas(args, objects, found)
+
+
 _OTHER_PRIVILEGES: Final = tuple(
     f"has_{kind}_privilege"
     for kind in (
@@ -290,7 +306,7 @@ _BINDERS: Final[Mapping[str, Binder]] = {
     "pg_table_is_visible": _is_visible,
     "pg_type_is_visible": _TRUE,
     "pg_relation_is_publishable": _FALSE,
-    "has_schema_privilege": lambda context, function, args: on_schema(context, objects_of(context), args),
+    "has_schema_privilege": lambda context, function, args: _on_schemas(context, args),
     "has_table_privilege": lambda context, function, args: _on_tables(context, args),
     "has_column_privilege": lambda context, function, args: _on_tables(context, (*args[:-2], args[-1])),
     "has_any_column_privilege": lambda context, function, args: _on_tables(context, args),

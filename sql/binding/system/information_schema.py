@@ -39,7 +39,8 @@ def schemata(objects: Objects) -> Iterator[Row]:
     """The schemas."""
     session = objects.context.session
     for name in sorted(objects.namespaces):
-        yield {"catalog_name": session.database, "schema_name": name, "schema_owner": shown_role("", objects)}
+        owner = shown_role(objects.context.secured_schema(name).owner, objects)
+        yield {"catalog_name": session.database, "schema_name": name, "schema_owner": owner}
 
 
 def tables(objects: Objects) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ....errors import UnknownFunction, UnknownTable
+from ....errors import UnknownFunction, UnknownSchema, UnknownTable
 from ....model.namespaces import DEFAULT_ALIAS, DEFAULT_NAMESPACE
 from ....model.types import BIGINT, STRING, DataType
 from ...coercion import cast
@@ -92,7 +92,7 @@ def _type_number(text: str) -> int | None:
 def unknown(kind: str, text: str) -> Exception:
     """The error for a name of no object."""
     what = {"regclass": "table", "regtype": "type", "regnamespace": "schema", "regrole": "role"}.get(kind, "function")
-    error = UnknownFunction if what == "function" else UnknownTable
+    error = {"function": UnknownFunction, "schema": UnknownSchema}.get(what, UnknownTable)
     return error(f"{what} {text} does not exist")
 
 

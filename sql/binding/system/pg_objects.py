@@ -15,7 +15,7 @@ from ....model.schema import Table
 from ...array_text import write_array
 from ..tables.show_create import name_text, value_text
 from .objects import FIRST, Attribute, Objects, SystemObject, key_name
-from .roles import access_list, owner_name, owner_number, secured_object
+from .roles import access_list, owner_name, owner_number, role_number, secured_object
 from .types import DEFAULT_COLLATION, converters, modifier_of, postgres_name, postgres_types
 
 Row: TypeAlias = dict[str, Any]
@@ -34,7 +34,9 @@ _OPERATOR_CLASSES: Final = {
 def pg_namespace(objects: Objects) -> Iterator[Row]:
     """The schemas."""
     for name, oid in objects.namespaces.items():
-        yield {"oid": oid, "nspname": name, "nspowner": OWNER}
+        schema = objects.context.secured_schema(name)
+        owner = role_number(schema.owner, objects)
+        yield {"oid": oid, "nspname": name, "nspowner": owner, "nspacl": access_list(schema, objects)}
 
 
 def pg_class(objects: Objects) -> Iterator[Row]:

@@ -12,13 +12,12 @@ from typing import Any, Final, TypeAlias
 from ....errors import StatementError, UnknownRole
 from ....model.access.rights import LETTERS, Right, Secured, secured
 from ....model.access.roles import PUBLIC, STORE_ROLE, STORE_ROLE_NUMBER, Access, Grant, Role
-from ....model.namespaces import DEFAULT_NAMESPACE
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.types import BOOLEAN
 from ...array_text import write_array
 from ...coercion import cast
 from ...expressions import Expr, Literal
-from ..context import Context
-from ..names import SYSTEM_SCHEMAS, canonical
+from ..names import SYSTEM_SCHEMAS
 from .objects import Objects, SystemObject
 
 Row: TypeAlias = dict[str, Any]
@@ -239,18 +238,21 @@ def has_right(role: Role | None, rights: list[tuple[Right, bool]], object_: Secu
     )
 
 
-def on_schema(context: Context, objects: Objects, args: tuple[Expr, ...]) -> Expr:
-    """`has_schema_privilege`; everyone may use the schemas that have the catalogs."""
+def on_schemas(args: tuple[Expr, ...], objects: Objects, looked_up: Callable[[Expr, dict[int, str]], Expr]) -> Expr:
+    """`has_schema_privilege`, whose schema may differ from row to row. Everyone may use those of the system, and both
+    use and fill that of temporary objects."""
     role = role_of_argument(args[0] if len(args) > 2 else None, objects)
-    rights, name = rights_of_argument(args[-1], "schema"), args[-2]
-    schema = canonical(str(name.value)) if isinstance(name, Literal) else DEFAULT_NAMESPACE
-    numbered = {str(number): each for each, number in objects.namespaces.items()}
-    schema = numbered.get(schema, schema)
-    if schema in SYSTEM_SCHEMAS:
-        allowed = role is None or role.is_superuser or any(right is Right.USAGE for right, _ in rights)
-    else:
-        allowed = has_right(role, rights, context.secured_schema(schema), objects)
-    return Literal(BOOLEAN, False, allowed)
+    rights = rights_of_argument(args[-1], "schema")
+
+    def allows(schema: str) -> bool:
+        if schema in SYSTEM_SCHEMAS:
+            return role is None or role.is_superuser or any(right is Right.USAGE for right, _ in rights)
+        if schema == TEMPORARY_NAMESPACE:
+            return True
+        return has_right(role, rights, objects.context.secured_schema(schema), objects)
+
+    texts = {number: "t" if allows(schema) else "f" for schema, number in objects.namespaces.items()}
+    return cast(looked_up(args[-2], texts), BOOLEAN)
 
 
 def on_tables(args: tuple[Expr, ...], objects: Objects, looked_up: Callable[[Expr, dict[int, str]], Expr]) -> Expr:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ....errors import InvalidTableDefinition
+from ....errors import InvalidTableDefinition, NotSupportedError
 from ....model.alterations import (
     AddColumn,
     AddRangePartition,
@@ -29,14 +29,14 @@ from ....model.alterations import (
     SetStorage,
 )
 from ....model.altered_table import apply_steps
-from ....model.namespaces import full_name
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.schema import RangePartition, Table
 from ...bound import AlterTable
 from ...syntax import nodes
 from ..access.grants import owner_of_table
 from ..catalog.views import ChangedCatalog, check_views
 from ..context import Context, name_of
-from ..names import canonical, check_schema
+from ..names import canonical, check_schema, new_full_name
 from .create_table import (
     bind_attribute,
     bind_column,
@@ -81,12 +81,16 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
     if isinstance(action, nodes.RenameColumn):
         return RenameColumn(name_of(action.this), name_of(action.expression))
     if isinstance(action, nodes.RenameTable):
-        return RenameTable(full_name(table.namespace, name_of(action.this)))
+        context.require_create(table.namespace)
+        return RenameTable(new_full_name(table.namespace, name_of(action.this), context.catalog))
     if isinstance(action, nodes.SetSchema):
         schema = canonical(name_of(action.this))
         check_schema(schema, context)
+        if TEMPORARY_NAMESPACE in (schema, table.namespace):
+            raise NotSupportedError("tables cannot be moved into or out of the schema of temporary objects")
         context.require_create(schema)
-        return None if schema == table.namespace else RenameTable(full_name(schema, table.local_name), schema)
+        name = new_full_name(schema, table.local_name, context.catalog)
+        return None if schema == table.namespace else RenameTable(name, schema)
     if isinstance(action, nodes.AlterColumn):
         return _alter_column(action, table, context)
     if isinstance(action, nodes.SetTableOwner):

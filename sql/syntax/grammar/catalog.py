@@ -19,12 +19,13 @@ class CatalogParser(AccessParser):
         """Parses the rest of CREATE SCHEMA. With AUTHORIZATION alone, the schema has the name of the role."""
         exists = self._parse_exists(not_=True)
         name = None if self._word() == "AUTHORIZATION" else self._identifier("the name of a schema expected")
+        role = None
         if self._match_text_seq("AUTHORIZATION"):
             role = self._identifier("the name of a role expected")
-            name = name or role
+            name = name or role.copy()
         if self._curr and self._word() in ("CREATE", "GRANT"):
             self.refuse("CREATE SCHEMA with objects", self._curr, hint="create them by statements of their own")
-        return nodes.CreateSchema(this=name, exists=exists)
+        return nodes.CreateSchema(this=name, exists=exists, owner=role)
 
     def _drop_schema(self) -> Any:
         """Parses the rest of DROP SCHEMA."""

@@ -316,6 +316,62 @@ ALTER ROLE nobody LOGIN
 ALTER ROLE ben NOSUPERUSER
 SELECT rolname, rolcanlogin, rolsuper FROM pg_roles WHERE rolname IN ('ann', 'ben', 'staff') ORDER BY 1
 SELECT grantee, privilege_type, is_grantable FROM information_schema.table_privileges WHERE table_name = 't' AND grantee IN ('ann', 'ben', 'PUBLIC') ORDER BY 1, 2
+RESET ROLE
+CREATE USER sue
+CREATE USER tim
+CREATE SCHEMA s
+CREATE SCHEMA z AUTHORIZATION sue
+CREATE TABLE s.a (k INT PRIMARY KEY, v INT)
+INSERT INTO s.a VALUES (2, 2)
+CREATE VIEW s.w AS SELECT k FROM s.a
+GRANT SELECT ON ALL TABLES IN SCHEMA s TO sue
+SET search_path = s, z, public
+SET ROLE sue
+SELECT * FROM s.a
+SELECT * FROM s.missing
+SELECT v FROM a
+SELECT current_schema(), has_schema_privilege('s', 'USAGE'), has_schema_privilege('z', 'CREATE')
+SELECT has_schema_privilege('missing', 'USAGE')
+CREATE SCHEMA more
+DROP SCHEMA s
+CREATE TABLE m (k INT PRIMARY KEY)
+ALTER TABLE z.m SET SCHEMA s
+RESET ROLE
+GRANT USAGE ON SCHEMA s TO sue
+SET ROLE sue
+SELECT * FROM a
+SELECT * FROM w
+INSERT INTO a VALUES (3, 3)
+CREATE VIEW above AS SELECT v FROM a
+CREATE VIEW z.above AS SELECT v FROM a
+GRANT SELECT ON z.above TO tim
+GRANT USAGE ON SCHEMA z TO tim
+RESET ROLE
+SET ROLE tim
+SELECT * FROM z.above
+SELECT * FROM z.m
+SELECT * FROM s.a
+RESET ROLE
+CREATE TABLE s.u (k INT PRIMARY KEY)
+GRANT SELECT ON s.u TO tim
+ALTER TABLE s.u SET SCHEMA z
+CREATE TABLE s.u (k INT PRIMARY KEY)
+GRANT USAGE ON SCHEMA s TO tim
+SET ROLE tim
+SELECT * FROM z.u
+SELECT * FROM s.u
+CREATE TEMP TABLE q (k INT PRIMARY KEY)
+SELECT * FROM q
+RESET ROLE
+SET ROLE sue
+SELECT * FROM q
+DROP SCHEMA z CASCADE
+RESET ROLE
+DROP SCHEMA s CASCADE
+CREATE SCHEMA s
+CREATE TABLE s.u (k INT PRIMARY KEY)
+SET ROLE tim
+SELECT * FROM s.u
 """  # noqa: E501
 
 
@@ -324,6 +380,8 @@ DIFFERENT = {
     "GRANT INSERT ON t TO ben": "42501",
     "GRANT SELECT ON t TO PUBLIC": "42501",
     "SET ROLE nobody": "42704",
+    # PostgreSQL says that there is no such table: the only one is in a schema of the path that the role may not use.
+    "SELECT v FROM a": "42501",
 }
 """Outcomes that differ on purpose."""
 
