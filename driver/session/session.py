@@ -60,7 +60,7 @@ from .reading_statements import BY_ROWS, is_reading
 from .running_work import RunningWork
 from .settings import Settings, SettingStatement
 from .statement_records import Activity, Failure
-from .temporary_objects import TemporaryObjects
+from .temporary_objects import TemporaryObjects, refuse_temporary
 from .transactions import READ_ONLY, Kind, SessionTransactions, begins_with_query, kind_of
 
 ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
@@ -461,8 +461,8 @@ class Session(RunningWork):
                 if planned is None or self._is_local
                 else self._engines.opened(self.settings.get("engine"), transaction)
             )
-            if engine is not None:
-                self._temporary.refuse(planned)
+            if engine is not None and self._temporary.are_possible:
+                refuse_temporary(planned)
             if is_reading(statement):
                 execution.start(statement, planned, context, engine)
             else:

@@ -55,14 +55,10 @@ class TemporaryObjects:
             if table.namespace == TEMPORARY_NAMESPACE:
                 store.drop_table(table.name)
 
-    def refuse(self, plan: Plan | None) -> None:
-        """Raise `NotSupportedError` if a plan for another engine reads a temporary table."""
-        for node in nodes(plan.root) if plan is not None and self._store is not None else ():
-            if isinstance(node, TableScan) and node.table.namespace == TEMPORARY_NAMESPACE:
-                raise NotSupportedError(
-                    f"{node.table.name} is a temporary table, which only this session's own executor reads: SET engine "
-                    f"= {LOCAL}"
-                )
+    @property
+    def are_possible(self) -> bool:
+        """True if there was one, so that statements may read them."""
+        return self._store is not None
 
     def close(self) -> None:
         """Release them; the store under them is the connection's."""
@@ -75,3 +71,13 @@ def _makes_temporary(statement: bound.Statement) -> bool:
     if isinstance(statement, bound.CreateTable | bound.CreateTableAs):
         return statement.definition.namespace == TEMPORARY_NAMESPACE
     return isinstance(statement, bound.CreateView) and statement.view.namespace == TEMPORARY_NAMESPACE
+
+
+def refuse_temporary(plan: Plan | None) -> None:
+    """Raise `NotSupportedError` if a plan for another engine reads a temporary table."""
+    for node in nodes(plan.root) if plan is not None else ():
+        if isinstance(node, TableScan) and node.table.namespace == TEMPORARY_NAMESPACE:
+            raise NotSupportedError(
+                f"{node.table.name} is a temporary table, which only this session's own executor reads: SET engine = "
+                f"{LOCAL}"
+            )

@@ -258,7 +258,7 @@ def test_a_schema_is_made_and_filled_by_a_transaction(c):
 
 
 def test_an_engine_of_other_processes_does_not_read_temporary_tables(c):
-    from nyala.driver.session.session import refuse_temporary
+    from nyala.driver.session.temporary_objects import refuse_temporary
     from nyala.planner import plan_query
     from nyala.sql import bind, parse
 
