@@ -33,6 +33,7 @@ from ..errors import (
 from ..model.change_columns import change_columns
 from ..model.clock import format_timestamp
 from ..model.lazy_dataclass import dataclass
+from ..model.namespaces import DEFAULT_NAMESPACE
 from ..model.schema import Table
 from ..model.store import Store, Timestamp
 from ..model.version import __version__
@@ -230,6 +231,10 @@ def _chosen(store: Store, parent: Backup | None, names: Sequence[str] | None) ->
     return [table for name, table in there.items() if name in names], False
 
 
+def _further_namespaces(store: Store) -> tuple[str, ...]:
+    return tuple(found.name for found in store.namespaces() if found.name != DEFAULT_NAMESPACE)
+
+
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -282,6 +287,7 @@ class _Writer:
             all_tables=all_tables,
             tables=saved,
             views=tuple(store.views()) if all_tables else (),
+            namespaces=_further_namespaces(store) if all_tables else (),
         )
         if files:
             self._place.sync(f"{self._folder}/tables")

@@ -6,10 +6,12 @@
                 "snapshot_time": "...", "finished": "...", "source": "...", "nyala": "...", "all_tables": true,
                 "tables": [{"definition": {...}, "statement": "CREATE TABLE ...", "tablets": ["t000001-p0000"],
                             "base": null, "files": [{"path": "tables/...", "kind": "changes", ...}]}],
-                "views": [["name", "SELECT ...", ["column"]]]}}
+                "views": [["name", "SELECT ...", ["column"]]],
+                "namespaces": ["staging"]}}                                 only if there are any
 
 Definitions are plain data as in a store's catalog, with the permanent ids of table and columns; bytes in them are
-written as {"$bytes": "00ff"}. `statement` is for readers only.
+written as {"$bytes": "00ff"}. `statement` is for readers only. Format 2 has namespaces, or tables in them, which an
+earlier nyala would take for parts of names; a backup without them has format 1.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from typing import Any, Final, Literal
 from ..errors import CorruptionError, OperationalError, UnsupportedFormat
 from ..model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 from ..model.lazy_dataclass import dataclass
+from ..model.namespaces import DEFAULT_NAMESPACE
 from ..model.schema import Table, View
 from ..model.store import Timestamp
 from .places import Place
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+_FORMAT_WITHOUT_NAMESPACES: Final = 1
 NAME: Final = "manifest.json"
 
 Kind = Literal["rows", "changes"]
@@ -104,6 +108,8 @@ class Backup:
     tables : tuple of SavedTable
         By name.
     views : tuple of View
+    namespaces : tuple of str
+        The names of the store's further schemas, ascending, empty schemas included; none if tables were named.
     """
 
     number: int
@@ -118,6 +124,7 @@ class Backup:
     all_tables: bool
     tables: tuple[SavedTable, ...]
     views: tuple[View, ...] = field(default=())
+    namespaces: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -163,12 +170,16 @@ _PLAIN: Final = (
 
 def to_plain(backup: Backup, snapshot_time: str) -> dict[str, Any]:
     """The backup as plain data."""
+    has_more = bool(backup.namespaces) or any(
+        table.definition.namespace != DEFAULT_NAMESPACE for table in backup.tables
+    )
     return {
-        "format": FORMAT,
+        "format": FORMAT if has_more else _FORMAT_WITHOUT_NAMESPACES,
         **{name: getattr(backup, name) for name in _PLAIN},
         "snapshot_time": snapshot_time,
         "tables": [_table_to_plain(table) for table in backup.tables],
         "views": [view_to_list(view) for view in backup.views],
+        **({"namespaces": list(backup.namespaces)} if backup.namespaces else {}),
     }
 
 
@@ -178,6 +189,7 @@ def from_plain(data: Mapping[str, Any]) -> Backup:
         **{name: data[name] for name in _PLAIN},
         tables=tuple(_table_from_plain(table) for table in data["tables"]),
         views=tuple(view_from_list(view) for view in data["views"]),
+        namespaces=tuple(data.get("namespaces", ())),
     )
 
 
@@ -238,8 +250,8 @@ def read(place: Place, folder: str) -> Backup:
         plain, told = data["backup"], data["sha256"]
         if _digest(plain) != told:
             raise CorruptionError("its checksum does not match its content", path, "manifest")
-        if plain["format"] != FORMAT:
-            raise UnsupportedFormat(f"{path} has format {plain['format']}; this nyala reads {FORMAT}")
+        if plain["format"] not in (_FORMAT_WITHOUT_NAMESPACES, FORMAT):
+            raise UnsupportedFormat(f"{path} has format {plain['format']}; this nyala reads 1 to {FORMAT}")
         return from_plain(json.loads(json.dumps(plain), object_hook=_bytes_from_plain))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptionError(f"not a manifest: {type(error).__name__}: {error}", path, "manifest") from error

@@ -1,8 +1,9 @@
 """Restores tables from backups, as of any time that the backups cover.
 
 1. The chain for the timestamp is found (`chains`), and the checksums of all files that are needed are compared.
-2. Each table is created under a temporary name, `_nyala_restore_...`, and tasks write the rows of its tablets:
-   the last state of each key at or before the timestamp (`folding`), by upserts, which may be repeated.
+2. Schemas that the store lacks are created; they stay if a later step fails. Each table is created under a temporary
+   name, `_nyala_restore_...`, in the default schema, and tasks write the rows of its tablets: the last state of each
+   key at or before the timestamp (`folding`), by upserts, which may be repeated.
 3. When all rows of all tables are written, the tables are renamed, then the views are created.
 
 So a visible table is complete. A restore that failed in step 2 is started anew by the next one; one that was
@@ -27,9 +28,12 @@ from ..errors import CorruptionError, DuplicateTable, InterfaceError, UnknownTab
 from ..model.alterations import RenameTable
 from ..model.clock import format_timestamp
 from ..model.lazy_dataclass import dataclass
+from ..model.namespaces import TEMPORARY_NAMESPACE, Namespace, full_name
 from ..model.schema import ColumnSchema, Schema, Table, TableDefinition, View
 from ..model.store import Store, Timestamp
 from ..model.types import INT
+from ..sql.binding.names import canonical
+from ..sql.written_identifiers import name_parts
 from . import manifest
 from .chains import Chain, TableChain, chain_at, table_chains
 from .places import Place
@@ -89,7 +93,8 @@ def restore(
     tables : sequence of str, optional
         The tables to restore, by their names in that backup, and no views; by default all tables and views.
     renamed : mapping of str to str, optional
-        New names for some of the tables.
+        New names for some of the tables. As with RENAME TO, a name without a schema leaves the table in its own; a
+        schema that does not exist is created.
     threads : int
         Tablets restored at the same time.
     progress : callable, optional
@@ -126,6 +131,10 @@ class Restoring:
     tables : list of TableChain
     names : dict of str to str
         The new name of each table, by its name in the backup.
+    namespaces : dict of str to str
+        The schema of each table, by its new name.
+    made_namespaces : tuple of str
+        Schemas that the target needs: those of the tables, and all of the backup's if no tables were chosen.
     views : tuple of View
     began : float
         The time of the beginning, by `time.monotonic`.
@@ -136,6 +145,8 @@ class Restoring:
     at: Timestamp
     tables: list[TableChain]
     names: dict[str, str]
+    namespaces: dict[str, str]
+    made_namespaces: tuple[str, ...]
     views: tuple[View, ...]
     began: float
 
@@ -154,17 +165,22 @@ class Restoring:
         began = time.monotonic()
         chain, moment = chain_at(manifest.read_all(place), at)
         found = table_chains(chain, moment, tables)
-        names = _names(found, renamed or {})
+        names, namespaces = _names(found, renamed or {})
         _check_files(place, found, run)
-        return cls(place, chain, moment, found, names, chain.backups[-1].views if tables is None else (), began)
+        covering = chain.backups[-1]
+        saved, views = (covering.namespaces, covering.views) if tables is None else ((), ())
+        needed = tuple(sorted({*saved, *namespaces.values(), *(view.namespace for view in views)}))
+        return cls(place, chain, moment, found, names, namespaces, needed, views, began)
 
     def into(self, connection: Connection, target: str | Path, open_store: OpenStore, run: Run) -> RestoreResult:
         """Restores the tables into the store of a connection, which `open_store` returns in the tasks; `target` names
         it."""
         names = self.names
-        work = _Work(connection.store, names, f"{self.chain.backups[-1].id} {self.at} {sorted(names.items())}")
+        what = f"{self.chain.backups[-1].id} {self.at} {sorted(names.items())}"
+        work = _Work(connection.store, names, self.namespaces, what)
         if not work.is_ready():
             work.check_names(self.views)
+            work.make_namespaces(self.made_namespaces)
             made = work.make_tables(self.tables, keep_replicas=is_cluster(target))
             rows = self._fill(made, open_store, run)
             work.mark_ready()
@@ -193,17 +209,35 @@ class Restoring:
         return rows
 
 
-def _names(found: Sequence[TableChain], renamed: Mapping[str, str]) -> dict[str, str]:
-    """The new name of each table, by its name in the backup."""
+def _names(found: Sequence[TableChain], renamed: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The new name of each table, by its name in the backup, and the schema of each, by its new name."""
     known = [table.definition.name for table in found]
     for name in renamed:
         if name not in known:
             raise UnknownTable(f"table {name} is to be renamed but not restored; restored: {', '.join(known)}")
-    names = {name: renamed.get(name, name) for name in known}
+    names, namespaces = {}, {}
+    for table in found:
+        name, namespace = table.definition.name, table.definition.namespace
+        new, namespace = _placed(renamed[name], namespace) if name in renamed else (name, namespace)
+        names[name], namespaces[new] = new, namespace
     twice = [name for name, count in Counter(names.values()).items() if count > 1]
     if twice:
         raise InterfaceError(f"two tables would be called {twice[0]}")
-    return names
+    return names, namespaces
+
+
+def _placed(written: str, namespace: str) -> tuple[str, str]:
+    """The name in the store, and the schema, of a table of a namespace that gets a name which somebody has written."""
+    match name_parts(written, folded=False):
+        case [schema, name]:
+            namespace = canonical(schema)
+            if namespace == TEMPORARY_NAMESPACE:
+                raise InterfaceError(f"{written}: a backup is not restored into temporary tables")
+        case [name]:
+            pass
+        case _:
+            name = written
+    return full_name(namespace, name), namespace
 
 
 def _check_files(place: Place, found: Sequence[TableChain], run: Run) -> None:
@@ -217,9 +251,10 @@ def _check_files(place: Place, found: Sequence[TableChain], run: Run) -> None:
 class _Work:
     """The tables of one restore in the target store, from their creation to their final names."""
 
-    def __init__(self, store: Store, names: Mapping[str, str], what: str):
+    def __init__(self, store: Store, names: Mapping[str, str], namespaces: Mapping[str, str], what: str):
         self._store = store
         self._names = names
+        self._namespaces = namespaces
         self._marker = READY + hashlib.sha256(what.encode()).hexdigest()[:16]
         with suppress(UnknownTable):
             store.table("")  # no table has this name: a cluster's client refreshes its catalog from the masters
@@ -240,6 +275,14 @@ class _Work:
                 f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} there already; drop them, choose "
                 "other tables (--tables), or give them other names (--as OLD=NEW)"
             )
+
+    def make_namespaces(self, names: Sequence[str]) -> None:
+        """Creates the schemas that the store lacks. Users are those of the other store: the store's own role owns
+        them, as it does the tables and views."""
+        there = {namespace.name for namespace in self._store.namespaces()}
+        for name in names:
+            if name not in there:
+                self._store.create_namespace(Namespace(name))
 
     def make_tables(self, found: Sequence[TableChain], keep_replicas: bool) -> dict[str, Table]:
         """Creates empty tables under temporary names, by their names in the backup; those of a failed run are
@@ -262,7 +305,7 @@ class _Work:
         """Renames the tables to their final names, and creates the views; steps already done are skipped."""
         for name in self._names.values():
             if UNFINISHED + name in self._there():
-                self._store.alter_table(UNFINISHED + name, [RenameTable(name)])
+                self._store.alter_table(UNFINISHED + name, [RenameTable(name, self._namespaces[name])])
         for view in views:
             # Users are those of the other store: one of the same name would own the view.
             self._store.create_view(replace(view, owner=""), replace=True)

@@ -272,3 +272,90 @@ def test_backups_of_another_store_are_not_gone_on_from(store, tmp_path):
     assert [t.definition.name for t in backup(place, tmp_path / "saved").backup.tables] == ["t"]
     with pytest.raises(ProgrammingError, match="_change"):
         backup(place, tmp_path / "saved", ["t", "u"])
+
+
+# ---- schemas ---------------------------------------------------------------------------------------------------------
+
+SCHEMAS = """
+CREATE SCHEMA staging; CREATE SCHEMA "Odd.one"; CREATE SCHEMA empty;
+CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1);
+CREATE TABLE staging.t (k INT PRIMARY KEY); INSERT INTO staging.t VALUES (2), (3);
+CREATE TABLE "Odd.one"."T" (k INT PRIMARY KEY); INSERT INTO "Odd.one"."T" VALUES (4);
+CREATE VIEW staging.w AS SELECT a.k + b.k AS s FROM t AS a, staging.t AS b
+"""
+
+
+def values(connection, query):
+    return sorted(value for (value,) in connection.execute(query).fetchall())
+
+
+def schemas(connection):
+    return [namespace.name for namespace in connection.store.namespaces()]
+
+
+def test_schemas_come_back_with_their_tables_and_views_by_increments_too(target, tmp_path):
+    url, connection = target
+    for statement in SCHEMAS.split(";"):
+        connection.execute(statement)
+    first = backup(url, tmp_path / "saved").backup
+    for statement in (
+        "DROP VIEW staging.w",
+        "INSERT INTO staging.t VALUES (10)",
+        "CREATE SCHEMA late",
+        "ALTER TABLE t SET SCHEMA late",
+        "CREATE TABLE late.u (k INT PRIMARY KEY)",
+        "INSERT INTO late.u VALUES (5)",
+        "DROP SCHEMA empty",
+    ):
+        connection.execute(statement)
+    assert backup(url, tmp_path / "saved").backup.kind == "incremental"
+    with nyala.connect(tmp_path / "before") as other:
+        result = restore(tmp_path / "saved", tmp_path / "before", at=first.snapshot)
+        assert result.tables == {'"Odd.one".T': 1, "staging.t": 2, "t": 1} and result.views == ("staging.w",)
+        assert schemas(other) == ["Odd.one", "empty", "public", "staging"]
+        assert values(other, "SELECT s FROM staging.w") == [3, 4]
+        assert values(other, 'SELECT k FROM "Odd.one"."T"') == [4]
+    with nyala.connect(tmp_path / "after") as other:
+        other.execute("CREATE SCHEMA staging; CREATE TABLE staging.own (k INT PRIMARY KEY)")
+        restore(tmp_path / "saved", tmp_path / "after")
+        assert schemas(other) == ["Odd.one", "late", "public", "staging"]
+        assert values(other, "SELECT k FROM staging.t") == [2, 3, 10]
+        assert values(other, "SELECT k FROM late.t UNION ALL SELECT k FROM late.u") == [1, 5]
+        shown = other.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2").fetchall()
+        assert shown == [("Odd.one", "T"), ("late", "t"), ("late", "u"), ("staging", "own"), ("staging", "t")]
+
+
+def test_a_table_is_restored_into_its_own_schema_or_a_named_one(tmp_path):
+    with nyala.connect(tmp_path / "store") as connection:
+        for statement in SCHEMAS.split(";"):
+            connection.execute(statement)
+        backup(tmp_path / "store", tmp_path / "saved", ["staging.t", "t"])
+
+        def restored(**names):
+            return restore(tmp_path / "saved", tmp_path / "store", tables=sorted(names["renamed"]), **names).tables
+
+        assert restored(renamed={"staging.t": "before"}) == {"staging.before": 2}
+        assert restored(renamed={"staging.t": "main.moved", "t": "new.t"}) == {"moved": 2, "new.t": 1}
+        assert restored(renamed={"t": '"a.b"'}) == {"a.b": 1}
+        assert "new" in schemas(connection)
+        query = "SELECT table_schema FROM information_schema.tables WHERE table_name = ?"
+        for name, schema in (("before", "staging"), ("moved", "public"), ("a.b", "public")):
+            assert connection.execute(query, (name,)).fetchall() == [(schema,)], name
+        with pytest.raises(DuplicateTable, match="staging.before is there already"):
+            restored(renamed={"staging.t": "before"})
+        with pytest.raises(InterfaceError, match="two tables would be called staging.t"):
+            restored(renamed={"t": "staging.t", "staging.t": "t"})
+        with pytest.raises(InterfaceError, match="not restored into temporary tables"):
+            restored(renamed={"t": "pg_temp.t"})
+        with pytest.raises(ProgrammingError, match="a schema cannot be called pg_x"):
+            restored(renamed={"t": "pg_x.t"})
+
+
+def test_users_of_a_backup_own_no_schema_of_another_store(tmp_path):
+    with nyala.connect(tmp_path / "store") as connection:
+        connection.execute("CREATE USER ann PASSWORD 'secret'; CREATE SCHEMA hers AUTHORIZATION ann")
+        backup(tmp_path / "store", tmp_path / "saved")
+    with nyala.connect(tmp_path / "other") as other:
+        other.execute("CREATE USER ann PASSWORD 'other'")
+        restore(tmp_path / "saved", tmp_path / "other")
+        assert {namespace.name: namespace.owner for namespace in other.store.namespaces()}["hers"] == ""

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from dataclasses import replace
 
 import nyala
 import pyarrow as pa
@@ -59,6 +60,7 @@ def test_a_manifest_keeps_every_definition_and_tells_when_it_is_not_what_was_wri
         **{name: getattr(made, name) for name in made.__slots__ if name != "views"},
         views=(View("v", "SELECT 1", ("a",)),),
     )
+    assert manifest.to_plain(made, "then")["format"] == 1  # earlier versions read it
     place = Place.of(tmp_path)
     manifest.write(place, made, "then")
     assert manifest.read_all(place) == [made]
@@ -74,6 +76,17 @@ def test_a_manifest_keeps_every_definition_and_tells_when_it_is_not_what_was_wri
     path.write_text(json.dumps(newer))
     with pytest.raises(OperationalError, match="format 99"):
         manifest.read(place, "000001")
+
+
+def test_a_manifest_with_schemas_has_a_format_that_earlier_versions_refuse(tmp_path):
+    staged = replace(table(name="staging.t"), namespace="staging")
+    made = replace(backup(1, 77, tables=[saved(staged, 77)]), views=(View("a.v", "SELECT 1", ("a",), "", "a"),))
+    assert manifest.to_plain(made, "then")["format"] == 2
+    made = replace(made, namespaces=("a", "empty", "staging"))
+    assert manifest.to_plain(replace(made, tables=()), "then")["format"] == 2
+    place = Place.of(tmp_path)
+    manifest.write(place, made, "then")
+    assert manifest.read_all(place) == [made]
 
 
 # ---- chains ----------------------------------------------------------------------------------------------------------
