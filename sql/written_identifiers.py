@@ -8,6 +8,15 @@ from typing import Final
 _PART: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^".\s]+))\s*(\.|$)')
 
 
+def qualified(schema: str, name: str) -> str:
+    """The written name of a table or view of a schema, which means it whatever the search path is.
+
+    >>> qualified("public", 'a"b')
+    '"public"."a""b"'
+    """
+    return ".".join('"{}"'.format(part.replace('"', '""')) for part in (schema, name))
+
+
 def name_parts(text: str, folded: bool = True) -> list[str]:
     """The parts of a written name: `Main."T"` is `main`, `T`; empty if it is none. Names without quotes are `folded` to
     lower case.

@@ -341,9 +341,9 @@ def test_a_table_is_restored_into_its_own_schema_or_a_named_one(tmp_path):
         query = "SELECT table_schema FROM information_schema.tables WHERE table_name = ?"
         for name, schema in (("before", "staging"), ("moved", "public"), ("a.b", "public")):
             assert connection.execute(query, (name,)).fetchall() == [(schema,)], name
-        with pytest.raises(DuplicateTable, match="staging.before is there already"):
+        with pytest.raises(DuplicateTable, match=r"staging\.before is there already"):
             restored(renamed={"staging.t": "before"})
-        with pytest.raises(InterfaceError, match="two tables would be called staging.t"):
+        with pytest.raises(InterfaceError, match=r"two tables would be called staging\.t"):
             restored(renamed={"t": "staging.t", "staging.t": "t"})
         with pytest.raises(InterfaceError, match="not restored into temporary tables"):
             restored(renamed={"t": "pg_temp.t"})

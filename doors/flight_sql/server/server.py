@@ -174,6 +174,7 @@ class FlightSqlServer:
             "read_only": _is_read_only(session),
             "connections": self.options.sessions,
             "transaction_seconds": self.options.limits.transaction_seconds,
+            "has_schemas": True,
         }
 
 

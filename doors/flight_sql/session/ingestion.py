@@ -23,13 +23,14 @@ import pyarrow as pa
 
 from ....driver.connection import Connection
 from ....errors import DuplicateTable, NotSupportedError, UnknownTable
+from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.types import type_from_arrow
 from ....sql.session_facts import DATABASE
+from ....sql.written_identifiers import qualified
 from ..metadata.catalogs import quoted
 from ..protocol.messages import given
 from ..protocol.numbers import IfExists, IfNotExist
 from .reports import Refused
-from .session_options import current_schema
 
 PRIMARY_KEY = "primary_key"
 
@@ -45,15 +46,18 @@ class Ingestion:
             raise Refused("the request to ingest names no table", "42601")
         if given(command, "catalog") not in (None, "", DATABASE):
             raise NotSupportedError(f"there is no catalog {command.catalog}: this store is the catalog {DATABASE}")
-        if command.temporary:
-            raise NotSupportedError("temporary tables cannot be ingested into")
         options = {entry.key: entry.value for entry in command.options}
         self._key = [name.strip() for name in options.pop(PRIMARY_KEY, "").split(",") if name.strip()]
         if options:
             raise NotSupportedError(f"there is no option {min(options)} of ingestion: there is {PRIMARY_KEY}")
-        self._schema_name = given(command, "schema") or ""
-        prefix = f"{quoted(self._schema_name)}." if self._schema_name else ""
-        self._target = prefix + quoted(self._name)
+        schema_name = given(command, "schema") or ""
+        self._is_temporary = bool(command.temporary)
+        if self._is_temporary:
+            if schema_name not in ("", TEMPORARY_NAMESPACE):
+                raise Refused(f"a temporary table cannot be in schema {schema_name}; leave that out", "42P16")
+            schema_name = TEMPORARY_NAMESPACE
+        self._parts = [schema_name, self._name] if schema_name else [self._name]
+        self._target = ".".join(map(quoted, self._parts))
         self._if_not_exist = command.table_definition_options.if_not_exist
         self._if_exists = command.table_definition_options.if_exists
 
@@ -80,9 +84,9 @@ class Ingestion:
         return True
 
     def _load(self, batches: Iterator[pa.RecordBatch], cancel: threading.Event) -> int:
-        is_elsewhere = self._schema_name not in ("", current_schema(self._connection))
-        name = f"{self._schema_name}.{self._name}" if is_elsewhere else self._name
-        return self._connection.load(name, batches, cancel=cancel)
+        session = self._connection.session
+        table = session.transaction_store().table(session.stored_name(self._parts))
+        return self._connection.load(qualified(table.namespace, table.local_name), batches, cancel=cancel)
 
     def _definition(self) -> str:
         names = self._schema.names
@@ -95,7 +99,8 @@ class Ingestion:
             columns.append(f"{quoted(field.name)} {type_from_arrow(field.type)}{needed}")
         key = ", ".join(map(quoted, self._key))
         columns.append(f"PRIMARY KEY ({key})" if key else "NON UNIQUE PRIMARY KEY ()")
-        return f"CREATE TABLE {self._target} ({', '.join(columns)})"
+        kind = "TEMPORARY TABLE" if self._is_temporary else "TABLE"
+        return f"CREATE {kind} {self._target} ({', '.join(columns)})"
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:

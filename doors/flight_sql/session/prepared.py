@@ -68,7 +68,7 @@ def described(session: Session, text: str) -> tuple[pa.Schema, pa.Schema]:
     parsed = session.parse(text)
     if len(parsed) > 1:
         raise Refused("several statements cannot be prepared as one", "42601")
-    statement, types = infer_parameters(parsed[0], session.store)
+    statement, types = infer_parameters(parsed[0], session.store, session=session.facts)
     parameters = pa.schema([_parameter(place, type_) for place, type_ in enumerate(types, 1)])
     if isinstance(statement, bound.WITH_QUERY):
         columns = result_columns(statement)
@@ -86,6 +86,7 @@ def described(session: Session, text: str) -> tuple[pa.Schema, pa.Schema]:
 _LISTING = (
     bound.ShowTables
     | bound.ShowFunctions
+    | bound.ShowSchemas
     | bound.ShowStats
     | bound.ShowPartitions
     | bound.ShowCreateTable

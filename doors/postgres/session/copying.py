@@ -20,7 +20,7 @@ from ....driver.session.identity import require_insert
 from ....errors import Cancelled, DataError, UnknownColumn
 from ....model.schema import Table
 from ....sql import bound
-from ....sql.written_identifiers import name_parts
+from ....sql.written_identifiers import name_parts, qualified
 from ..protocol import replies
 from ..values.copy_binary import HEADER, TRAILER, read_binary
 from ..values.copy_text import csv_header, csv_rows, read_text, text_rows
@@ -84,7 +84,8 @@ class CopyIn:
             if self._statement.format == "csv":
                 return self._load_csv()
             self._file.seek(0)
-            return self._connection.load(self._table.name, self._batches(self._file), cancel=cancel)
+            name = qualified(self._table.namespace, self._table.local_name)
+            return self._connection.load(name, self._batches(self._file), cancel=cancel)
 
     def _batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         statement, schema = self._statement, self._table.schema

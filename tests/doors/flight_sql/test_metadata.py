@@ -25,6 +25,8 @@ def client() -> Iterator[Client]:
         )
         connection.execute("CREATE TABLE h_sts (k INT PRIMARY KEY)")
         connection.execute("CREATE VIEW recent AS SELECT name, load FROM hosts")
+        connection.execute("CREATE SCHEMA staging; CREATE TABLE staging.hosts (k INT PRIMARY KEY, v INT)")
+        connection.execute("CREATE VIEW staging.few AS SELECT v FROM staging.hosts")
         with served(connection) as server, Client(server) as client:
             yield client
 
@@ -45,15 +47,18 @@ def test_catalogs_and_schemas(client: Client) -> None:
     found = client.get("CommandGetDbSchemas", catalog="nyala", db_schema_filter_pattern=f"{SCHEMA[0]}_{SCHEMA[2]}%")
     assert found.to_pylist() == [{"catalog_name": "nyala", "db_schema_name": SCHEMA}]
     assert client.get("CommandGetDbSchemas", catalog="").num_rows == 0
+    (flag,) = client.get("CommandGetSqlInfo", info=[SqlInfo.SQL_DDL_SCHEMA]).to_pydict()["value"]
+    assert flag is True and "staging" in schemas
 
 
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({}, ["h_sts", "hosts", "recent"]),
-        ({"table_types": ["VIEW"]}, ["recent"]),
-        ({"table_types": ["TABLE", "VIEW"], "table_name_filter_pattern": "%t_"}, ["h_sts", "hosts"]),
-        ({"table_name_filter_pattern": "h_sts"}, ["h_sts", "hosts"]),
+        ({}, ["h_sts", "hosts", "recent", "few", "hosts"]),
+        ({"table_types": ["VIEW"]}, ["recent", "few"]),
+        ({"table_types": ["TABLE", "VIEW"], "table_name_filter_pattern": "%t_"}, ["h_sts", "hosts", "hosts"]),
+        ({"table_name_filter_pattern": "h_sts", "db_schema_filter_pattern": SCHEMA}, ["h_sts", "hosts"]),
+        ({"db_schema_filter_pattern": "st_g%"}, ["few", "hosts"]),
         ({"table_name_filter_pattern": "h\\_sts"}, ["h_sts"]),
         ({"db_schema_filter_pattern": "other"}, []),
         ({"catalog": "other"}, []),
@@ -74,6 +79,8 @@ def test_system_tables_are_listed_on_request(client: Client) -> None:
 
 def test_tables_with_their_schemas(client: Client) -> None:
     rows = client.get("CommandGetTables", include_schema=True, table_name_filter_pattern="hosts").to_pylist()
+    staged = pa.ipc.read_schema(pa.py_buffer(rows[1]["table_schema"]))
+    assert staged.names == ["k", "v"] and staged.field("k").metadata[b"ARROW:FLIGHT:SQL:SCHEMA_NAME"] == b"staging"
     schema = pa.ipc.read_schema(pa.py_buffer(rows[0]["table_schema"]))
     assert schema.names == ["name", "day", "load", "Odd name"]
     assert [field.nullable for field in schema] == [False, False, True, True]
@@ -87,6 +94,8 @@ def test_keys(client: Client) -> None:
     found = client.get("CommandGetPrimaryKeys", table="hosts", db_schema=SCHEMA).to_pylist()
     assert [(row["column_name"], row["key_sequence"]) for row in found] == [("name", 1), ("day", 2)]
     assert client.get("CommandGetPrimaryKeys", table="hosts", db_schema="other").num_rows == 0
+    found = client.get("CommandGetPrimaryKeys", table="hosts", db_schema="staging").to_pylist()
+    assert [(row["db_schema_name"], row["column_name"]) for row in found] == [("staging", "k")]
     assert client.get("CommandGetPrimaryKeys", table="it's \" none").num_rows == 0
     assert client.get("CommandGetCrossReference", pk_table="hosts", fk_table="hosts").num_rows == 0
 

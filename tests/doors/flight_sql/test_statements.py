@@ -229,6 +229,66 @@ def test_the_key_of_an_ingested_table(client: Client) -> None:
         ingest(client, ROWS, "other", options=[message("IngestOption", key="x", value="1")])
 
 
+def test_rows_are_ingested_into_the_schema_that_is_named_or_the_first_on_the_path(client: Client) -> None:
+    client.update("DROP SCHEMA IF EXISTS other CASCADE")
+    with pytest.raises(flight.FlightServerError, match="schema other does not exist"):
+        ingest(client, ROWS, schema="other")
+    client.update("CREATE SCHEMA other")
+    assert ingest(client, ROWS, schema="other") == 2
+    assert client.query("SELECT table_schema FROM information_schema.tables WHERE table_name = 'fresh'") == [("other",)]
+    client.update("SET search_path TO other, public")
+    assert ingest(client, ROWS, exists=IfExists.APPEND) == 2
+    assert ingest(client, ROWS.slice(1), schema=SCHEMA) == 1
+    assert ingest(client, ROWS.slice(1), schema=SCHEMA, exists=IfExists.APPEND) == 1
+    assert ingest(client, ROWS, "a.b") == 2
+    assert client.query(f"SELECT (SELECT count(*) FROM {SCHEMA}.fresh) AS a, (SELECT count(*) FROM fresh) AS b") == [
+        (2, 4)
+    ]
+    assert client.query('SELECT count(*) FROM other."a.b"') == [(2,)]
+
+
+def test_temporary_tables_are_ingested_into_before_others_of_their_name(client: Client) -> None:
+    ingest(client, ROWS.slice(1))
+    assert ingest(client, ROWS, temporary=True) == 2
+    assert ingest(client, ROWS, temporary=True, exists=IfExists.APPEND) == 2
+    assert ingest(client, ROWS.slice(1), schema=SCHEMA, exists=IfExists.APPEND) == 1
+    assert client.query(f"SELECT (SELECT count(*) FROM fresh) AS a, (SELECT count(*) FROM {SCHEMA}.fresh) AS b") == [
+        (4, 2)
+    ]
+    pattern = {"db_schema_filter_pattern": "p%", "table_name_filter_pattern": "fresh"}
+    listed = client.get("CommandGetTables", **pattern).to_pylist()
+    assert [(row["db_schema_name"], row["table_type"]) for row in listed] == [
+        ("pg_temp", "LOCAL TEMPORARY"),
+        (SCHEMA, "TABLE"),
+    ]
+    with pytest.raises(flight.FlightServerError, match="cannot be in schema other"):
+        ingest(client, ROWS, temporary=True, schema="other")
+    with pytest.raises(flight.FlightServerError):
+        key = [message("IngestOption", key="primary_key", value="a")]
+        ingest(client, pa.table({"a": [1, 1]}), temporary=True, exists=IfExists.REPLACE, options=key)
+    assert client.query("SELECT count(*) FROM fresh") == [(4,)]
+
+
+def test_prepared_statements_follow_the_search_path(client: Client) -> None:
+    client.update("DROP SCHEMA IF EXISTS other CASCADE")
+    client.update("CREATE SCHEMA other")
+    client.update("CREATE TABLE other.t (k DATE PRIMARY KEY, more INT)")
+    text = "SELECT * FROM t WHERE k = ?"
+    described = [prepared(client, text)]
+    client.update("SET search_path TO other")
+    described.append(prepared(client, text))
+    assert described == [(["k", "v"], [pa.int32()]), (["k", "more"], [pa.date32()])]
+
+
+def prepared(client: Client, text: str) -> tuple[list[str], list[pa.DataType]]:
+    """The names of the columns, and the types of the parameters, that a prepared statement has."""
+    made = client.prepare(text)
+    columns, parameters = (
+        pa.ipc.read_schema(pa.py_buffer(found)) for found in (made.dataset_schema, made.parameter_schema)
+    )
+    return columns.names, parameters.types
+
+
 def test_an_ingestion_that_fails_leaves_no_table_and_no_rows(client: Client) -> None:
     key = [message("IngestOption", key="primary_key", value="a")]
     with pytest.raises(flight.FlightServerError):

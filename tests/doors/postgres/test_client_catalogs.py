@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import re
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import nyala
 import pytest
@@ -127,3 +132,117 @@ def test_psql_describes(server: PostgresServer) -> None:
     assert len(psql("\\l")) == len(psql("\\du")) == 1
     assert [line.split("|")[0] for line in psql("\\dn")] == ["nyala_catalog", "public"]
     assert psql("\\df") == []
+
+
+# ---- schemas ---------------------------------------------------------------------------------------------------------
+
+SCHEMAS = """
+CREATE TABLE t (k INT PRIMARY KEY);
+CREATE SCHEMA other;
+CREATE TABLE other.t (k INT PRIMARY KEY, v VARCHAR(9));
+INSERT INTO other.t VALUES (1, 'a');
+CREATE TABLE other."Odd t" (k INT PRIMARY KEY);
+CREATE VIEW other.w AS SELECT v FROM other.t
+"""
+needs_psql = pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
+
+
+@pytest.fixture
+def schemas() -> Iterator[PostgresServer]:
+    with nyala.connect(":memory:") as connection:
+        connection.execute(SCHEMAS)
+        with served(connection) as found:
+            yield found
+
+
+def said(server: PostgresServer, *commands: str) -> list[list[str]]:
+    """The lines that psql prints for commands of one session, in fields."""
+    words = ["psql", "-X", "-Atq", "-F", "|", *(word for command in commands for word in ("-c", command)), dsn(server)]
+    out = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    return [line.split("|") for line in out.splitlines()]
+
+
+@needs_psql
+def test_psql_shows_other_schemas(schemas: PostgresServer) -> None:
+    found = said(schemas, "\\dn", "\\echo", "\\dt *.*", "\\echo", "\\dt other.*", "\\echo", "\\d other.t")
+    names, all_tables, of_other, columns = "\n".join("|".join(line[:3]) for line in found).split("\n\n")
+    assert [line.split("|")[0] for line in names.splitlines()] == ["nyala_catalog", "other", "public"]
+    ours = [line for line in all_tables.splitlines() if not line.startswith("pg_catalog")]
+    assert ours == ["other|Odd t|table", "other|t|table", "public|t|table"]
+    assert of_other.splitlines() == ours[:2]
+    assert columns.splitlines()[:2] == ["k|integer|", "v|character varying(9)|"]
+    assert [line[:3] for line in said(schemas, "\\dv other.*")] == [["other", "w", "view"]]
+    assert said(schemas, "\\sv other.w") == [["CREATE OR REPLACE VIEW other.w AS"], ["SELECT v FROM other.t"]]
+    # What is not on the path is not listed without its schema; what is, is, and temporary tables come first.
+    assert [line[:2] for line in said(schemas, "\\d")] == [["public", "t"]]
+    path = "SET search_path TO other, public"
+    shown = [line[:2] for line in said(schemas, path, "\\d", "\\dv", "SHOW search_path", "SELECT * FROM t")]
+    assert shown == [["other", "Odd t"], ["other", "t"], ["other", "w"], ["other", "w"], ["other, public"], ["1", "a"]]
+    temporary = said(schemas, "CREATE TEMPORARY TABLE t (own INT PRIMARY KEY)", "\\d", "\\d t", "\\d public.t")
+    assert [line[:2] for line in temporary[:1]] == [["pg_temp", "t"]]
+    assert [line[0] for line in temporary[1:] if line[1:2] == ["integer"]] == ["own", "k"]
+
+
+@needs_psql
+def test_psql_copies_tables_of_other_schemas_and_completes_their_names(schemas: PostgresServer, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("7,x\n")
+    copied = f"\\copy other.t FROM '{tmp_path}/rows.csv' WITH (FORMAT csv)"
+    assert said(schemas, copied, "\\copy other.t TO STDOUT", '\\copy other."Odd t" TO STDOUT') == [["1\ta"], ["7\tx"]]
+    parent, child = pty.openpty()
+    settings = {"TERM": "dumb", "PAGER": "", "LC_ALL": "C", "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    process = subprocess.Popen(
+        ["psql", "-X", "-q", dsn(schemas)], stdin=child, stdout=child, stderr=child, env=settings
+    )
+    os.close(child)
+    try:
+        seen = ""
+        for keys, expected in (
+            (b"", "=[>#] "),
+            (b"\\copy ot\t", r"other\."),
+            (b"t\t", r"t "),
+            (b"TO STDOUT\n", "x\r\n"),
+        ):
+            os.write(parent, keys)
+            seen, since = "", seen
+            while not re.search(expected, seen):
+                ready, _, _ = select.select([parent], [], [], 60)
+                assert ready, f"no {expected} behind {since + seen}"
+                seen += os.read(parent, 4096).decode()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(parent)
+
+
+def test_copy_writes_into_the_schema_that_it_names(schemas: PostgresServer) -> None:
+    with psycopg.connect(dsn(schemas)) as connection, connection.cursor() as cursor:
+        with cursor.copy("COPY other.t (k, v) FROM STDIN") as copy:
+            copy.write_row((2, "b"))
+        with cursor.copy("COPY other.t FROM STDIN (FORMAT binary)") as copy:
+            copy.set_types(["int4", "varchar"])
+            copy.write_row((3, "c"))
+        with cursor.copy('COPY other."Odd t" FROM STDIN') as copy:
+            copy.write_row((9,))
+        # Tables of the same name that come earlier on the path get nothing.
+        cursor.execute("SET search_path TO other")
+        with cursor.copy("COPY public.t FROM STDIN") as copy:
+            copy.write_row((10,))
+        cursor.execute("CREATE TEMPORARY TABLE t (k INT PRIMARY KEY, own INT)")
+        for options in ("", "(FORMAT csv)"):
+            with cursor.copy(f"COPY public.t FROM STDIN {options}") as copy:
+                copy.write("11\n" if options else "12\n")
+        with cursor.copy("COPY t (k) FROM STDIN") as copy:
+            copy.write_row((13,))
+        with cursor.copy("COPY other.t TO STDOUT") as copy:
+            assert sorted(copy.rows()) == [("1", "a"), ("2", "b"), ("3", "c")]
+        found = "SELECT k FROM {} ORDER BY k"
+        for name, keys in (("public.t", [10, 11, 12]), ("t", [13]), ('other."Odd t"', [9])):
+            assert [row[0] for row in cursor.execute(found.format(name))] == keys
+
+
+def test_a_prepared_statement_follows_the_search_path(schemas: PostgresServer) -> None:
+    with psycopg.connect(dsn(schemas), autocommit=True) as connection:
+        text = "SELECT * FROM t WHERE k = %s"
+        assert connection.execute(text, (1,), prepare=True).fetchall() == []
+        connection.execute("SET search_path TO other, public")
+        assert connection.execute("SELECT k, v FROM t WHERE k = %s", (1,), prepare=True).fetchall() == [(1, "a")]
