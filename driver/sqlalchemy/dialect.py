@@ -32,12 +32,12 @@ from sqlalchemy.sql.compiler import InsertmanyvaluesSentinelOpts
 
 from ...errors import InterfaceError, NotSupportedError
 from ...model.abandoned import close_when_dropped
-from ...model.namespaces import DEFAULT_NAMESPACE
+from ...model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
 from ...model.transactions import Isolation
 from ..stores.open_stores import MEMORY
 from .compiler import NyalaCompiler, NyalaIdentifierPreparer
 from .ddl import COLUMN_OPTIONS, TABLE_OPTIONS, NyalaDDLCompiler
-from .numbering import next_number
+from .numbering import next_number, next_temporary_number
 from .reflection import NyalaReflection
 from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 
@@ -61,6 +61,11 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
     def _next_number(self, column: Column[Any]) -> int:
         table, preparer = column.table, self.identifier_preparer
         assert isinstance(table, Table)
+        # The engine has the map of an execution itself, which its connection does not know.
+        translated: Any = self.execution_options.get("schema_translate_map") or {}
+        schema = translated.get(table.schema, table.schema)
+        name = preparer.format_table(table, use_schema=False)
+        written = name if schema is None else f"{preparer.quote_schema(schema)}.{name}"
 
         connection: Any = self._dbapi_connection.driver_connection
 
@@ -71,15 +76,20 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
                 return _first_row(other, statement, parameters)
 
         def largest() -> int | None:
-            text = f"SELECT max({preparer.format_column(column)}) FROM {preparer.format_table(table)}"
+            text = f"SELECT max({preparer.format_column(column)}) FROM {written}"
             row = _first_row(self._dbapi_connection, text, ())
             return None if row is None else row[0]
 
         cells: Any = getattr(self.compiled, "insert_prefetch", ())  # of a multi-row VALUES: one of each row
         count = max(len(self.compiled_parameters), len(cells))
-        schema = [] if table.schema is None else [table.schema]
-        table_id = connection.store.table(connection.session.stored_name([*schema, table.name])).id
-        return next_number(connection.session.transactions.store, table_id, count, largest, execute)
+        parts = [table.name] if schema is None else [schema, table.name]
+        found, store = (
+            connection.store.table(connection.session.stored_name(parts)),
+            connection.session.transactions.store,
+        )
+        if found.namespace == TEMPORARY_NAMESPACE:
+            return next_temporary_number(store, found.id, count, largest)
+        return next_number(store, found.id, count, largest, execute)
 
     def post_exec(self) -> None:
         if self.cursor.description is None and self._rowcount is None:

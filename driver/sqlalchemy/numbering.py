@@ -22,15 +22,18 @@ from typing import Any, Final
 
 from ...model.forks import renew_in_child
 from ...model.lazy_dataclass import dataclass
+from ...model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
 from ...model.store import Store
 
 NUMBERS_TABLE: Final = "_nyala_numbers"
-_DEFINITION: Final = f"""CREATE TABLE IF NOT EXISTS {NUMBERS_TABLE} (
+_WRITTEN: Final = f"{DEFAULT_NAMESPACE}.{NUMBERS_TABLE}"
+"""One for the store, whatever the search path."""
+_DEFINITION: Final = f"""CREATE TABLE IF NOT EXISTS {_WRITTEN} (
     table_id STRING NOT NULL COMMENT 'id of the table whose keys are numbered',
     last BIGINT NOT NULL COMMENT 'the last number that is reserved',
     PRIMARY KEY (table_id))"""
-_REGISTER: Final = f"INSERT IGNORE INTO {NUMBERS_TABLE} VALUES (?, 0)"
-_RESERVE: Final = f"UPDATE {NUMBERS_TABLE} SET last = greatest(last, ?) + ? WHERE table_id = ? RETURNING last"
+_REGISTER: Final = f"INSERT IGNORE INTO {_WRITTEN} VALUES (?, 0)"
+_RESERVE: Final = f"UPDATE {_WRITTEN} SET last = greatest(last, ?) + ? WHERE table_id = ? RETURNING last"
 LARGEST_BLOCK: Final = 32
 """Blocks of single inserts double up to this; PostgreSQL, too, may skip 32 numbers after a crash."""
 
@@ -74,6 +77,19 @@ def next_number(store: Store, table_id: str, count: int, largest: Callable[[], i
     with block.lock:
         if block.next_ > block.end:
             _reserve(block, table_id, count, largest, execute)
+        block.next_ += 1
+        return block.next_ - 1
+
+
+def next_temporary_number(store: Store, table_id: str, count: int, largest: Callable[[], int | None]) -> int:
+    """Return a number for a temporary table, above all that it holds; nobody else numbers it. Parameters are those of
+    `next_number`, `store` that of the session with its temporary objects, whose ids may be ids of the store, too."""
+    with _lock:
+        block = _blocks.setdefault(store, {}).setdefault(f"{TEMPORARY_NAMESPACE}.{table_id}", _Block())
+    with block.lock:
+        if block.next_ > block.end:
+            block.next_ = max(block.next_, (largest() or 0) + 1, 1)
+            block.end = block.next_ + max(count, 1) - 1
         block.next_ += 1
         return block.next_ - 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy import text
@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection, default
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults, cache
 from sqlalchemy.exc import NoSuchTableError
 
+from ...model.namespaces import TEMPORARY_NAMESPACE
 from .ddl import TABLE_OPTIONS
 from .types import reflected_type
 
@@ -45,6 +46,8 @@ _TEMPORARY: Final = """
 _VIEW: Final = """
     SELECT view_definition FROM information_schema.views
     WHERE table_schema = coalesce(:schema, current_schema()) AND table_name = :name"""
+
+_KINDS_OF_TABLES: Final = ("BASE TABLE", "LOCAL TEMPORARY")
 
 Keyed = Iterator[tuple[tuple[str | None, str], Any]]
 
@@ -77,7 +80,8 @@ class NyalaReflection(default.DefaultDialect):
 
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
         self._ensure_has_table_connection(connection)
-        return table_name in {name for name, _, _ in self._all_tables(connection, schema, **kw)}
+        schemas = (TEMPORARY_NAMESPACE, None) if schema is None else (schema,)
+        return any(table_name == name for each in schemas for name, _, _ in self._all_tables(connection, each, **kw))
 
     def has_index(self, connection: Connection, *args: Any, **kw: Any) -> bool:
         return False
@@ -95,7 +99,7 @@ class NyalaReflection(default.DefaultDialect):
     # ---- many tables ----------------------------------------------------------------------------------------------
 
     def get_multi_columns(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
-        def read() -> dict[str, list[Any]]:
+        def read(schema: str | None) -> dict[str, list[Any]]:
             by_table = defaultdict(list)
             for row in _rows(connection, _COLUMNS, schema):
                 if row.is_identity == "NO":
@@ -105,7 +109,7 @@ class NyalaReflection(default.DefaultDialect):
         return self._multi(connection, read, ReflectionDefaults.columns, schema=schema, **kw)
 
     def get_multi_pk_constraint(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
-        def read() -> dict[str, Any]:
+        def read(schema: str | None) -> dict[str, Any]:
             hidden = {name for name, _ in _rows(connection, _HIDDEN, schema)}
             by_table: dict[str, Any] = {}
             for table, column in _rows(connection, _KEYS, schema):
@@ -118,16 +122,19 @@ class NyalaReflection(default.DefaultDialect):
         return self._multi(connection, read, ReflectionDefaults.pk_constraint, schema=schema, **kw)
 
     def get_multi_table_comment(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
-        def read() -> dict[str, Any]:
+        def read(schema: str | None) -> dict[str, Any]:
             return {name: {"text": comment} for name, _, comment in _rows(connection, _TABLES, schema)}
 
         return self._multi(connection, read, ReflectionDefaults.table_comment, schema=schema, **kw)
 
     def get_multi_table_options(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
-        tables = set(self.get_table_names(connection, schema))
-        for key, _ in self._multi(connection, dict, ReflectionDefaults.table_options, schema=schema, **kw):
-            is_table = key[1] in tables
-            yield key, self._options(connection, *key) if is_table else ReflectionDefaults.table_options()
+        def read(schema: str | None) -> dict[str, Any]:
+            found = self._all_tables(connection, schema, info_cache=kw.get("info_cache"))
+            names = [name for name, type_, _ in found if type_ in _KINDS_OF_TABLES]
+            wanted = kw.get("filter_names")
+            return {name: self._options(connection, schema, name) for name in names if wanted is None or name in wanted}
+
+        return self._multi(connection, read, ReflectionDefaults.table_options, schema=schema, **kw)
 
     def _options(self, connection: Connection, schema: str | None, table: str) -> dict[str, Any]:
         quote = self.identifier_preparer.quote
@@ -142,21 +149,21 @@ class NyalaReflection(default.DefaultDialect):
         return {f"nyala_{option}": value for option, value in options.items() if value}
 
     def get_multi_foreign_keys(self, connection: Connection, **kw: Any) -> Keyed:
-        return self._multi(connection, dict, ReflectionDefaults.foreign_keys, **kw)
+        return self._multi(connection, _none, ReflectionDefaults.foreign_keys, **kw)
 
     def get_multi_indexes(self, connection: Connection, **kw: Any) -> Keyed:
-        return self._multi(connection, dict, ReflectionDefaults.indexes, **kw)
+        return self._multi(connection, _none, ReflectionDefaults.indexes, **kw)
 
     def get_multi_unique_constraints(self, connection: Connection, **kw: Any) -> Keyed:
-        return self._multi(connection, dict, ReflectionDefaults.unique_constraints, **kw)
+        return self._multi(connection, _none, ReflectionDefaults.unique_constraints, **kw)
 
     def get_multi_check_constraints(self, connection: Connection, **kw: Any) -> Keyed:
-        return self._multi(connection, dict, ReflectionDefaults.check_constraints, **kw)
+        return self._multi(connection, _none, ReflectionDefaults.check_constraints, **kw)
 
     def _multi(
         self,
         connection: Connection,
-        read: Callable[[], dict[str, Any]],
+        read: Callable[[str | None], Mapping[str, Any]],
         nothing: Callable[[], Any],
         *,
         schema: str | None = None,
@@ -165,15 +172,24 @@ class NyalaReflection(default.DefaultDialect):
         kind: ObjectKind = ObjectKind.ANY,
         **kw: Any,
     ) -> Keyed:
-        """Results of `read` for each requested table and view, `nothing()` if there are none."""
-        names = []
+        """Results of `read`, which is given a schema, for each requested table and view, `nothing()` where there are
+        none. Temporary objects come before those whose names they hide."""
+        schemas: list[str | None] = []
+        if schema is None and ObjectScope.TEMPORARY in scope:
+            schemas.append(TEMPORARY_NAMESPACE)
         if ObjectScope.DEFAULT in scope:
-            for name, type_, _ in self._all_tables(connection, schema, info_cache=kw.get("info_cache")):
-                wanted = ObjectKind.TABLE if type_ == "BASE TABLE" else ObjectKind.VIEW
+            schemas.append(schema)
+        results: dict[tuple[str | None, str], Any] = {}
+        for each in schemas:
+            names = []
+            for name, type_, _ in self._all_tables(connection, each, info_cache=kw.get("info_cache")):
+                wanted = ObjectKind.TABLE if type_ in _KINDS_OF_TABLES else ObjectKind.VIEW
                 if wanted in kind and (filter_names is None or name in filter_names):
                     names.append(name)
-        found = read() if names else {}
-        return iter([((schema, name), found[name] if name in found else nothing()) for name in names])
+            found = read(each) if names else {}
+            for name in names:
+                results.setdefault((schema, name), found[name] if name in found else nothing())
+        return iter(results.items())
 
     # ---- one table ------------------------------------------------------------------------------------------------
 
@@ -229,6 +245,10 @@ class NyalaReflection(default.DefaultDialect):
         if definition is None:
             raise NoSuchTableError(view_name)
         return str(definition)
+
+
+def _none(_schema: str | None) -> Mapping[str, Any]:
+    return {}
 
 
 def _rows(connection: Connection, query: str, schema: str | None) -> list[Any]:
