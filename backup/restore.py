@@ -227,7 +227,7 @@ def _names(found: Sequence[TableChain], renamed: Mapping[str, str]) -> tuple[dic
 
 
 def _placed(written: str, namespace: str) -> tuple[str, str]:
-    """The name in the store, and the schema, of a table of a namespace that gets a name which somebody has written."""
+    """The name in the store, and the schema, of a table of a namespace that gets a written name."""
     match name_parts(written, folded=False):
         case [schema, name]:
             namespace = canonical(schema)

@@ -82,8 +82,8 @@ def next_number(store: Store, table_id: str, count: int, largest: Callable[[], i
 
 
 def next_temporary_number(store: Store, table_id: str, count: int, largest: Callable[[], int | None]) -> int:
-    """Return a number for a temporary table, above all that it holds; nobody else numbers it. Parameters are those of
-    `next_number`, `store` that of the session with its temporary objects, whose ids may be ids of the store, too."""
+    """Return a number for a temporary table, above all that it holds; no other session numbers it. Parameters are those
+    of `next_number`, `store` that of the session with its temporary objects, whose ids may be ids of the store, too."""
     with _lock:
         block = _blocks.setdefault(store, {}).setdefault(f"{TEMPORARY_NAMESPACE}.{table_id}", _Block())
     with block.lock:
