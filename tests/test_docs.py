@@ -293,7 +293,11 @@ NOT_OURS = {
     | {"with_for_update"},
 }
 """Names of PEP 249, gunicorn, Celery, Spark and SQLAlchemy that a page mentions and our code does not."""
-EXAMPLES = {"ca", "client", "df", "engine", "error", "kudu", "main", "orders", "past", "polars", "scan", "token"}
+EXAMPLES = {"ca", "client", "df", "engine", "error", "kudu", "main", "orders", "past", "polars", "scan", "token"} | {
+    "public",
+    "schema",
+    "staging",
+}
 """First parts of dotted names that are variables, files, schemas or libraries."""
 
 

@@ -21,6 +21,7 @@ from ...errors import Error, hide_passwords
 from ...model import observations
 from ...model.forks import renew_in_child
 from ...model.metrics import Histogram, Sample, register
+from ...sql.deep_stack import on_deep_stack
 
 if TYPE_CHECKING:
     from ...executor import ExecutionContext
@@ -132,7 +133,9 @@ class StatementRecord:
         """The plan as EXPLAIN prints it; "" for a statement without one, or of which it is not kept."""
         from ...planner.explaining.plan_text import explain
 
-        return self.plan if self._plan is None else explain(self._plan)
+        if (plan := self._plan) is None:
+            return self.plan
+        return on_deep_stack(lambda: explain(plan)) if plan.deep else explain(plan)
 
     def execution(self) -> Running | None:
         """The statement itself, while it runs."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
+_TEMPORARY_THREADS = 2
+"""That encode bulk loads into temporary tables."""
 _DEFAULTS = {"durability": "fsync"}
 """Defaults of directories: naming them has no effect."""
 
@@ -130,6 +132,11 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
 def in_memory(threads: int, **options: Any) -> SharedStore:
     """Open a new store in memory, with one user until others share it."""
     return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
+
+
+def of_temporary_objects() -> Store:
+    """A new store in this process for the temporary objects of one session, whatever the connection's is."""
+    return Database(MEMORY, threads=_TEMPORARY_THREADS)
 
 
 def lent(store: Store, name: str) -> SharedStore:

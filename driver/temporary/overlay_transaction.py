@@ -16,11 +16,8 @@ from ...model.namespaces import TEMPORARY_NAMESPACE, Namespace
 from ...model.schema import Table
 from ...model.store import Store, Timestamp, Transaction
 from ...model.transactions import DEFAULT_OPTIONS, TransactionOptions
-from ..stores.open_stores import in_memory
+from ..stores.open_stores import of_temporary_objects
 from .overlay import OverlaidTables
-
-_LOADING_THREADS = 2
-"""That encode bulk loads into temporary tables."""
 
 
 class OverlayTransaction(OverlaidTables[Transaction]):
@@ -111,7 +108,7 @@ def _own(options: TransactionOptions) -> TransactionOptions:
 
 def overlay(base: Store) -> OverlayStore:
     """A store with room for temporary objects over another one."""
-    temporary = in_memory(_LOADING_THREADS).store
+    temporary = of_temporary_objects()
     temporary.create_namespace(Namespace(TEMPORARY_NAMESPACE))
     return OverlayStore(base, temporary)
 

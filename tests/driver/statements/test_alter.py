@@ -290,5 +290,5 @@ def test_the_number_of_replicas_is_kept_for_a_cluster():
         assert rows(c, "SELECT k FROM t") == [(1,)]
         with pytest.raises(nyala.Error, match="REPLICAS must be 1, 3, 5 or 7, not 4"):
             c.execute("ALTER TABLE t SET REPLICAS 4")
-        with pytest.raises(nyala.Error, match="REPLICAS or TBLPROPERTIES expected"):
+        with pytest.raises(nyala.Error, match="REPLICAS, SCHEMA or TBLPROPERTIES expected"):
             c.execute("ALTER TABLE t SET OWNER x")

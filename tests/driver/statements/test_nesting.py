@@ -7,6 +7,7 @@ import threading
 import nyala
 import pytest
 from nyala import errors
+from nyala.driver.session import statement_records
 from nyala.sql.deep_stack import MOST_CALLS, deeply, on_deep_stack, require
 from nyala.sql.syntax.parser import parse
 
@@ -306,3 +307,12 @@ def test_lists_of_constants_are_not_deep():
         f"SELECT a + 1, {', '.join(f'b{i} * 2 AS c{i}' for i in range(1000))} FROM t WHERE k IN (1, 2)"
     )
     assert not statement.deep
+
+
+@pytest.mark.parametrize("kind", ["calls", "in", "from"])
+def test_a_slow_deep_statement_keeps_its_plan(table, monkeypatch, kind):
+    monkeypatch.setattr(statement_records, "SLOW_SECONDS", 0.0)
+    levels = FROM_LEVELS if kind == "from" else LEVELS
+    text, expected = NESTED[kind](levels)
+    assert table.execute(text).fetchone() == (expected,)
+    assert statement_records.records().slow()[0].plan.count("\n") > 0
