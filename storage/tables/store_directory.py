@@ -13,6 +13,8 @@ from ..files.filesystem import FileSystem
 from .catalog import Catalog
 
 FORMAT = b"nyala store, format 1\n"
+COPYING = "COPYING"
+"""File in an incomplete copy, locked by the process that makes it. A directory without it is not the copy's."""
 _FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp", "owner", "owner.tmp", "owner.log")
 """Files that a crash may leave of a store during its creation, and files of a process that is to serve it."""
 

@@ -15,7 +15,7 @@ from ...files.filesystem import FileSystem, Lock
 from ...files.page_cache import PageCache
 from ...log.commit_log import FORGOTTEN, CommitLog
 from ...tables.catalog import Catalog
-from ...tables.store_directory import FORMAT
+from ...tables.store_directory import COPYING, FORMAT
 from ..files import file_size, read_file
 from ..read_only import ReadOnlyFileSystem
 from .check_log import check_log
@@ -71,6 +71,8 @@ def _check_names(fs: FileSystem, directory: str, names: list[str], report: Repor
     for name in names:
         if name.endswith(TEMPORARY_SUFFIX) and name.removesuffix(TEMPORARY_SUFFIX) in _PARTS:
             report.note(f"{directory}/{name}", WHOLE_FILE, "left of a replacement that a crash interrupted; harmless")
+        elif name == COPYING:
+            report.note(f"{directory}/{name}", WHOLE_FILE, "left of a copy that a crash interrupted; harmless")
         elif name not in _PARTS and name not in _OF_SERVING:
             report.note(f"{directory}/{name}", WHOLE_FILE, "is no file of the store; it is left alone")
 

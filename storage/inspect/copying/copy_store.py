@@ -18,7 +18,8 @@ records or the last loads of tablets have changed at the end, and repeats the ro
 later rounds are short.
 
 The copy is made in `DESTINATION.incomplete`, which has a file COPYING and no FORMAT, so no process takes it for a
-store. When everything is durable it gets its FORMAT, and is renamed.
+store. When everything is durable it gets its FORMAT, and is renamed; COPYING
+goes last.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Callable
 
 from ....errors import CorruptionError, FileAccessError, InterfaceError, OperationalError, StoreLocked
 from ...files.filesystem import FileSystem, Lock
-from ...tables.store_directory import FORMAT, make_durable_directory, require_format, write_format
+from ...tables.store_directory import COPYING, FORMAT, make_durable_directory, require_format, write_format
 from .copied_logs import (
     StoreChanged,
     write_file,
@@ -38,8 +39,6 @@ from .copy_round import CopyRound, StoreCopy, remove
 ROUNDS = 50
 """A round fails if files are replaced while it reads; later rounds take milliseconds, flushes are seconds apart."""
 INCOMPLETE = ".incomplete"
-_MARK = "COPYING"
-"""File in an incomplete copy, locked by the process that makes it."""
 
 
 def copy_store(
@@ -77,9 +76,10 @@ def copy_store(
         done = _copy(fs, source, working, links, pause)
         write_file(fs, f"{working}/LOCK", b"")
         write_format(fs, working, FORMAT)
-        fs.remove(f"{working}/{_MARK}")
         fs.rename(working, destination)
         fs.sync_directory(destination.rpartition("/")[0] or ("/" if destination.startswith("/") else "."))
+        # Last: what has no such file is not the copy's to remove.
+        fs.remove(f"{destination}/{COPYING}")
     finally:
         lock.release()
     done.destination = destination
@@ -100,13 +100,19 @@ def _check_places(fs: FileSystem, source: str, destination: str) -> None:
         raise InterfaceError(f"the copy cannot be inside of the store {source}; name a directory outside of it")
     if fs.exists(destination) and fs.list(destination):
         raise InterfaceError(f"{destination} exists and is not empty; name a new directory")
+    working = destination + INCOMPLETE
+    if fs.exists(working) and fs.list(working) and not fs.exists(f"{working}/{COPYING}"):
+        raise InterfaceError(
+            f"the copy is made in {working}, which exists and has no file {COPYING}, so no copy has left it: remove "
+            "it, or name another directory for the copy"
+        )
 
 
 def _lock(fs: FileSystem, working: str) -> Lock:
-    if not fs.exists(f"{working}/{_MARK}"):
-        write_file(fs, f"{working}/{_MARK}", b"")
+    if not fs.exists(f"{working}/{COPYING}"):
+        write_file(fs, f"{working}/{COPYING}", b"")
     try:
-        return fs.lock(f"{working}/{_MARK}")
+        return fs.lock(f"{working}/{COPYING}")
     except StoreLocked as error:
         raise StoreLocked(f"another process copies to {working}: {error}") from error
 
@@ -117,7 +123,7 @@ def _clear(fs: FileSystem, working: str) -> None:
         fs.remove(f"{working}/FORMAT")
         fs.sync_directory(working)
     for name in fs.list(working):
-        if name != _MARK:
+        if name != COPYING:
             remove(fs, f"{working}/{name}")
 
 

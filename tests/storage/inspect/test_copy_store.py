@@ -257,6 +257,17 @@ def test_a_second_copier_is_refused_and_an_incomplete_copy_is_replaced(tmp_path:
     assert check_store(fs, str(tmp_path / "copy")).findings == []
 
 
+def test_what_no_copy_has_left_is_not_removed(tmp_path: Path) -> None:
+    with Database(tmp_path / "db", background=False) as db:
+        insert(db, db.create_table(definition()), range(100))
+    with Database(tmp_path / "copy.incomplete", background=False) as db:
+        insert(db, db.create_table(definition()), range(7))
+    with pytest.raises(InterfaceError, match="which exists and has no file COPYING"):
+        copy_store(OsFileSystem(), str(tmp_path / "db"), str(tmp_path / "copy"))
+    with Database(tmp_path / "copy.incomplete", background=False) as db:
+        assert len(read(db, db.table("t"))) == 7
+
+
 @pytest.mark.parametrize("seed", range(cases(3)))
 def test_a_machine_that_stops_while_a_copy_is_replaced_leaves_no_half_store(seed: int) -> None:
     """The copy that is replaced was whole, but for its name."""
