@@ -31,8 +31,8 @@ class ClientClock(HybridClock):
         """By how much the wall clock is behind the trusted servers, as a difference of timestamps."""
         self._is_set = False
         self._replies: dict[str, tuple[float, bool, int]] = {}
-        """By address: when its server last replied, whether it was too far ahead then, and by how much it was ahead of
-        the wall clock, as a difference of timestamps."""
+        """By address: when its server last replied (monotonic seconds), whether it was too far ahead then, and its
+        timestamp."""
 
     def limit(self) -> Timestamp:
         """See `HybridClock.limit`; before the first reply, far ahead."""
@@ -57,7 +57,7 @@ class ClientClock(HybridClock):
     def heard(self, address: str, timestamp: int, is_ahead: bool) -> bool:
         """True if the clock may follow a server's reply, which `is_ahead` says is beyond `limit`."""
         now = time.monotonic()
-        self._replies[address] = now, is_ahead, timestamp - (wall_microseconds() << LOGICAL_BITS)
+        self._replies[address] = now, is_ahead, timestamp
         if not is_ahead:
             return True
         lately = [was_ahead for at, was_ahead, _ in list(self._replies.values()) if now - at < MEMORY_SECONDS]
@@ -69,10 +69,11 @@ class ClientClock(HybridClock):
     def is_behind_most(self, address: str) -> bool:
         """True if a server's last reply showed a time that is far behind this clock, and those of at least half of the
         servers that have replied lately did not: so this clock is right."""
-        now, own = time.monotonic(), self.latest - (wall_microseconds() << LOGICAL_BITS)
+        now = time.monotonic()
         lately = {
-            other: lead < own - LEAD
-            for other, (at, _, lead) in list(self._replies.items())
+            # What it would show now is its last timestamp and the time that has passed since.
+            other: timestamp + (int((now - at) * 1_000_000) << LOGICAL_BITS) < self.latest - LEAD
+            for other, (at, _, timestamp) in list(self._replies.items())
             if now - at < MEMORY_SECONDS
         }
         return lately.get(address, False) and 2 * sum(lately.values()) <= len(lately)
