@@ -7,7 +7,7 @@ Subqueries in expressions stay expressions here; `rules/decorrelate_subqueries.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ..sql import bound
 from ..sql.constant_rows import ConstantRows
@@ -119,58 +119,60 @@ class Builder:
 
 def numbers_above(query: bound.Query) -> Numbers:
     """Source of column numbers that the statement does not use."""
-    return Numbers(max(_numbers_of(query, set()), default=0))
+    found: list[int] = []
+    _add_numbers(query, found, set())
+    return Numbers(max(found, default=0))
 
 
-def _numbers_of(query: bound.Query, seen: set[int]) -> Iterator[int]:
-    """Yield the column numbers of a query. Queries whose `id` is in `seen` are skipped: several places may share
-    one."""
+def _add_numbers(query: bound.Query, found: list[int], seen: set[int]) -> None:
+    """Add the column numbers of a query. Queries whose `id` is in `seen` are skipped: several places may share one."""
     if id(query) in seen:
         return
     seen.add(id(query))
-    yield from (c.id for c in (*query.columns, *query.hidden))
+    found.extend(c.id for c in (*query.columns, *query.hidden))
     body = query.body
     if isinstance(body, bound.SetOperation):
-        yield from (c.id for c in body.columns)
-        yield from _numbers_of(body.left, seen)
-        yield from _numbers_of(body.right, seen)
+        found.extend(c.id for c in body.columns)
+        _add_numbers(body.left, found, seen)
+        _add_numbers(body.right, found, seen)
     elif isinstance(body, bound.Recursive):
-        yield from (c.id for c in body.columns)
-        yield from _numbers_of(body.anchor, seen)
-        yield from _numbers_of(body.step, seen)
+        found.extend(c.id for c in body.columns)
+        _add_numbers(body.anchor, found, seen)
+        _add_numbers(body.step, found, seen)
     elif isinstance(body, bound.Values):
-        yield from (c.id for c in body.columns)
+        found.extend(c.id for c in body.columns)
         if not isinstance(body.rows, ConstantRows):
-            yield from _numbers_in((expr for row in body.rows for expr in row), seen)
+            _add_numbers_in((expr for row in body.rows for expr in row), found, seen)
     else:
-        yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates, *body.windows))
-        if body.set_number is not None:
-            yield body.set_number.id
         made = (*body.projection, *body.groups, *body.aggregates, *body.windows)
-        yield from _numbers_in((expr for _, expr in made), seen)
-        yield from _numbers_in((expr for expr in (body.where, body.having, body.qualify) if expr is not None), seen)
+        found.extend(c.id for c, _ in made)
+        if body.set_number is not None:
+            found.append(body.set_number.id)
+        _add_numbers_in((expr for _, expr in made), found, seen)
+        conditions = (expr for expr in (body.where, body.having, body.qualify) if expr is not None)
+        _add_numbers_in(conditions, found, seen)
         if body.relation is not None:
-            yield from _numbers_of_relation(body.relation, seen)
+            _add_numbers_of_relation(body.relation, found, seen)
 
 
-def _numbers_of_relation(relation: bound.Relation, seen: set[int]) -> Iterator[int]:
+def _add_numbers_of_relation(relation: bound.Relation, found: list[int], seen: set[int]) -> None:
     if isinstance(relation, bound.Join):
-        yield from _numbers_of_relation(relation.left, seen)
-        yield from _numbers_of_relation(relation.right, seen)
+        _add_numbers_of_relation(relation.left, found, seen)
+        _add_numbers_of_relation(relation.right, found, seen)
         if relation.condition is not None:
-            yield from _numbers_in([relation.condition], seen)
+            _add_numbers_in([relation.condition], found, seen)
         return
-    yield from (c.id for c in relation.columns)
+    found.extend(c.id for c in relation.columns)
     if isinstance(relation, bound.SubqueryRef):
-        yield from _numbers_of(relation.query, seen)
+        _add_numbers(relation.query, found, seen)
     elif isinstance(relation, bound.SeriesRef):
-        yield from _numbers_in((relation.start, relation.stop, relation.step), seen)
+        _add_numbers_in((relation.start, relation.stop, relation.step), found, seen)
 
 
-def _numbers_in(exprs: Iterable[Expr], seen: set[int]) -> Iterator[int]:
+def _add_numbers_in(exprs: Iterable[Expr], found: list[int], seen: set[int]) -> None:
     for expr in exprs:
         for node in each(expr):
             if isinstance(node, Column):
-                yield node.id
+                found.append(node.id)
             elif isinstance(node, SUBQUERIES) and node.query is not None:
-                yield from _numbers_of(node.query, seen)
+                _add_numbers(node.query, found, seen)

@@ -24,11 +24,12 @@ from ...sql.expressions import Window as WindowCall
 
 
 class _Kept:
-    """Cache slot for the result of `algebra.trees.free_columns`: nodes never change, and shared subplans are visited
-    often."""
+    """Cache slots for the results of `algebra.trees.free_columns` and `is_volatile_plan`: nodes never change, shared
+    subplans are visited often, and the plans of subqueries once for each query around them."""
 
-    __slots__ = ("_free",)
+    __slots__ = ("_free", "_volatile")
     _free: frozenset[int]
+    _volatile: bool
 
 
 @dataclass(frozen=True, slots=True)

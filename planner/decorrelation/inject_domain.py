@@ -115,7 +115,10 @@ def is_volatile_plan(plan: Node) -> bool:
     """True if an expression of the plan is volatile, as random() is. A shared plan is evaluated once."""
     if isinstance(plan, Shared):
         return False
-    return any(map(is_volatile, node_expressions(plan))) or any(map(is_volatile_plan, plan.children()))
+    if not hasattr(plan, "_volatile"):
+        found = any(map(is_volatile, node_expressions(plan))) or any(map(is_volatile_plan, plan.children()))
+        object.__setattr__(plan, "_volatile", found)
+    return plan._volatile
 
 
 def same_or_both_null(first: Expr, second: Expr) -> Expr:
