@@ -314,5 +314,5 @@ def test_a_slow_deep_statement_keeps_its_plan(table, monkeypatch, kind):
     monkeypatch.setattr(statement_records, "SLOW_SECONDS", 0.0)
     levels = FROM_LEVELS if kind == "from" else LEVELS
     text, expected = NESTED[kind](levels)
-    assert table.execute(text).fetchone() == (expected,)
+    assert table.execute(text).fetchall() == [(expected,)]
     assert statement_records.records().slow()[0].plan.count("\n") > 0
