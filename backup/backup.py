@@ -86,6 +86,7 @@ def backup(
     full: bool = False,
     threads: int = THREADS,
     progress: Handler | None = None,
+    io_rate: int | None = None,
 ) -> BackupResult:
     """Saves tables into a directory of backups, while the store is in use.
 
@@ -103,6 +104,8 @@ def backup(
         Tablets saved at the same time.
     progress : callable, optional
         Called with `running.Progress`.
+    io_rate : int, optional
+        Bytes per second that are read from the store and written; None: no limit.
 
     Raises
     ------
@@ -117,7 +120,7 @@ def backup(
     """
     check_target(target)
     with connect(target) as connection:
-        run = Threads(threads, progress)
+        run = Threads(threads, progress, io_rate)
         return save_store(target, lambda: connection.store, Place.of(destination), run, tables, full=full)
 
 
@@ -342,14 +345,14 @@ def _rows(file: SavedFile | None) -> int:
 
 
 def verify(
-    destination: str | Path, *, threads: int = THREADS, progress: Handler | None = None
+    destination: str | Path, *, threads: int = THREADS, progress: Handler | None = None, io_rate: int | None = None
 ) -> tuple[list[Backup], list[str]]:
     """Reads every file of every backup and compares it with its manifest; returns the backups, and the faults by
     number.
 
     A backup that continues a missing one is also faulty.
     """
-    return verify_files(Place.of(destination), Threads(threads, progress))
+    return verify_files(Place.of(destination), Threads(threads, progress, io_rate))
 
 
 def verify_files(place: Place, run: Run) -> tuple[list[Backup], list[str]]:

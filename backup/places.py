@@ -22,6 +22,7 @@ from pyarrow import fs
 from ..errors import InterfaceError, StoreLocked
 from ..model.disk_errors import disk_error
 from ..model.lazy_dataclass import dataclass
+from ..storage.files.io_limit import spend
 from ..storage.files.os_filesystem import OsFileSystem
 from .durable_files import durable_file, sync_directory
 
@@ -108,6 +109,7 @@ class Place:
         with self.filesystem.open_input_stream(self._at(relative), compression=None) as file:
             while piece := file.read(_READ_BYTES):
                 found.update(piece)
+                spend(read=len(piece))
         return found.hexdigest()
 
     def read(self, relative: str) -> bytes:

@@ -78,6 +78,7 @@ def restore(
     renamed: Mapping[str, str] | None = None,
     threads: int = THREADS,
     progress: Handler | None = None,
+    io_rate: int | None = None,
 ) -> RestoreResult:
     """Restores tables from backups.
 
@@ -99,6 +100,8 @@ def restore(
         Tablets restored at the same time.
     progress : callable, optional
         Called with `running.Progress`.
+    io_rate : int, optional
+        Bytes per second of the backup's files that are read; None: no limit.
 
     Raises
     ------
@@ -111,7 +114,7 @@ def restore(
     UnknownTable
         If the backup has no such table.
     """
-    run = Threads(threads, progress)
+    run = Threads(threads, progress, io_rate)
     restoring = Restoring.of(Place.of(source), run, at=at, tables=tables, renamed=renamed)
     with connect(target) as connection:
         return restoring.into(connection, target, lambda: connection.store, run)

@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 from ..model.lazy_dataclass import dataclass
 from ..model.store import Store
+from ..storage.files.io_limit import IoLimit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,10 +69,13 @@ class Threads:
         Tasks at the same time.
     handler : callable, optional
         Called with the progress after each task.
+    io_rate : int, optional
+        Bytes per second that all tasks together may read and write; None: no limit.
     """
 
-    def __init__(self, threads: int, handler: Handler | None = None):
+    def __init__(self, threads: int, handler: Handler | None = None, io_rate: int | None = None):
         self._threads = threads
+        self._io_limit = IoLimit(io_rate)
         self._handler = handler
 
     def __call__(
@@ -81,7 +85,7 @@ class Threads:
         began = time.monotonic()
         self._report(Progress(step, 0, len(tasks)))
         with ThreadPoolExecutor(self._threads, "nyala-backup") as pool:
-            futures = [pool.submit(work, task) for task in tasks]
+            futures = [pool.submit(self._limited, work, task) for task in tasks]
             waiting: set[Future[R]] = set(futures)
             rows = done = 0
             try:
@@ -96,6 +100,10 @@ class Threads:
             finally:
                 pool.shutdown(cancel_futures=True)
         return [future.result() for future in futures]
+
+    def _limited(self, work: Callable[[T], R], task: T) -> R:
+        with self._io_limit.counted():
+            return work(task)
 
     def _report(self, progress: Progress) -> None:
         if self._handler is not None:

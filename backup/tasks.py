@@ -18,6 +18,7 @@ from ..model.change_columns import change_columns
 from ..model.lazy_dataclass import dataclass
 from ..model.schema import ColumnSchema, Table
 from ..model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
+from ..storage.files.io_limit import spend
 from .chains import FileOfChain
 from .folding import conformed, fold
 from .manifest import Kind, SavedFile
@@ -91,11 +92,13 @@ def _write(task: SaveTask, scan: Scan) -> SavedFile | None:
     first = next(batches, None)
     if first is None:
         return None
-    rows = 0
+    rows = size = 0
     with place.create(stored) as file, pq.ParquetWriter(file, scan.schema, compression="zstd") as writer:
         for batch in _regrouped(first, batches):
             writer.write_table(batch, row_group_size=ROW_GROUP_ROWS)
             rows += batch.num_rows
+            spend(written=file.tell() - size)
+            size = file.tell()
     return SavedFile(path, task.kind, task.tablet, rows, place.size(stored), place.digest(stored))
 
 
@@ -171,6 +174,7 @@ def _read(task: RestoreTask, each: FileOfChain, extra: tuple[str, ...] = ()) -> 
     try:
         with task.place.open(each.path) as source, pq.ParquetFile(source) as file:
             for batch in file.iter_batches(ROW_GROUP_ROWS):
+                spend(read=each.file.bytes * batch.num_rows // max(each.file.rows, 1))
                 yield conformed(batch, each.definition, task.definition, extra)
     except (OSError, pa.ArrowInvalid, KeyError) as error:
         raise CorruptionError(str(error), task.place.path(each.path), "Parquet") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..cluster.wire.security.tls_files import OPTIONS, TlsFiles, tls_files
+from ..sql.settings import parse_rate
 
 SPELLED = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
 """The options of TLS as command lines have them."""
@@ -19,6 +20,11 @@ def given_tls(arguments: argparse.Namespace) -> dict[str, str]:
 def tls_of(arguments: argparse.Namespace) -> TlsFiles | None:
     """The TLS files of a command line; `InterfaceError` where some are missing."""
     return tls_files(vars(arguments), SPELLED)
+
+
+def io_limit(text: str | None, name: str = "maintenance-io-limit") -> int | None:
+    """Bytes per second of a ceiling of I/O, None if it is not given; `InterfaceError` where they are too few."""
+    return None if text is None else parse_rate(text, name)
 
 
 def names(text: str) -> list[str]:

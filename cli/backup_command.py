@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..command_line import Outcome
 from ..errors import InterfaceError
 from ..storage.inspect.text import table_lines
-from .arguments import moment, names
+from .arguments import io_limit, moment, names
 from .progress import Reporter, print_outcome
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def backup_command(arguments: argparse.Namespace) -> int:
 
     with Reporter(sys.stderr) as report:
         if arguments.verify is not None:
-            outcome = verify_outcome(*verify(arguments.verify, threads=_threads(arguments), progress=report))
+            outcome = verify_outcome(
+                *verify(arguments.verify, threads=_threads(arguments), progress=report, io_rate=_rate(arguments))
+            )
         else:
             check_given(arguments)
             outcome = backup_outcome(
@@ -39,6 +41,7 @@ def backup_command(arguments: argparse.Namespace) -> int:
                     full=arguments.full,
                     threads=_threads(arguments),
                     progress=report,
+                    io_rate=_rate(arguments),
                 )
             )
     return print_outcome(outcome, arguments.json)
@@ -49,10 +52,14 @@ def restore_command(arguments: argparse.Namespace) -> int:
     from ..backup.restore import restore
 
     at, choice = moment(arguments.at), restored_tables(arguments)
+    choice |= {"threads": _threads(arguments), "io_rate": _rate(arguments)}
     with Reporter(sys.stderr) as report:
-        threads = _threads(arguments)
-        restored = restore(arguments.source, arguments.store, at=at, threads=threads, progress=report, **choice)
+        restored = restore(arguments.source, arguments.store, at=at, progress=report, **choice)
     return print_outcome(restore_outcome(restored), arguments.json)
+
+
+def _rate(arguments: argparse.Namespace) -> int | None:
+    return io_limit(arguments.io_limit, "io-limit")
 
 
 def _threads(arguments: argparse.Namespace) -> int:

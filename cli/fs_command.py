@@ -15,6 +15,7 @@ from ..errors import InterfaceError
 from ..model.clock import format_timestamp
 from ..model.disk_errors import disk_error
 from ..model.store import Timestamp
+from ..storage.files.io_limit import IoLimit
 from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.copying.copy_store import copy_store
 from ..storage.inspect.cut_log import cut_log
@@ -24,12 +25,14 @@ from ..storage.inspect.layout.layout_text import describe_layout
 from ..storage.inspect.layout.table_layout import table_layout
 from ..storage.inspect.salvage import salvage_table
 from ..storage.inspect.text import format_bytes, plural
+from .arguments import io_limit
 
 
 def copy_command(arguments: argparse.Namespace) -> int:
     """`nyala fs copy DIR DEST`."""
     source, destination = arguments.directory.absolute(), arguments.destination.absolute()
-    done = copy_store(OsFileSystem(), str(source), str(destination), links=not arguments.no_links)
+    with IoLimit(io_limit(arguments.io_limit, "io-limit")).counted():
+        done = copy_store(OsFileSystem(), str(source), str(destination), links=not arguments.no_links)
     if arguments.json:
         print(json.dumps(asdict(done), indent=2))
         return 0

@@ -17,6 +17,7 @@ from ..executor.fragments.evaluate import table_evaluator
 from ..model.store import Store
 from ..shell.serving import note_new
 from ..sql.settings import parse_bytes
+from .arguments import io_limit
 from .doors import Doors, door_options
 from .http_options import http_options, shown_options
 
@@ -42,6 +43,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         durability=arguments.durability,
         history_seconds=arguments.history_seconds,
         memory_limit_bytes=None if memory is None else parse_bytes(memory, "store-memory"),
+        maintenance_io_limit=io_limit(arguments.maintenance_io_limit),
     )
     made: list[Doors] = []
 
@@ -82,7 +84,11 @@ def _served(arguments: argparse.Namespace) -> str | None:
     record = find_server(directory) if holds_store(Path(directory)) else None
     if record is None or not record.address:
         return None
-    given = {"--history-seconds": arguments.history_seconds, "--store-memory": arguments.store_memory}
+    given = {
+        "--history-seconds": arguments.history_seconds,
+        "--store-memory": arguments.store_memory,
+        "--maintenance-io-limit": arguments.maintenance_io_limit,
+    }
     for name, value in given.items():
         if value is not None:
             raise InterfaceError(f"{name}: {directory} is served by process {record.pid}, which has opened it")

@@ -18,7 +18,7 @@ from ..driver.connection import connect
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
 from ..sql.settings import parse_bytes
-from .arguments import given_tls, tls_of
+from .arguments import given_tls, io_limit, tls_of
 from .http_options import cluster_look, http_options, shown_options
 
 _LEASE = 0.9
@@ -42,6 +42,7 @@ def tserver_command(arguments: argparse.Namespace) -> int:
         location=arguments.location,
         data_directories=tuple(map(str, arguments.data_dir)),
         memory_limit_bytes=None if limit is None else parse_bytes(limit, "memory-limit"),
+        maintenance_io_limit=io_limit(arguments.maintenance_io_limit),
         memrowset_bytes=arguments.memrowset_bytes,
         cache_bytes=arguments.cache_bytes,
         history_seconds=arguments.history_seconds,

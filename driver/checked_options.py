@@ -9,12 +9,12 @@ from typing import Any, Final
 from .. import errors
 from ..errors import InterfaceError
 from ..model.observed_time import checked_token
-from ..sql.settings import parse_bytes, read_option
+from ..sql.settings import parse_bytes, parse_rate, read_option
 from .session import engines
 from .stores.cluster_url import TLS_OPTIONS, tls_options, with_parameters
 from .stores.open_stores import is_cluster
 
-STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
+STORE_OPTIONS: Final = ("durability", "history_seconds", "maintenance_io_limit", "store_memory")
 """Options of a directory; for a cluster they are options of its servers."""
 _CLUSTER_OPTIONS: Final = (
     "deadline",
@@ -80,6 +80,8 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
         raise InterfaceError(f"history_seconds={seconds!r}: a whole number of seconds is needed")
     if "store_memory" in checked:
         checked["store_memory"] = parse_bytes(checked["store_memory"], "store_memory")
+    if "maintenance_io_limit" in checked:
+        checked["maintenance_io_limit"] = parse_rate(checked["maintenance_io_limit"])
     for name in ("memory_limit", "temp_directory", "engine"):
         if name in checked:
             checked[name] = read_option(name, checked[name])

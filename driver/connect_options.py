@@ -24,6 +24,7 @@ class ConnectOptions(TypedDict, total=False):
     # Of a directory.
     durability: Durability | None
     history_seconds: int | None
+    maintenance_io_limit: int | str | None
     store_memory: int | str | None
     # Of a cluster.
     deadline: float | None

@@ -71,11 +71,12 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         Engine of queries: nyala's own executor (the default), or Spark, which reads the tablets, in a session that
         exists in this process or is started (`SET engine` changes it).
     history_seconds : int, optional
-        Seconds for which history stays readable; older history may be removed. The value is stored and is the default
-        of later openings; 604,800 (seven days) for a new store.
+        Seconds for which history stays readable; stored, as the default of later openings. A week for a new store.
+    maintenance_io_limit : int or str, optional
+        Bytes per second, such as "50MB", that flushes, compactions and the like may read and write (no limit).
     store_memory : int or str, optional
         Memory for rows that are not on disk yet and for cached pages, of all stores of this process together; half of
-        the machine's by default. Writers wait for flushes before it is reached.
+        the machine's by default.
     autocommit : bool, optional
         True (the default): each statement outside of a transaction is durable when it returns. False: the first
         statement begins a transaction, which `commit` or `rollback` ends (PEP 249).

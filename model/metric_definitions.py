@@ -88,6 +88,9 @@ nyala_maintenance_operations_total    counter    flushes, compactions, removals 
 nyala_maintenance_failures_total      counter    operations that failed, by kind | kind
 nyala_maintenance_seconds_total       counter    time of operations, by kind | kind
 nyala_maintenance_written_bytes_total counter    bytes of the DiskRowSets that operations wrote, by kind | kind
+nyala_maintenance_io_bytes_total      counter    bytes of data files that background work read and wrote | direction
+nyala_maintenance_io_limit_bytes      gauge      ceiling of these bytes per second; 0: none |
+nyala_maintenance_io_wait_seconds_total counter  time that background work waited for this ceiling |
 nyala_maintenance_running             gauge      operations that run now |
 nyala_replicas                        gauge      replicas of this server, by state and role in Raft | state role
 nyala_raft_terms                      gauge      sum of the terms of all replicas: each election raises it by one |

@@ -70,6 +70,24 @@ def parse_bytes(value: int | str, name: str = "memory_limit") -> int:
     return int(amount)
 
 
+LEAST_RATE: Final = 1 << 20
+"""Bytes per second, of a ceiling of I/O: below it, flushes would fall behind slow writers."""
+
+
+def parse_rate(value: int | str, name: str = "maintenance_io_limit") -> int:
+    """Bytes per second, as `parse_bytes`; `InterfaceError` if they are below `LEAST_RATE`.
+
+    >>> parse_rate("20MB")
+    20971520
+    """
+    rate = parse_bytes(value, name)
+    if rate < LEAST_RATE:
+        raise InterfaceError(
+            f"{name}={value!r}: bytes per second, from 1MB, such as '50MB'; without it there is no limit"
+        )
+    return rate
+
+
 def show_bytes(size: int) -> str:
     """Bytes with the largest unit that represents them exactly, as `parse_bytes` reads them.
 
@@ -195,6 +213,14 @@ OWN_SETTINGS: Final = {
             _engine,
         ),
         Setting("history_seconds", "whole number", "from 0", "How many seconds back the past stays readable"),
+        Setting(
+            "maintenance_io_limit",
+            "bytes",
+            "from 1MB",
+            "How many bytes per second background work may read and write",
+            show=show_bytes,
+            unset="none",
+        ),
         Setting(
             "memory_limit",
             "bytes",

@@ -136,6 +136,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `statistics.table_statistics` | statistics of a table |
 | `files.filesystem` | `FileSystem`, the one way to the disk |
 | `files.os_filesystem` | the file system of the machine |
+| `files.io_limit` | the ceiling of bytes per second of background work |
 | `files.checked_file` | small files with a checksum, replaced as a whole |
 | `files.file_identity` | which tablet a file belongs to |
 | `files.page_cache` | decoded pages |

@@ -49,6 +49,7 @@ from ..model.transactions import DEFAULT_OPTIONS, TransactionOptions
 from ..model.vectors.vector import Batch
 from .deltas.single_deltas import ROW_BYTES
 from .files.filesystem import FileSystem
+from .files.io_limit import IoLimit
 from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
@@ -57,8 +58,7 @@ from .loads.bulk_load import TableBulkLoader
 from .log.commit_log import CommitLog
 from .maintenance.background import BackgroundWork
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .maintenance.manager import MaintenanceStatus, OperationRecord
-from .maintenance.memory import MemoryStatus, default_cache_bytes, default_limit
+from .maintenance.memory import default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .malloc import configure_heap
@@ -69,8 +69,8 @@ from .single_rows.row_write import StartedRow, finish_row
 from .statistics.analysis import table_storage
 from .tables.access_methods import AccessMethods
 from .tables.atomic_write import AtomicWriter
+from .tables.background_methods import BackgroundMethods
 from .tables.catalog import Catalog
-from .tables.damage_notes import quarantined
 from .tables.data_definition import DataDefinition
 from .tables.durable_catalog import DurableCatalog
 from .tables.housekeeping import finish_loads_and_commits, flush_commit_holders
@@ -92,7 +92,7 @@ _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
 
-class Database(AccessMethods, ViewMethods):
+class Database(AccessMethods, BackgroundMethods, ViewMethods):
     """Tables on the local disk; implements `model.store.Store`. Safe for several threads.
 
     Parameters
@@ -123,6 +123,8 @@ class Database(AccessMethods, ViewMethods):
         memory by default. Writes slow down from 80 % of it, and wait for flushes above it: `memory`.
     background : bool
         False: no thread flushes or compacts; `maintain` does, when it is called.
+    maintenance_io_limit : int, optional
+        Bytes per second that background work may read and write; None: no limit. `limit_maintenance_io` changes it.
 
     Raises
     ------
@@ -154,11 +156,13 @@ class Database(AccessMethods, ViewMethods):
         compaction_budget_bytes: int = BUDGET_BYTES,
         memory_limit_bytes: int | None = None,
         background: bool = True,
+        maintenance_io_limit: int | None = None,
     ):
         if durability not in ("fsync", "os"):
             raise InterfaceError(f"durability={durability!r}: it is 'fsync' or 'os'")
         if threads < 1:
             raise InterfaceError(f"threads={threads}: at least one is needed")
+        io_limit = IoLimit(maintenance_io_limit)
         self.path = str(path)
         if not self.path:
             raise InterfaceError(f"path={path!r}: a directory or {MEMORY!r} is needed")
@@ -193,6 +197,7 @@ class Database(AccessMethods, ViewMethods):
             starts=background,
             first=lambda: flush_commit_holders(self._tablets(), self._commits),
             tasks=(self._keep_house,),
+            io_limit=io_limit,
         )
 
     # ---- opening and closing -------------------------------------------------------------------------------------
@@ -544,22 +549,6 @@ class Database(AccessMethods, ViewMethods):
 
     def _tablets(self) -> list[Tablet]:
         return [tablet for store in list(self._stores.values()) for tablet in store.whole_tablets]
-
-    def maintain(self, until_idle: bool = True) -> list[OperationRecord]:
-        """Do what the background does: operations until none is worth it, or the next one. Returns their records, in
-        order; one that failed is the last."""
-        self._check_open()
-        return self._maintenance.maintain(until_idle)
-
-    def maintenance_status(self) -> MaintenanceStatus:
-        """Operations that run, that ran and that could be run, and the tablets in quarantine."""
-        self._check_open()
-        return replace(self._maintenance.status(), quarantined=quarantined(list(self._stores.values())))
-
-    def memory_status(self) -> MemoryStatus:
-        """Memory used by rows and pages, and its limit."""
-        self._check_open()
-        return self._maintenance.memory.measure()
 
     def _keep_house(self) -> None:
         """Tasks that must not wait for a long operation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...command_line import Command, argument
-from .common import STORE
+from .common import IO_LIMIT, STORE
 
 BACKUP_ABOUT = (
     "Save one snapshot of all tables, or of those named, while the store is in use. The first backup in DEST is a full "
@@ -46,6 +46,7 @@ RESTORE_ARGUMENTS = (
 )
 _COMMON = (
     argument("--threads", type=int, metavar="N", help="tablets at the same time (default: 2)"),
+    IO_LIMIT,
     argument("--json", action="store_true", help="print the result as JSON"),
 )
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from ...command_line import Argument, argument
 
 STORE = "a store's directory, or nyala://HOST:PORT"
+MAINTENANCE_IO_LIMIT = argument(
+    "--maintenance-io-limit",
+    metavar="SIZE",
+    help="bytes per second that flushes, compactions and other background work may read and write, such as 50MB "
+    "(default: no limit)",
+)
+IO_LIMIT = argument(
+    "--io-limit", metavar="SIZE", help="bytes per second to read and write, such as 50MB (default: no limit)"
+)
 _TLS_HELP = (
     ("ca", "the PEM file with the certificate of the cluster's CA"),
     ("cert", "the PEM file with {whose} certificate, which that CA has signed"),

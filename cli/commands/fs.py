@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...command_line import Command, argument, natural
+from .common import IO_LIMIT
 
 FS = Command(
     "fs",
@@ -44,6 +45,7 @@ FS = Command(
                 argument("directory", type=Path, metavar="DIR", help="the store's directory; it may be open"),
                 argument("destination", type=Path, metavar="DEST", help="a new directory"),
                 argument("--no-links", action="store_true", help="copy all files, so that both share no disk block"),
+                IO_LIMIT,
                 argument("--json", action="store_true", help="print the result as JSON"),
             ),
             examples=("nyala fs copy weather weather-copy", "nyala fs copy weather /mnt/other/weather --json"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...command_line import Argument, Command, argument
-from .common import CLIENT_TLS, tls_options
+from .common import CLIENT_TLS, MAINTENANCE_IO_LIMIT, tls_options
 
 FLIGHT_PORT = argument(
     "--flight-port",
@@ -155,6 +155,7 @@ SERVE = Command(
             metavar="SIZE",
             help="limit of the store's memory, such as 2GB (default: a part of this machine's memory)",
         ),
+        MAINTENANCE_IO_LIMIT,
         *POSTGRES,
         *FLIGHT_SQL,
         *HTTP,
@@ -235,6 +236,7 @@ TSERVER = Command(
             metavar="SIZE",
             help="limit of memory for rows and pages, such as 4GB (default: half the machine's)",
         ),
+        MAINTENANCE_IO_LIMIT,
         *(
             argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default {default})")
             for name, default, text in (

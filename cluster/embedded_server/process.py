@@ -41,6 +41,7 @@ class EmbeddedServerOptions:
     durability : {"fsync", "os"}
     history_seconds : int, optional
     memory_limit_bytes : int, optional
+    maintenance_io_limit : int, optional
         As in `Database`.
     """
 
@@ -51,6 +52,7 @@ class EmbeddedServerOptions:
     durability: str = "fsync"
     history_seconds: int | None = None
     memory_limit_bytes: int | None = None
+    maintenance_io_limit: int | None = None
 
 
 class Door(Protocol):
@@ -86,6 +88,7 @@ class EmbeddedServerProcess:
                 threads=threads,
                 fs=files,
                 memory_limit_bytes=options.memory_limit_bytes,
+                maintenance_io_limit=options.maintenance_io_limit,
             )
         except BaseException:
             files.take_back()

@@ -35,6 +35,7 @@ from typing import Any, Protocol
 from ...errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
 from ...model.lazy_dataclass import dataclass
 from ...storage.files.filesystem import FileSystem, ReadableFile
+from ...storage.files.io_limit import IoLimit, counted_file, note_read
 from ...storage.maintenance.tablet_flush import flush, flush_deltas
 from ...storage.rowsets.rowset_metadata import RowSetMetadata, rowset_files
 from ...storage.tables.store_directory import make_durable_directory
@@ -87,7 +88,9 @@ class _Session:
             if damage:
                 raise CorruptionError(damage, full, "whole file")
             file = self.open_files[path] = self.fs.open(full)
-        return file.read_at(offset, length)
+        data = file.read_at(offset, length)
+        note_read(len(data))
+        return data
 
     def close(self) -> None:
         with self.lock:
@@ -100,9 +103,18 @@ class _Session:
 
 
 class BootstrapSources:
-    """The sessions in which replicas are copied from this server. Thread-safe."""
+    """The sessions in which replicas are copied from this server. Thread-safe.
 
-    def __init__(self, ttl: float = SESSION_SECONDS):
+    Parameters
+    ----------
+    io_limit : IoLimit, optional
+        What is read is charged to it; the receiver's own limit delays the copy.
+    ttl : float
+        Seconds after which an unused session ends.
+    """
+
+    def __init__(self, io_limit: IoLimit | None = None, ttl: float = SESSION_SECONDS):
+        self._io_limit = io_limit or IoLimit()
         self._ttl = ttl
         self._sessions: dict[str, _Session] = {}
         self._lock = threading.Lock()
@@ -170,7 +182,7 @@ class BootstrapSources:
             session.used = time.monotonic()
             if not session.anchor.is_held:
                 raise _ended(request.session)
-            with Watched(session.met):
+            with Watched(session.met), self._io_limit.counted():
                 data = session.read(request.path, request.offset, request.length)
             if request.offset + len(data) >= session.files[request.path]:
                 session.open_files.pop(request.path).close()
@@ -322,7 +334,7 @@ def _copy_file(
     folder, _, name = path.rpartition("/")
     if folder != "rowsets" or not name or name.startswith("."):
         raise ProtocolError(f"{path} is no file of a tablet")
-    file = fs.create(f"{directory}/{path}")
+    file = counted_file(fs.create(f"{directory}/{path}"))
     try:
         while file.size < size:
             check()

@@ -24,6 +24,7 @@ from typing import Any
 
 from ...errors import ConfigurationRefused, DiskError, Error, ReplicaUnavailable, ServerUnavailable
 from ...storage.files.filesystem import FileSystem
+from ...storage.files.io_limit import IoLimit
 from ..consensus.consensus_file import read_consensus
 from ..disk_errors import is_full
 from ..raft.messages import Peer
@@ -43,6 +44,9 @@ BEGIN_SECONDS = 60.0
 """Seconds for the source to begin: it may have to flush first."""
 CALL_SECONDS = 10.0
 """Seconds for any other response."""
+LONGEST_DELAY = 20.0
+"""Seconds for which the ceiling of I/O may delay one part of a copy: the source ends a session that rests longer than
+`bootstrap.SESSION_SECONDS`."""
 RELEASE_SECONDS = 30.0
 """Seconds for which a replica to be replaced waits for scans to end."""
 _REPLACEABLE = (SlotState.NEW, SlotState.TOMBSTONED, SlotState.RUNNING)
@@ -59,6 +63,8 @@ class Copies:
     ----------
     fs, directories, slots, removal, channels, server
         The server's.
+    io_limit : IoLimit
+        The ceiling of the files that copies read and write.
     open_slot : callable
         Opens the replica of a slot whose files are complete.
     place : callable
@@ -76,6 +82,7 @@ class Copies:
         channels: Channels,
         server: Peer,
         *,
+        io_limit: IoLimit,
         open_slot: Callable[[Slot], object],
         place: Callable[[str], DataDirectory],
         disk_failed: Callable[[str], None],
@@ -86,10 +93,11 @@ class Copies:
         self._removal = removal
         self._channels = channels
         self._server = server
+        self._io_limit = io_limit
         self._open = open_slot
         self._place = place
         self._disk_failed = disk_failed
-        self.sources = BootstrapSources()
+        self.sources = BootstrapSources(io_limit)
         """The sessions in which other servers copy replicas from here."""
         self._mutex = threading.Lock()
         """Guards the two below."""
@@ -159,7 +167,8 @@ class Copies:
             if slot.state is SlotState.NEW:
                 slot.directory = self._place(slot.id)
                 slot.description = request.tablet
-            copy_replica(call, slot.id, self._server.id, self._fs, slot.path, check=self._check_open)
+            with self._io_limit.counted(longest=LONGEST_DELAY):
+                copy_replica(call, slot.id, self._server.id, self._fs, slot.path, check=self._check_open)
             self._open(slot)
         # Whatever the error, the leader repeats its request.
         except Exception as error:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from ...errors import MemoryLimitExceeded, ServerOverloaded
+from ...storage.files.io_limit import IoLimit
 from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.background import BackgroundWork
 from ...storage.maintenance.compaction_policy import CompactionPolicy
@@ -46,6 +47,8 @@ class Maintenance(BackgroundWork):
         Target size of DiskRowSets for compactions.
     limit_bytes : int, optional
         Of memory; half of the machine's if None.
+    io_limit : IoLimit
+        The ceiling of the files that operations, and copies of replicas, read and write.
     background : bool
         False: work happens only in `maintain`.
     also : callables
@@ -62,6 +65,7 @@ class Maintenance(BackgroundWork):
         durability: str,
         rowset_bytes: int,
         limit_bytes: int | None,
+        io_limit: IoLimit,
         background: bool,
         also: Iterable[Callable[[], object]],
         failed: Callable[[str, Exception], None],
@@ -79,6 +83,7 @@ class Maintenance(BackgroundWork):
             syncs_logs=durability == "os",
             starts=background,
             tasks=[_logged(task) for task in also],
+            io_limit=io_limit,
         )
 
     def _running(self) -> Iterator[Tablet]:

@@ -37,6 +37,8 @@ class TabletServerOptions:
         As in `Database`; "os" assumes that the servers of a tablet do not all lose their power at once.
     memory_limit_bytes : int, optional
         For unflushed rows and pages; half of the machine's memory by default.
+    maintenance_io_limit : int, optional
+        Bytes per second that background work and copies of replicas may read and write; None: no limit.
     memrowset_bytes, segment_bytes, rowset_bytes, history_seconds : int
         As in `StoreOptions`.
     cache_bytes : int
@@ -72,6 +74,7 @@ class TabletServerOptions:
     location: str = ""
     durability: str = "fsync"
     memory_limit_bytes: int | None = None
+    maintenance_io_limit: int | None = None
     memrowset_bytes: int = 128 << 20
     segment_bytes: int = 8 << 20
     rowset_bytes: int = 64 << 20

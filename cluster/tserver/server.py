@@ -23,6 +23,7 @@ from ...model.forks import stay_with_process
 from ...model.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ...model.version import __version__
 from ...storage.files.filesystem import FileSystem
+from ...storage.files.io_limit import IoLimit
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.background import Rounds
@@ -136,6 +137,7 @@ class TabletServer:
             if self._tls is not None:
                 self._tls.check_address(self.peer.address)
             self._cache = PageCache(options.cache_bytes)
+            io_limit = IoLimit(options.maintenance_io_limit)
             self._channels = Channels(self.clock, Caller(self.peer.id, self.peer.address), self._tls)
             stack.callback(self._channels.close)
             self._transport = PeerTransport(
@@ -175,6 +177,7 @@ class TabletServer:
                 cache=self._cache,
                 clock=self.clock,
                 options=options.store,
+                io_limit=io_limit,
                 on_change=self._heartbeats.note,
                 release_scans=lambda tablet_id: self.scans.release(tablet_id),
                 space_again=lambda: self.maintenance.try_again(),
@@ -195,6 +198,7 @@ class TabletServer:
                 durability=options.durability,
                 rowset_bytes=options.rowset_bytes,
                 limit_bytes=options.memory_limit_bytes,
+                io_limit=io_limit,
                 background=options.background,
                 also=(self.scans.expire, self.tablets.keep_house),
                 failed=self.tablets.met,

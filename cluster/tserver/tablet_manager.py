@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ...errors import ConfigurationRefused, CorruptionError, DiskError, Error, ReplicaUnavailable
 from ...model.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
+from ...storage.files.io_limit import IoLimit
 from ...storage.files.page_cache import PageCache
 from ...storage.log.wal_format import log_schema
 from ...storage.tablet.tablet import StoreOptions
@@ -64,6 +65,8 @@ class TabletManager:
         This one.
     cache, clock, options
         Shared by all tablets.
+    io_limit : IoLimit
+        The ceiling of the files that copies of replicas read and write.
     on_change : callable
         Called with the id of each tablet that has changes to report.
     release_scans : callable
@@ -83,6 +86,7 @@ class TabletManager:
         cache: PageCache,
         clock: HybridClock,
         options: StoreOptions,
+        io_limit: IoLimit,
         on_change: Callable[[str], None],
         release_scans: Callable[[str], None],
         space_again: Callable[[], None] = lambda: None,
@@ -105,6 +109,7 @@ class TabletManager:
             self._removal,
             channels,
             server,
+            io_limit=io_limit,
             open_slot=self._open,
             place=self._place,
             disk_failed=self.disk_failed,

@@ -14,6 +14,7 @@ from ...model.schema import ColumnSchema, Compression, Encoding, check_encoding
 from ...model.vectors.vector import Array, vector_from_arrow
 from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
+from ..files.io_limit import counted_file
 from .column_file import (
     BOUND_BYTES,
     INDEX_ROWS,
@@ -76,7 +77,7 @@ def write_column(
         The size of the file in bytes.
     """
     check_encoding(column)
-    file = fs.create(path)
+    file = counted_file(fs.create(path))
     try:
         writer = _ColumnWriter(file, column, len(values), identity_of(path))
         writer.write(values, page_rows)

@@ -66,6 +66,7 @@ from ..columns.compression import compress, decompress
 from ..files.file_handles import FileHandles
 from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
+from ..files.io_limit import counted_file
 from ..files.page_cache import PageCache, new_owner
 from .delta_format import (
     MAGIC,
@@ -110,7 +111,7 @@ def write_delta_file(fs: FileSystem, path: str, schema: Schema, deltas: Deltas) 
     """
     if not len(deltas):
         raise ValueError(f"{path}: a delta file holds at least one delta")
-    file = fs.create(path)
+    file = counted_file(fs.create(path))
     try:
         try:
             _write(file, schema, deltas, identity_of(path))

@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 from ...model.lazy_dataclass import dataclass
 from .filesystem import FileSystem, ReadableFile
+from .io_limit import note_read
 
 OPEN_FILES = 256
 """A quarter of the usual soft limit of 1,024 descriptors. Opening again costs about 10 µs, a page read far more."""
@@ -44,7 +45,9 @@ class FileHandles:
         """Exactly `length` bytes from `offset`, fewer at the end of the file."""
         handle = self._acquire(path)
         try:
-            return handle.file.read_at(offset, length)
+            data = handle.file.read_at(offset, length)
+            note_read(len(data))
+            return data
         finally:
             self._release(handle)
 

@@ -39,6 +39,7 @@ from ..columns.column_file import (
 from ..files.file_handles import FileHandles
 from ..files.file_identity import check_identity, identity_of
 from ..files.filesystem import FileSystem
+from ..files.io_limit import counted_file
 from ..files.page_cache import PageCache, new_owner
 
 _log = logging.getLogger("nyala.storage")
@@ -118,7 +119,7 @@ def write_bloom(fs: FileSystem, path: str, hashes: Array, place: str = "") -> in
 
     `place` is the path that the file will have, where that is another than `path`.
     """
-    file = fs.create(path)
+    file = counted_file(fs.create(path))
     try:
         file.write(encode_header(MAGIC))
         chunks = [build_chunk(hashes[i : i + ROW_GROUP_ROWS]) for i in range(0, len(hashes), ROW_GROUP_ROWS)]

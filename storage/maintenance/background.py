@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...errors import DiskError
 from ...model import metrics
+from ..files.io_limit import IoLimit
 from ..files.page_cache import PageCache
 from ..malloc import HeapTrimmer
 from ..tablet.tablet import Tablet
@@ -109,6 +110,8 @@ class BackgroundWork:
         Called by the maintenance thread before each round of operations.
     tasks : sequence of callables
         Called by each round of housekeeping. An exception ends the round.
+    io_limit : IoLimit, optional
+        The ceiling of the files that operations read and write; None: a new one without limit. `stop` ends its waits.
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class BackgroundWork:
         starts: bool,
         first: Callable[[], object] = lambda: None,
         tasks: Sequence[Callable[[], object]] = (),
+        io_limit: IoLimit | None = None,
     ):
         self.tablets = tablets
         self._cache = cache
@@ -131,7 +135,10 @@ class BackgroundWork:
         self._stopped = False
         self._heap = HeapTrimmer()
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
-        self.manager = MaintenanceManager(tablets, policy, lambda: self.memory.is_short, failed=self._failed)
+        self.io_limit = io_limit or IoLimit()
+        self.manager = MaintenanceManager(
+            tablets, policy, lambda: self.memory.is_short, failed=self._failed, io_limit=self.io_limit
+        )
         metrics.register(self.samples)
         self._maintenance = Rounds("nyala-maintenance", self._maintain, starts)
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, starts)
@@ -161,10 +168,12 @@ class BackgroundWork:
 
             yield from tablet_samples(self.tablets())
             yield from work_samples(self.memory.measure(), self._cache, self.manager)
+            yield from self.io_limit.samples()
 
     def stop(self) -> None:
         """End the threads; returns when no round is running."""
         self._stopped = True
+        self.io_limit.stop()
         self._maintenance.stop()
         self._housekeeping.stop()
 

@@ -28,12 +28,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...model.lazy_dataclass import dataclass
+from ..files.io_limit import IoLimit
 from ..tablet.between_transactions import Postponed
 from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
 from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
-from .precedence import GaveWay
+from .precedence import GaveWay, is_urgent
 from .throttle import Pace
 
 _log = logging.getLogger("nyala.storage")
@@ -144,6 +145,9 @@ class MaintenanceManager:
         Seconds, never going back.
     failed : callable
         Called with the tablet and the error when work on a tablet, or a look at it, has failed.
+    io_limit : IoLimit, optional
+        The ceiling of the files that operations read and write; none if None. It does not delay an operation while
+        memory is short, or a statement waits for the tablet.
     """
 
     def __init__(
@@ -154,6 +158,7 @@ class MaintenanceManager:
         log_target_bytes: int = LOG_TARGET_BYTES,
         clock: Callable[[], float] = time.monotonic,
         failed: Callable[[Tablet, Exception], None] = lambda tablet, error: None,
+        io_limit: IoLimit | None = None,
     ):
         self._tablets = tablets
         self._policy = policy
@@ -161,6 +166,7 @@ class MaintenanceManager:
         self._log_target_bytes = log_target_bytes
         self._clock = clock
         self._failed = failed
+        self.io_limit = io_limit or IoLimit()
         self._random = random.Random(1)
         self._pace = Pace(clock)
         self._lock = threading.Lock()
@@ -254,7 +260,8 @@ class MaintenanceManager:
         sizes = _sizes(tablet)
         error = ""
         try:
-            self._pace.run(statistics, operation.run)
+            with self.io_limit.counted(lambda: is_urgent(tablet) or self._memory_is_short()):
+                self._pace.run(statistics, operation.run)
         except GaveWay:
             record = replace(record, reason=f"{reason}; gave way to COMPACT TABLE")
             before = None  # it is not fruitless: it has not been tried

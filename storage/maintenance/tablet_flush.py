@@ -42,6 +42,7 @@ from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tablet.between_transactions import Postponed
 from ..tablet.tablet import Cut, Tablet
+from .precedence import awaited
 from .rewrite import NewFiles, carry_over, part, reopened
 
 
@@ -60,7 +61,9 @@ def flush_overfull(tablet: Tablet) -> None:
     with contextlib.suppress(Postponed), tablet.free_of_prepared() as is_free:
         if not is_free:
             return
-        with tablet.flush_lock:
+        with contextlib.ExitStack() as held:
+            with awaited(tablet):
+                held.enter_context(tablet.flush_lock)
             # Of all writers that waited for the lock the first one flushes; what came since is not worth a rowset yet.
             if is_overfull(tablet) and not tablet.is_dropped:
                 _flush(tablet, WORKERS)
@@ -103,7 +106,8 @@ def quiet(tablet: Tablet) -> Iterator[None]:
     """Hold the tablet's `flush_lock` while it has no unfinished flush: for a change of its schema. `DiskError` if the
     disk fails."""
     while True:
-        tablet.flush_lock.acquire()
+        with awaited(tablet):
+            tablet.flush_lock.acquire()
         if tablet.state.flushing is None:
             break
         tablet.flush_lock.release()

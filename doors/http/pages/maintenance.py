@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ....model.metrics import Distribution, collect
 from ..request import Request
 from .frame import Page
 from .html import Right, duration, element, join, size, table
@@ -31,6 +32,7 @@ def maintenance(request: Request) -> Page:
     where = ("Operation", "Table", "Tablet", "Target")
     return "Maintenance", join(
         [
+            element("p", _io()),
             table("Running", (*where, "Why", "For"), [_run(row) for row in states["RUNNING"]], "Nothing runs."),
             table(
                 "Possible, best first",
@@ -48,6 +50,21 @@ def maintenance(request: Request) -> Page:
             ),
         ]
     )
+
+
+def _io() -> str | None:
+    """Sentence with the bytes of background work and their ceiling; None of a process that does no such work."""
+    found: dict[str, float] = {}
+    for sample in collect():
+        if not isinstance(sample.value, Distribution):
+            found[sample.name + "".join(sample.labels)] = sample.value
+    read = found.get("nyala_maintenance_io_bytes_totalread")
+    if read is None:
+        return None
+    written, limit = found["nyala_maintenance_io_bytes_totalwritten"], found["nyala_maintenance_io_limit_bytes"]
+    ceiling = f"at most {size(limit)} per second" if limit else "without a ceiling"
+    waited = duration(found["nyala_maintenance_io_wait_seconds_total"])
+    return f"Background work has read {size(read)} and written {size(written)}, {ceiling}; it waited {waited} for that."
 
 
 def _where(row: Mapping[str, Any]) -> tuple[object, ...]:

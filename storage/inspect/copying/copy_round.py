@@ -9,6 +9,7 @@ from ....model.clock import HybridClock
 from ....model.lazy_dataclass import dataclass
 from ...files.checked_file import TEMPORARY_SUFFIX
 from ...files.filesystem import FileSystem
+from ...files.io_limit import spend
 from ...loads.load_record import PREFIX, LoadRecord
 from ...log.commit_log import CommitLog
 from ...log.wal_recovery import read_log
@@ -166,7 +167,9 @@ class CopyRound:
             written = fs.create(copy + TEMPORARY_SUFFIX)
             try:
                 for start in range(0, file.size, _CHUNK_BYTES):
-                    written.write(file.read_at(start, _CHUNK_BYTES))
+                    data = file.read_at(start, _CHUNK_BYTES)
+                    written.write(data)
+                    spend(read=len(data), written=len(data))
                 written.sync()
             finally:
                 written.close()

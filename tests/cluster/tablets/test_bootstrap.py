@@ -17,6 +17,7 @@ from nyala.cluster.tablets.superblock import ReplicaState, Superblock
 from nyala.cluster.wire.messages.methods import BeginBootstrap, EndBootstrap, FileChunk, ReadFile
 from nyala.errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
 from nyala.model.store import Op
+from nyala.storage.files.io_limit import IoLimit
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 
 
@@ -106,6 +107,21 @@ def test_pieces_that_are_damaged_on_their_way_and_disks_that_fail_end_a_copy() -
         assert sink.fs.list(sink.directory) == ["replica"]
         copy_replica(source.bootstrap_call, TABLET, "s9", sink.fs, sink.directory)
         assert state_of(sink) is ReplicaState.READY
+
+
+def test_both_sides_of_a_copy_are_charged_to_their_ceilings() -> None:
+    with Group(1) as group, Group(1) as other:
+        filled(group)
+        source, sink = group.servers[0], other.servers[0]
+        read, written = IoLimit(), IoLimit()
+        source.sources = BootstrapSources(read)
+        with written.counted():
+            copy_replica(source.bootstrap_call, TABLET, "s9", sink.fs, "/copy")
+        size = sum(sink.fs.open(f"/copy/rowsets/{name}").size for name in sink.fs.list("/copy/rowsets"))
+        assert written.written_bytes == size > 0
+        # The source reads each file twice, to check it as a whole and to send it, and some footers once more.
+        assert 2 * size <= read.read_bytes < 3 * size
+        assert written.read_bytes == read.written_bytes == 0
 
 
 def test_a_session_holds_files_and_log_until_it_ends() -> None:

@@ -67,7 +67,7 @@ def fs():
 
 @pytest.fixture
 def db(fs):
-    with Database("db", fs=fs) as database:
+    with Database("db", fs=fs, background=False) as database:
         database.create_table(definition())
         yield database
         if not database._closed:
