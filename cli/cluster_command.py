@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cluster.admin.ksck import describe, ksck
+from ..cluster.admin.ksck import describe, ksck, master_state
 from ..cluster.admin.leaving import Leaving
 from ..cluster.admin.local_cluster import LocalCluster, LocalServer
 from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
@@ -73,7 +73,7 @@ def status_command(arguments: argparse.Namespace) -> int:
 def _role(server: LocalServer) -> str:
     if server.kind == "tserver" or server.status is None:
         return server.kind
-    return "master (leader)" if server.status.is_leader else "master (follower)"
+    return f"master ({master_state(server.status).lower()})"
 
 
 def _row(server: LocalServer) -> Sequence[str]:
@@ -92,6 +92,7 @@ def _plain(server: LocalServer) -> dict[str, Any]:
         "answers": told is not None,
         "id": None if told is None else told.id,
         "is_leader": None if told is None else told.is_leader,
+        "role": _role(server),
         "replicas": None if told is None else told.tablets,
         "leads": None if told is None else told.leaders,
         "memory_bytes": None if told is None else told.memory_bytes,

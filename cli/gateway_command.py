@@ -49,7 +49,7 @@ def gateway_command(arguments: argparse.Namespace) -> int:
     return run_server(with_pages(make, subject, http, pages.append), name="gateway", ready=ready)
 
 
-def _look(target: str, given: dict[str, Any]) -> Callable[[], ClusterView] | None:
+def _look(target: str, given: dict[str, Any]) -> Callable[[Any], ClusterView] | None:
     """The view of the cluster that a URL names; None of a directory."""
     if not is_cluster(target):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ..cluster.admin.view import ClusterView, look
 from ..cluster.wire.calls.rpc import Channels
@@ -53,14 +53,25 @@ def shown_options(arguments: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def cluster_look(masters: Sequence[str], files: TlsFiles | None) -> Callable[[], ClusterView]:
-    """A function that returns the view of a cluster; it connects for each call, as pages are rarely read."""
+def cluster_look(masters: Sequence[str], files: TlsFiles | None) -> Callable[[Any], ClusterView]:
+    """A function that returns the view of a cluster; it connects for each call, as pages are rarely read.
 
-    def looked() -> ClusterView:
+    `masters` are those of the command line; a server also has the present ones (`masters()`).
+    """
+
+    def looked(server: Any) -> ClusterView:
+        present = server.masters() if hasattr(server, "masters") else ()
         clock = ClientClock()
         channels = Channels(clock, tls=None if files is None else read_credentials(files))
         try:
-            return look(channels, masters, clock, _LOOK_SECONDS, _LOOK_SECONDS, leaderless=True)
+            return look(
+                channels,
+                list(dict.fromkeys((*present, *masters))),
+                clock,
+                _LOOK_SECONDS,
+                _LOOK_SECONDS,
+                leaderless=True,
+            )
         finally:
             channels.close()
 

@@ -63,7 +63,7 @@ def _around(kind: str, arguments: argparse.Namespace) -> Around:
     subject = Subject(
         kind,
         str(arguments.dir),
-        lambda server: connect("nyala://" + ",".join(masters), **given),
+        lambda server: connect("nyala://" + ",".join(dict.fromkeys((*server.masters(), *masters))), **given),
         look=cluster_look(masters, files),
         options=shown_options(arguments),
     )

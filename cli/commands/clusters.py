@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...command_line import Argument, Command, argument, seconds
-from .common import CLIENT_TLS
+from ...command_line import Command, argument
+from .common import CLUSTER_ARGUMENTS, timeout
+from .masters import MASTER_CHANGES
 
 _DIRECTORY = argument("directory", type=Path, metavar="DIR", help="the cluster's directory; or as --dir DIR")
-_CLUSTER = (
-    argument(
-        "cluster",
-        type=str,
-        metavar="CLUSTER",
-        help="the directory of a local cluster, or nyala://HOST:PORT of its masters; or as --dir CLUSTER",
-    ),
-    *CLIENT_TLS,
-)
 _SERVER_HELP = "its address, its id, or its name in a local cluster (tserver-2)"
 _TABLET_HELP = "its id, or a unique prefix of it"
-
-
-def _timeout(default: float | None, text: str) -> Argument:
-    shown = "" if default is None else f" (default {default:g})"
-    return argument("--timeout", type=seconds, default=default, metavar="SECONDS", help=text + shown)
 
 
 _CERTIFICATES = Command(
@@ -59,7 +46,7 @@ _MAINTAIN = Command(
     handler="cli.absence_command:maintain_command",
     first_is_dir=True,
     arguments=(
-        *_CLUSTER,
+        *CLUSTER_ARGUMENTS,
         argument("server", metavar="SERVER", help=_SERVER_HELP),
         argument("--end", action="store_true", help="end the maintenance"),
     ),
@@ -74,12 +61,12 @@ _QUIESCE = Command(
     handler="cli.absence_command:quiesce_command",
     first_is_dir=True,
     arguments=(
-        *_CLUSTER,
+        *CLUSTER_ARGUMENTS,
         argument("server", metavar="SERVER", help=_SERVER_HELP),
         argument("--end", action="store_true", help="lead tablets and accept scans again"),
         argument("--status", action="store_true", help="only print the leaderships and scans that are left"),
         argument("--wait", action="store_true", help="return when no leadership and no scan is left"),
-        _timeout(60.0, "with --wait: stop waiting after this time"),
+        timeout(60.0, "with --wait: stop waiting after this time"),
     ),
     examples=(
         "nyala cluster quiesce demo tserver-2 --wait",
@@ -148,13 +135,13 @@ CLUSTER = Command(
             handler="cli.cluster_command:ksck_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument(
                     "--checksum",
                     action="store_true",
                     help="read all replicas at one snapshot, and compare their checksums",
                 ),
-                _timeout(30.0, "time limit for responses of the masters"),
+                timeout(30.0, "time limit for responses of the masters"),
                 argument("--json", action="store_true", help="print as JSON"),
             ),
             examples=("nyala cluster ksck demo --checksum", "nyala cluster ksck nyala://10.0.0.1:7051"),
@@ -168,9 +155,9 @@ CLUSTER = Command(
             handler="cli.cluster_command:rebalance_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument("--dry-run", action="store_true", help="print the moves without making them"),
-                _timeout(600.0, "time limit for each move"),
+                timeout(600.0, "time limit for each move"),
             ),
             examples=("nyala cluster rebalance demo --dry-run",),
         ),
@@ -182,13 +169,13 @@ CLUSTER = Command(
             handler="cli.cluster_command:leave_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument("server", metavar="SERVER", help=_SERVER_HELP),
                 argument("--undo", action="store_true", help="cancel the leave"),
                 argument(
                     "--wait", action="store_true", help="return when it is empty, and print the remaining replicas"
                 ),
-                _timeout(None, "with --wait: stop waiting after this time (default: never); the moves continue"),
+                timeout(None, "with --wait: stop waiting after this time (default: never); the moves continue"),
             ),
             examples=(
                 "nyala cluster leave demo tserver-2 --wait",
@@ -197,6 +184,7 @@ CLUSTER = Command(
         ),
         _MAINTAIN,
         _QUIESCE,
+        *MASTER_CHANGES,
     ),
 )
 
@@ -213,7 +201,7 @@ TABLET = Command(
             handler="cli.cluster_command:tablets_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument("table", nargs="?", metavar="TABLE", help="only this table"),
                 argument("--json", action="store_true", help="print as JSON"),
             ),
@@ -226,7 +214,7 @@ TABLET = Command(
             handler="cli.cluster_command:move_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
                 argument("--from", dest="source", required=True, metavar="SERVER", help=_SERVER_HELP),
                 argument(
@@ -236,7 +224,7 @@ TABLET = Command(
                     metavar="SERVER",
                     help="the target server, named in the same way",
                 ),
-                _timeout(600.0, "time limit for the whole move"),
+                timeout(600.0, "time limit for the whole move"),
             ),
             examples=(
                 "nyala tablet move demo t000001-p0000 --from tserver-1 --to tserver-4",
@@ -250,10 +238,10 @@ TABLET = Command(
             handler="cli.cluster_command:step_down_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
                 argument("--to", metavar="SERVER", help="the new leader (default: the replica with the longest log)"),
-                _timeout(30.0, "until another replica leads"),
+                timeout(30.0, "until another replica leads"),
             ),
             examples=("nyala tablet leader-step-down demo t000001-p0000",),
         ),
@@ -267,7 +255,7 @@ TABLET = Command(
             handler="cli.cluster_command:unsafe_change_config_command",
             first_is_dir=True,
             arguments=(
-                *_CLUSTER,
+                *CLUSTER_ARGUMENTS,
                 argument("tablet", metavar="TABLET", help=_TABLET_HELP),
                 argument(
                     "--survivor",
@@ -281,7 +269,7 @@ TABLET = Command(
                     action="store_true",
                     help="apply the change; without this, only print its effects",
                 ),
-                _timeout(60.0, "until the tablet has a leader"),
+                timeout(60.0, "until the tablet has a leader"),
             ),
             examples=("nyala tablet unsafe-change-config demo t000001-p0000 --survivor tserver-3 --accept-data-loss",),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...command_line import Argument, argument
+from ...command_line import Argument, argument, seconds
 
 STORE = "a store's directory, or nyala://HOST:PORT"
 MAINTENANCE_IO_LIMIT = argument(
@@ -35,3 +35,20 @@ CLIENT_TLS = tls_options(
     + ", ".join(f"NYALA_TLS_{name.upper()}" for name, _ in _TLS_HELP),
 )
 """The options of a client of a cluster with TLS."""
+
+CLUSTER_ARGUMENTS = (
+    argument(
+        "cluster",
+        type=str,
+        metavar="CLUSTER",
+        help="the directory of a local cluster, or nyala://HOST:PORT of its masters; or as --dir CLUSTER",
+    ),
+    *CLIENT_TLS,
+)
+"""The cluster that a command is about, with the options of its client."""
+
+
+def timeout(default: float | None, text: str) -> Argument:
+    """The option --timeout of a command."""
+    shown = "" if default is None else f" (default {default:g})"
+    return argument("--timeout", type=seconds, default=default, metavar="SECONDS", help=text + shown)

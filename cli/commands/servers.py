@@ -47,7 +47,10 @@ def _server(bind: str) -> tuple[Argument, ...]:
             help="address that others connect to (default: that of --bind)",
         ),
         argument(
-            "--masters", default="", metavar="HOST:PORT,...", help="all masters of the cluster, including this one"
+            "--masters",
+            default="",
+            metavar="HOST:PORT,...",
+            help="all masters of the cluster; a new master that is not among them waits to be added to them",
         ),
         argument(
             "--durability",

@@ -5,6 +5,7 @@ minicluster                       the same for tests, with faults
 view, names                       a view of the whole cluster; names of servers and tablets
 ksck                              checks                     masters      calls to the leading master
 moves, leaving, unsafe            moving replicas, emptying a server, forcing a configuration
+master_changes                    adding and removing masters
 rebalance, rebalancing            plan and execution of a rebalance
 certificates, authority           certificates for TLS
 """

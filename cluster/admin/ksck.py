@@ -56,8 +56,9 @@ class TabletFinding:
 
 @dataclass(frozen=True, slots=True)
 class ListedServer:
-    """A server of the cluster. `kind`: "master" or "tserver". `state`: of a master LEADER or FOLLOWER, of a tablet
-    server as in the masters' list, SILENT if it does not respond, MAINTENANCE or QUIESCING if it is ALIVE otherwise."""
+    """A server of the cluster. `kind`: "master" or "tserver". `state`: of a master LEADER, FOLLOWER, LEARNER (being
+    added), WAITING (for a copy of the catalog) or REMOVED; of a tablet server as in the masters' list, MAINTENANCE or
+    QUIESCING if it is ALIVE otherwise; SILENT if it does not respond."""
 
     kind: str
     address: str
@@ -108,8 +109,7 @@ def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
 
 def _listed(view: ClusterView) -> Iterator[ListedServer]:
     for master in view.masters:
-        state = "SILENT" if master.status is None else "LEADER" if master.status.is_leader else "FOLLOWER"
-        yield ListedServer("master", master.address, state, 0, 0)
+        yield ListedServer("master", master.address, master_state(master.status), 0, 0)
     for server in view.tservers:
         answer = view.answers.get(server.id)
         state = "SILENT" if server.state == "ALIVE" and (answer is None or answer.status is None) else server.state
@@ -118,12 +118,27 @@ def _listed(view: ClusterView) -> Iterator[ListedServer]:
         yield ListedServer("tserver", server.address, state, server.replicas, server.leaders, server.location)
 
 
+def master_state(status: ServerStatus | None) -> str:
+    """Returns the state of a master, as `ListedServer` has it."""
+    if status is None:
+        return "SILENT"
+    membership = str(status.details.get("membership", "MASTER"))  # a master of a former version has only that
+    if membership != "MASTER":
+        return membership
+    return "LEADER" if status.is_leader else "FOLLOWER"
+
+
 def _server_findings(view: ClusterView) -> list[str]:
     findings = [f"master {m.address} does not answer: {m.error}" for m in view.masters if m.status is None]
     for master in view.masters:
         if master.status is not None and master.status.details.get("full"):
             findings.append(
                 f"master {master.address} accepts no changes of the catalog: {master.status.details['full']}"
+            )
+    for master in view.masters:
+        if master_state(master.status) in ("LEARNER", "WAITING"):
+            findings.append(
+                f"master {master.address} has no vote yet: it waits for a copy of the catalog, or catches up"
             )
     leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
     if len(leaders) != 1:

@@ -10,6 +10,7 @@ Addresses are chosen at the first start and stay, so that they survive a restart
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -63,8 +64,11 @@ class LocalCluster:
     directory: Path
     options: Mapping[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
-    """By server name, in the order of their creation."""
+    """By server name: the masters, then the tablet servers, in the order of their creation."""
     is_secure: bool = False
+    added: dict[str, str] = field(default_factory=dict)
+    """The masters that were added to existing ones, with the name of the one that each is to replace, or "". They are
+    started without their own addresses in --masters, and so never begin a cluster of their own."""
     _processes: dict[str, ServerProcess] = field(default_factory=dict)
     """Those that were requested: the starter of a process must reap it."""
 
@@ -77,7 +81,8 @@ class LocalCluster:
             raise InterfaceError(
                 f"{directory} holds no cluster; make one with: nyala cluster start --dir {directory}"
             ) from None
-        return cls(directory.resolve(), content["options"], content["servers"], content.get("tls", False))
+        tls, added = content.get("tls", False), content.get("added", {})
+        return cls(directory.resolve(), content["options"], content["servers"], tls, added)
 
     @classmethod
     def create(
@@ -108,13 +113,35 @@ class LocalCluster:
 
     def add(self, kind: str, count: int = 1) -> list[str]:
         """Adds `count` servers, not started yet; returns their names."""
-        taken = len(self.names(kind))
-        names = [f"{kind}-{taken + number + 1}" for number in range(count)]
+        unused = (name for number in itertools.count(1) if not self._is_used(name := f"{kind}-{number}"))
+        names = list(itertools.islice(unused, count))
         ports = {port_of(address) for address in self.addresses.values()}
         for name, port in zip(names, free_ports(count, ports)):
             self.addresses[name] = f"{HOST}:{port}"
+        masters_first = sorted(self.addresses.items(), key=lambda server: not server[0].startswith("master-"))
+        self.addresses = dict(masters_first)
         self._write()
         return names
+
+    def _is_used(self, name: str) -> bool:
+        """True if a server has the name, or had it and has left its directory."""
+        return name in self.addresses or (self.directory / name).exists()
+
+    def add_master(self, replaced: str = "") -> str:
+        """Adds the process of a further master, not started yet; returns its name. It is to be added to the others,
+        too (`master_changes`), perhaps instead of the one named `replaced`."""
+        (name,) = self.add("master")
+        self.added[name] = replaced
+        self._write()
+        return name
+
+    def forget(self, name: str) -> None:
+        """Stops a server and drops it from the cluster; its directory stays. No-op if there is none of the name."""
+        if name in self.addresses:
+            self.process(name).stop()
+            del self.addresses[name], self._processes[name]
+            self.added.pop(name, None)
+            self._write()
 
     def check_made_with(
         self,
@@ -137,13 +164,19 @@ class LocalCluster:
             raise InterfaceError(
                 f"{self.directory} holds a cluster with --tservers {len(self.tservers)} --masters {len(self.masters)} "
                 f"--durability {made}{' --tls' if self.is_secure else ''}, and cannot be started with "
-                f"{' '.join(asked)}; only --tservers of an existing cluster can be raised"
+                f"{' '.join(asked)}; only --tservers of an existing cluster can be raised; "
+                "`nyala cluster add-master` adds a master"
             )
 
     def _write(self) -> None:
         path = self.directory / _FILE
         temporary = path.with_suffix(".tmp")
-        content = {"options": dict(self.options), "servers": self.addresses, "tls": self.is_secure}
+        content = {
+            "options": dict(self.options),
+            "servers": self.addresses,
+            "tls": self.is_secure,
+            "added": self.added,
+        }
         temporary.write_text(json.dumps(content, indent=2) + "\n")
         temporary.replace(path)
 
@@ -200,7 +233,8 @@ class LocalCluster:
     def _make_process(self, name: str) -> ServerProcess:
         kind = name.partition("-")[0]
         home = self.directory / name
-        command = [kind, "--dir", str(home), "--bind", self.addresses[name], "--masters", ",".join(self.masters)]
+        masters = [address for address in self.masters if name not in self.added or address != self.addresses[name]]
+        command = [kind, "--dir", str(home), "--bind", self.addresses[name], "--masters", ",".join(masters)]
         if (files := self._tls(HOST)) is not None:
             command += ["--tls-ca", files.ca, "--tls-cert", files.certificate, "--tls-key", files.key]
         for option, value in self.options.items():

@@ -103,7 +103,8 @@ def look(
             if leaderless and any(master.status is not None for master in statuses):
                 return ClusterView(tuple(statuses), (), {}, (), (), clock.now())
             raise
-        statuses = list(pool.map(lambda address: _status(channels, address), masters))
+        present = [address for address, _ in known.masters]  # others than were given, if some have been replaced
+        statuses = list(pool.map(lambda address: _status(channels, address), present))
         catalog = ask_master(channels, masters, GetCatalog(), seconds)
         answers = dict(pool.map(lambda server: (server.id, _status_of(channels, server)), known.tservers))
         reports = dict(pool.map(lambda server: (server.id, _reports(channels, server, answers)), known.tservers))

@@ -4,6 +4,7 @@
     catalog/          DDL, and the replicated system tablet with its rows
     balance/          placement, repair, the coordinator that compares catalog and reports
     directory         state of tablet servers and replicas, as reported
+    membership        adding and removing masters
     master_directory  files of a master                    options, threads
 
 The life of a CREATE TABLE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...errors import NotTheLeader, UnknownTable
 from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
@@ -32,13 +34,15 @@ class Queries:
 
     Parameters
     ----------
-    masters : tuple of str
-        The addresses of all masters.
+    masters : callable
+        Returns the addresses of all masters.
     address : str
         This one's.
     """
 
-    def __init__(self, manager: CatalogManager, options: MasterOptions, masters: tuple[str, ...], address: str):
+    def __init__(
+        self, manager: CatalogManager, options: MasterOptions, masters: Callable[[], tuple[str, ...]], address: str
+    ):
         self._manager = manager
         self._options = options
         self._masters = masters
@@ -59,7 +63,13 @@ class Queries:
         except NotTheLeader as error:
             return HeartbeatReply(is_leader=False, leader=error.leader)
         cluster_id = "" if state.cluster is None else state.cluster.id
-        return HeartbeatReply(is_leader=True, leader=self._address, wants_full_report=not taken, cluster_id=cluster_id)
+        return HeartbeatReply(
+            is_leader=True,
+            leader=self._address,
+            wants_full_report=not taken,
+            cluster_id=cluster_id,
+            masters=self._masters(),
+        )
 
     def catalog(self, request: GetCatalog, context: CallContext) -> CatalogReply:
         """Handles `GetCatalog`."""
@@ -67,7 +77,7 @@ class Queries:
         assert state.cluster is not None
         version, cluster_id = state.catalog.version, state.cluster.id
         if request.known_version == version:
-            return CatalogReply(version=version, cluster_id=cluster_id)
+            return CatalogReply(version=version, cluster_id=cluster_id, masters=self._masters())
         tables = [state.tables[entry.table.id].plain for _, entry in sorted(state.catalog.entries.items())]
         views = [view_to_plain(view) for _, view in sorted(state.catalog.views.items())]
         namespaces = [namespace_to_plain(found) for _, found in sorted(state.catalog.namespaces.items())]
@@ -77,6 +87,7 @@ class Queries:
             tables=tuple(tables),
             views=tuple(views),
             namespaces=tuple(namespaces),
+            masters=self._masters(),
         )
 
     def locate(self, request: LocateTablets, context: CallContext) -> LocationsReply:
@@ -100,7 +111,7 @@ class Queries:
         with self._manager.changed:
             state, directory = self._manager.leading()
             named = _named_servers(state, directory, self._manager.monotonic(), self._options.dead_after)
-        masters = tuple((address, address == self._address) for address in self._masters)
+        masters = tuple((address, address == self._address) for address in self._masters())
         return ServersReply(tservers=named, masters=masters)
 
 

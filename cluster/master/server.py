@@ -2,7 +2,7 @@
 
     RpcServer ──┬── Ddl ────────┐
                 ├── Queries ────┼── CatalogManager ── SystemTablet (a Replica) ── ConsensusHost ── other masters
-                └── Exchange    │
+                └── Membership ─┤
     Coordinator ────────────────┘── Channels ── tablet servers
 
 All masters run all of it; those that do not lead reply `NotTheLeader` with the leader's address.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from ...errors import ClusterError, Error, InterfaceError
+from ...errors import ClusterError, Error, InterfaceError, OperationalError
 from ...model import metrics
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
@@ -68,8 +68,9 @@ from .catalog.catalog_manager import CatalogManager
 from .catalog.ddl import Ddl
 from .catalog.space import MasterSpace
 from .catalog.system_copy import SystemCopies, others_have_catalog
-from .catalog.system_tablet import TABLET_ID, SystemTablet, master_peers
+from .catalog.system_tablet import TABLET_ID, SystemTablet, belongs_to, first_id, master_peers
 from .master_directory import MasterDirectory
+from .membership import MasterMembership
 from .options import MasterOptions
 from .queries import Queries
 
@@ -104,39 +105,23 @@ class MasterServer:
             self.address = options.advertise or self._rpc.address
             if self._tls is not None:
                 self._tls.check_address(self.address)
-            self._peers = master_peers(options.masters, self.address)
-            self.peer = self._own_peer()
+            files = fs or OsFileSystem()
+            if options.allow_faults:
+                files = FaultyFileSystem(files)
+            stay_with_process(files)
+            self._directory = MasterDirectory(files, options.directory)
+            stack.callback(self._directory.release)
+            self.peer = Peer(self._directory.id or first_id(options.masters, self.address), self.address)
             self._rpc.id = self.peer.id
-            self._open_tablet(fs or OsFileSystem(), stack)
+            self._open_tablet(files, stack)
             self._set_up()
             stack.pop_all()
 
-    def _own_peer(self) -> Peer:
-        found = next((peer for peer in self._peers if peer.address == self.address), None)
-        if found is None:
-            others = ", ".join(peer.address for peer in self._peers)
-            raise InterfaceError(
-                f"the masters are configured as {others}, and this one, at {self.address}, is none of them"
-            )
-        return found
-
     def _open_tablet(self, fs: FileSystem, stack: ExitStack) -> None:
         options = self.options
-        if options.allow_faults:
-            fs = FaultyFileSystem(fs)
-        stay_with_process(fs)
-        alone = len(self._peers) == 1
         self._channels = Channels(self._clock, Caller(self.peer.id, self.address), self._tls)
         stack.callback(self._channels.close)
-
-        def create(tablets: str) -> None:
-            others = [peer.address for peer in self._peers if peer != self.peer]
-            if not others_have_catalog(self._channels, others):
-                SystemTablet.create(fs, f"{tablets}/{TABLET_ID}", self._peers)
-
-        masters = () if alone else options.masters
-        self._directory = MasterDirectory(fs, options.directory, self.peer.id, masters, create)
-        stack.callback(self._directory.release)
+        self._directory.begin(self.peer.id, options.masters, lambda tablets: self._create(fs, tablets))
         self._transport = PeerTransport(
             lambda: self.peer, self._clock, lambda batch: self._host.receive(batch), self._rpc.reactor, self._tls
         )
@@ -170,14 +155,51 @@ class MasterServer:
         )
         self._copies = SystemCopies(self._tablet, self._channels, self.peer)
         stack.callback(self._copies.close)
-        self._tablet.open()
+        if not self._directory.removed:
+            self._tablet.open()
         stack.callback(self._tablet.close)
+        self._check_address()
+
+    def _create(self, fs: FileSystem, tablets: str) -> None:
+        """Creates the system tablet in a new directory, unless the cluster has one: this master is then to be added to
+        it, or has lost its files."""
+        masters = self.options.masters
+        others = [address for address in masters if address != self.address]
+        if others_have_catalog(self._channels, others):
+            return
+        if masters and self.address not in masters:
+            raise InterfaceError(
+                f"the masters are configured as {', '.join(masters)}, and this one, at {self.address}, is none of "
+                "them; to add it to them, one of them must be running"
+            )
+        SystemTablet.create(fs, f"{tablets}/{TABLET_ID}", master_peers(masters, self.address))
+
+    def _check_address(self) -> None:
+        """Raises `OperationalError` if the directory is that of a master at another address: the others would not reach
+        this one. Only a single master may move."""
+        configuration = self._tablet.configuration
+        known = configuration.peer(self.peer.id)
+        if known is None:
+            if belongs_to(self.peer.id, self.address):
+                return
+            where = "another address"
+        elif known.address == self.address or len(configuration.peers) == 1:
+            return
+        else:
+            where = known.address
+        raise OperationalError(
+            f"{self._directory.path} belongs to the master at {where}, and is started at {self.address}; start it as "
+            "before, or add a master with an empty directory (nyala cluster add-master)"
+        )
 
     def _set_up(self) -> None:
         options, rng = self.options, random.Random()
         self._manager = CatalogManager(self._tablet)
         ddl = Ddl(self._manager, options, rng)
-        queries = Queries(self._manager, options, tuple(peer.address for peer in self._peers), self.address)
+        self._membership = MasterMembership(
+            self._tablet, self._manager, self._directory, self._channels, self.peer, options.masters
+        )
+        queries = Queries(self._manager, options, self._membership.addresses, self.address)
         self._coordinator = Coordinator(self._manager, ddl, self._channels, options, rng)
         self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)
         self._rpc.handlers.update(self._handlers(ddl, queries))
@@ -203,6 +225,7 @@ class MasterServer:
             ReportTablets: self._report,
             GetStatus: self._status,
             **self._copies.handlers,
+            **self._membership.handlers,
         }
         if self.options.allow_faults:
             handlers[SetFaults] = FAULTS.set
@@ -216,11 +239,12 @@ class MasterServer:
         self._rpc.start()
         assert self._coordinator is not None
         self._coordinator.start()
+        self._membership.start()
 
     def drain(self, grace: float = 5.0) -> bool:
         """Transfers leadership, refuses new calls, and lets running ones end; True if all did."""
         replica = self._tablet.replica
-        if len(self._peers) > 1 and replica is not None and self._tablet.serving_term is not None:
+        if self._membership.others() and replica is not None and self._tablet.serving_term is not None:
             try:
                 replica.consensus.transfer()
             except ClusterError as error:
@@ -240,7 +264,7 @@ class MasterServer:
             stack.callback(self._rpc.stop)
             stack.callback(self._transport.close)
             stack.callback(self._copies.close)
-            for running in (self._rounds, self._coordinator):
+            for running in (self._membership, self._rounds, self._coordinator):
                 if running is not None:
                     stack.callback(running.stop)
 
@@ -265,7 +289,7 @@ class MasterServer:
         if not self._space.others_have_looked:
             return
         replica = self._tablet.replica
-        if len(self._peers) == 1 or replica is None or self._tablet.serving_term is None:
+        if not self._membership.others() or replica is None or self._tablet.serving_term is None:
             return
         if not replica.consensus.voters_without_space():
             with suppress(ClusterError):
@@ -289,6 +313,10 @@ class MasterServer:
         is_asked = request.tablet_ids is None or TABLET_ID in request.tablet_ids
         return TabletReports(tablets=(replica.report(),) if is_asked and replica is not None else ())
 
+    def masters(self) -> list[str]:
+        """Returns the addresses of all masters."""
+        return list(self._membership.addresses())
+
     def reports(self) -> list[TabletReport]:
         """Returns the report of the system tablet."""
         replica = self._tablet.replica
@@ -296,6 +324,8 @@ class MasterServer:
 
     def not_ready(self) -> str:
         """Returns the reason for which this master cannot serve clients: it knows no leader."""
+        if absence := self._tablet.absence:
+            return absence
         return "" if self._manager.is_leading or self._tablet.leader_address else "no master leads"
 
     def samples(self) -> Iterator[metrics.Sample]:
@@ -308,7 +338,13 @@ class MasterServer:
 
     def _status(self, request: GetStatus, context: CallContext) -> ServerStatus:
         """Handles `GetStatus`."""
-        details: dict[str, Any] = {"masters": [peer.address for peer in self._peers], **expiry(self._tls)}
+        membership = self._membership
+        details: dict[str, Any] = {
+            "masters": list(membership.addresses()),
+            "membership": membership.state,
+            "cluster": self._directory.cluster,
+            **expiry(self._tls),
+        }
         if self._space.full:
             details["full"] = self._space.full
         try:
@@ -332,7 +368,7 @@ class MasterServer:
             started=self._started,
             clock=self._clock.now(),
             is_leader=self._manager.is_leading,
-            tablets=1,
+            tablets=int(self._tablet.replica is not None),
             leaders=int(self._tablet.serving_term is not None),
             details=details,
         )

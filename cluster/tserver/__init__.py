@@ -6,7 +6,7 @@
     removal         tombstones and removal of files       heartbeats   reports to the masters
     maintenance     flushes, compactions, admission       completions  replies to decided writes
     quiescing       before a planned stop                  scans/       scans
-    local_replicas  files of a server that does not run
+    local_replicas  files of a server that does not run   known_masters  the masters, over restarts
     tablet_service  methods that serve tablets
 
 The life of a server: `server.TabletServer` locks its `directories`, binds its port, and lists all its tablets (`slots`)

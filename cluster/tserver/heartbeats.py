@@ -7,6 +7,8 @@ Only the leading master accepts reports. It gets a full report when it requests 
 before; otherwise the changes since the last report that it accepted. Reports are numbered; the changes in one count as
 accepted when the response says that the master leads. The numbers begin with the time, so they increase over restarts
 of the server.
+
+The leading master's responses list all masters, which change at run time: reporters are added and removed accordingly.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from ...errors import Error
 from ..raft.messages import Peer
@@ -46,6 +49,8 @@ class MasterReporter:
         True if the server leaves leaderships to others.
     location : str
         The server's.
+    answered : callable
+        Called with this reporter and each response.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class MasterReporter:
         interval: float,
         is_quiescing: Callable[[], bool] = lambda: False,
         location: str = "",
+        answered: Callable[[MasterReporter, HeartbeatReply], None] = lambda reporter, reply: None,
     ):
         self.address = address
         self._channels = channels
@@ -65,6 +71,7 @@ class MasterReporter:
         self._interval = interval
         self._is_quiescing = is_quiescing
         self._location = location
+        self._answered = answered
         self._session = uuid.uuid4().hex
         self._sequence = int(time.time() * 1000)
         self._lock = threading.Lock()
@@ -78,6 +85,8 @@ class MasterReporter:
         """True if it led at its last response."""
         self.error = ""
         """The error of the last heartbeat; "" after a response."""
+        self.has_response = False
+        """True if the last heartbeat had a response."""
         self._thread = threading.Thread(target=self._run, name=f"nyala-heartbeat-{address}", daemon=True)
 
     def start(self) -> None:
@@ -96,9 +105,14 @@ class MasterReporter:
         self._stopped.set()
         self._wake.set()
 
+    @property
+    def is_running(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
     def join(self) -> None:
         """Waits until the thread has ended, at most about the timeout of a call."""
-        if self._thread.is_alive():
+        if self.is_running:
             self._thread.join(TIMEOUT + 1)
 
     def _run(self) -> None:
@@ -125,7 +139,9 @@ class MasterReporter:
         if self.error:
             self.error = ""
             _log.info("master reached again", extra={"fields": {"master": self.address}})
+        self.has_response = True
         was_leader, self.is_leader = self.is_leader, reply.is_leader
+        self._answered(self, reply)
         if not reply.is_leader:
             self._sends_all = False
             return False
@@ -153,7 +169,7 @@ class MasterReporter:
         with self._lock:
             self._changed |= taken
         # The next response may come from another process, which needs a full report.
-        self.is_leader = self._sends_all = False
+        self.is_leader = self._sends_all = self.has_response = False
         if not isinstance(error, Error):
             # A server without reports counts as dead: whatever the error, the next heartbeat is tried.
             _log.exception("a heartbeat failed", extra={"fields": {"master": self.address}})
@@ -163,7 +179,17 @@ class MasterReporter:
 
 
 class Heartbeats:
-    """The reporters to all masters; parameters as for `MasterReporter`."""
+    """The reporters to all masters. Thread-safe.
+
+    Parameters
+    ----------
+    masters : sequence of str
+        Addresses to begin with; at least one of them should be that of a present master.
+    note_masters : callable
+        Called with the addresses of all masters when the leading one has listed others than before.
+
+    The others are those of `MasterReporter`.
+    """
 
     def __init__(
         self,
@@ -174,10 +200,26 @@ class Heartbeats:
         interval: float,
         is_quiescing: Callable[[], bool] = lambda: False,
         location: str = "",
+        note_masters: Callable[[tuple[str, ...]], None] = lambda masters: None,
     ):
-        self.reporters = [
-            MasterReporter(address, channels, server, reports, interval, is_quiescing, location) for address in masters
-        ]
+        self._make = partial(
+            MasterReporter,
+            channels=channels,
+            server=server,
+            reports=reports,
+            interval=interval,
+            is_quiescing=is_quiescing,
+            location=location,
+            answered=self._learn,
+        )
+        self._note_masters = note_masters
+        self._lock = threading.Lock()
+        """Guards changes of the reporters, and `_listed`."""
+        self._listed: tuple[str, ...] = ()
+        self._is_stopped = False
+        self._dropped: list[MasterReporter] = []
+        self.reporters: tuple[MasterReporter, ...] = tuple(self._make(address) for address in masters)
+        """Replaced as a whole."""
 
     @property
     def are_accepted(self) -> bool:
@@ -200,7 +242,56 @@ class Heartbeats:
 
     def stop(self) -> None:
         """Stops; returns when no heartbeat is in progress."""
-        for reporter in self.reporters:
+        with self._lock:
+            self._is_stopped = True
+            reporters = (*self.reporters, *self._dropped)
+        for reporter in reporters:
             reporter.stop()
-        for reporter in self.reporters:
+        for reporter in reporters:
             reporter.join()
+
+    # ---- changes of the masters --------------------------------------------------------------------------------------
+
+    def _learn(self, reporter: MasterReporter, reply: HeartbeatReply) -> None:
+        """Follows the list of the leading master; a follower is believed only about the leader's address, while none
+        accepts reports."""
+        with self._lock:
+            if self._is_stopped or reporter not in self.reporters:
+                return
+            if reply.is_leader and reply.masters:
+                self._follow(reporter, reply)
+                is_news, self._listed = self._listed != reply.masters, reply.masters
+            else:
+                is_news = False
+                if reply.leader and not self.are_accepted:
+                    self._add([reply.leader])
+        if is_news:
+            self._note_masters(reply.masters)
+
+    def _follow(self, reporter: MasterReporter, reply: HeartbeatReply) -> None:
+        """Adds and drops reporters. This server may reach masters under other addresses than they list: a reporter
+        that is not listed is dropped only if it is certain that the listed ones serve."""
+        if reporter.address in reply.masters:
+            self._add(reply.masters)
+        else:
+            self._add([address for address in reply.masters if address != reply.leader])
+        listed = [one for one in self.reporters if one.address in reply.masters]
+        if len(listed) == len(reply.masters) and all(one.has_response for one in listed):
+            self._drop([one for one in self.reporters if one not in listed])
+        elif any(one.address == reply.leader and one.is_leader for one in listed):
+            self._drop([one for one in self.reporters if one not in listed and one.is_leader])
+
+    def _add(self, addresses: Iterable[str]) -> None:
+        known = {reporter.address for reporter in self.reporters}
+        added = [self._make(address) for address in addresses if address not in known]
+        if added:
+            self.reporters += tuple(added)
+            for reporter in added:
+                reporter.start()
+
+    def _drop(self, reporters: Sequence[MasterReporter]) -> None:
+        if reporters:
+            self.reporters = tuple(one for one in self.reporters if one not in reporters)
+            self._dropped = [one for one in self._dropped if one.is_running] + list(reporters)
+            for reporter in reporters:
+                reporter.stop()

@@ -43,6 +43,7 @@ from .abandoned_transactions import AbandonedTransactions
 from .completions import Completions
 from .directories import KIND, ServerDirectories
 from .heartbeats import Heartbeats
+from .known_masters import KnownMasters
 from .maintenance import Maintenance
 from .options import TabletServerOptions
 from .quiescing import Quiescing
@@ -159,14 +160,16 @@ class TabletServer:
                 reactor=self._rpc.reactor,
             )
             stack.callback(self._host.close)
+            self._masters = KnownMasters(files, options.directory, options.masters)
             self._heartbeats = Heartbeats(
-                options.masters,
+                self._masters.first,
                 self._channels,
                 lambda: self.peer,
                 lambda ids: self.tablets.reports(ids),
                 options.heartbeat_interval,
                 lambda: self._host.is_quiescing,
                 options.location,
+                self._masters.note,
             )
             self.tablets = TabletManager(
                 files,
@@ -306,6 +309,10 @@ class TabletServer:
                 **expiry(self._tls),
             },
         )
+
+    def masters(self) -> list[str]:
+        """Returns the addresses of all masters, the leading one first."""
+        return self._heartbeats.masters()
 
     def reports(self) -> list[TabletReport]:
         """Returns the reports of all replicas."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import Error, ServerUnavailable
@@ -40,7 +41,7 @@ class Subject:
         Returns a connection for pages and the console, of the server that was attached. Called when the first page
         needs one.
     look : callable, optional
-        Returns the view of the whole cluster; None: there is none.
+        Returns the view of the whole cluster, of the server that was attached; None: there is none.
     options : mapping of str to str
         Options of the command line, for the page of settings; without secrets.
     """
@@ -51,10 +52,10 @@ class Subject:
         name: str,
         connect: Callable[[Any], Connection],
         *,
-        look: Callable[[], ClusterView] | None = None,
+        look: Callable[[Any], ClusterView] | None = None,
         options: Mapping[str, str] | None = None,
     ):
-        self.kind, self.name, self.look = kind, name, look
+        self.kind, self.name, self._look = kind, name, look
         self.options = dict(options or {})
         self.started = time.time()
         self.phase = Phase.STARTING
@@ -103,6 +104,11 @@ class Subject:
             if self._connection is None:
                 self._connection = self._connect(self._server)
             return self._connection
+
+    @property
+    def look(self) -> Callable[[], ClusterView] | None:
+        """Returns the view of the whole cluster when it is called; None: there is none."""
+        return None if self._look is None else partial(self._look, self._server)
 
     def rows(self, kind: str) -> list[Mapping[str, Any]]:
         """Rows of `nyala_catalog.<kind>`: those of this server, if it has any, else those of its store."""

@@ -1,4 +1,9 @@
-"""Calls to the masters: the leading one replies, and is called first next time."""
+"""Calls to the masters: the leading one replies, and is called first next time.
+
+Replies with a catalog list the masters, which change at run time. A client that is in use thus always has the present
+ones, even if all of those that it was given have been replaced one after another. The given addresses stay as a last
+resort: a client may reach the masters under others than they have themselves.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ....errors import Error, NotTheLeader
-from ...wire.messages.methods import Reply, Request
+from ...wire.messages.methods import CatalogReply, Reply, Request
 from ..client_context import ChannelsLike
 from ..retry import FIRST_ATTEMPT, Attempts, Verdict, verdict
 
@@ -27,6 +32,8 @@ class Masters:
 
     def __init__(self, channels: ChannelsLike, addresses: Sequence[str], attempts: Callable[..., Attempts] = Attempts):
         self.addresses = tuple(addresses)
+        """Replaced as a whole."""
+        self._given = self.addresses
         self._channels = channels
         self._attempts = attempts
         self._leader = ""
@@ -78,7 +85,14 @@ class Masters:
                 continue
             self._leader = address
             assert isinstance(found, reply)
+            if isinstance(found, CatalogReply):
+                self._learn(found.masters)
             return found
+
+    def _learn(self, masters: tuple[str, ...]) -> None:
+        """Continues with these masters; none: those of an embedded server, or of a former version, stay."""
+        if masters and self.addresses[: len(masters)] != masters:
+            self.addresses = tuple(dict.fromkeys((*masters, *self._given)))
 
     def _next(self, tried: set[str]) -> str:
         """Returns the master to call now; "" if all were called in this round."""

@@ -40,6 +40,10 @@ class CatalogRows(Protocol):
         """Address of the leading master, if known; "" otherwise."""
 
     @property
+    def absence(self) -> str:
+        """The reason for which this master has no catalog: it waits for a copy, or was removed; "" if it has one."""
+
+    @property
     def disk_full(self) -> str:
         """The reason for which this master's disk cannot be written; "" if there is space."""
 
@@ -91,6 +95,8 @@ class CatalogManager:
             address = self.rows.leader_address
             if self.rows.serving_term is not None:
                 raise NotTheLeader("this master has begun to lead, and is loading the catalog", address)
+            if absence := self.rows.absence:
+                raise NotTheLeader(absence, address)
             reason = f"the master at {address} leads" if address else "no master leads at the moment"
             if not address and self.rows.disk_full:
                 reason += f", and this one cannot be elected: {self.rows.disk_full}"

@@ -470,14 +470,14 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 
 class HeartbeatReply(Reply, frozen=True):
     """`is_leader`: this master accepts reports; otherwise `leader` is the leader's address ("" if it is not known).
-    `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: the cluster's, as the leader has it; a
-    server whose tablets belong to another cluster must not take orders here, since ids of tablets repeat between
-    clusters."""
+    `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: a server with tablets of another one
+    must take no orders here, since ids of tablets repeat. `masters`: the addresses of all masters, if known."""
 
     is_leader: bool
     leader: str = ""
     wants_full_report: bool = False
     cluster_id: str = ""
+    masters: tuple[str, ...] = ()
 
 
 class Heartbeat(Request, frozen=True, tag="heartbeat"):
@@ -497,8 +497,8 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
 
 
 class CatalogReply(Reply, frozen=True):
-    """All tables (`messages.plain.table_to_plain` with their tablets' ids) and views; None if `known_version` is the
-    newest. `joint_writes`: the server has the methods of `messages.joint_methods`."""
+    """All tables (`plain.table_to_plain` with their tablets' ids), views and namespaces but the default one; None if
+    `known_version` is the newest. `joint_writes`: the server has those methods. `masters`: as in `HeartbeatReply`."""
 
     version: int
     cluster_id: str
@@ -506,7 +506,7 @@ class CatalogReply(Reply, frozen=True):
     tables: tuple[dict[str, Any], ...] | None = None
     views: tuple[dict[str, Any], ...] | None = None
     namespaces: tuple[dict[str, Any], ...] = ()
-    """All but the default one (`messages.plain.namespace_to_plain`), where tables and views are given."""
+    masters: tuple[str, ...] = ()
 
 
 class GetCatalog(Request, frozen=True, tag="catalog"):

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 from ....errors import AccessDenied
 from ..messages import joint_methods, load_methods, methods, namespace_methods, transaction_methods
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
+from ..messages.membership_methods import AddMaster, ListMasters, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
 
@@ -82,6 +83,7 @@ _CLIENTS: Final = (
     namespace_methods.DropNamespace,
     methods.LocateTablets,
     methods.ListServers,
+    ListMasters,
     load_methods.StartLoad,
     load_methods.LoadRows,
     load_methods.FinishLoad,
@@ -102,6 +104,9 @@ _ADMINISTRATORS: Final = (
     methods.ChangeReplicas,
     methods.StepDown,
     UnsafeChangeConfig,
+    AddMaster,
+    RemoveMaster,
+    UnsafeChangeMasters,
     LeaveCluster,
     MaintainServer,
     QuiesceServer,

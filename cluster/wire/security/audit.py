@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ..messages import methods, namespace_methods
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
+from ..messages.membership_methods import AddMaster, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
 from ..messages.repair_methods import UnsafeChangeConfig
 
@@ -36,8 +37,11 @@ _AUDITED: Final = (
     QuiesceServer,
     methods.SetFaults,
     UnsafeChangeConfig,
+    AddMaster,
+    RemoveMaster,
+    UnsafeChangeMasters,
 )
-_NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "work", "action")
+_NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "address", "work", "action")
 """Fields of requests that name their object."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ....cluster.admin.ksck import Health, KsckReport, ksck
+from ....cluster.admin.ksck import Health, KsckReport, ksck, master_state
 from ....errors import NotSupportedError
 from ..request import Request
 from .frame import Page
@@ -56,7 +56,7 @@ def _master(master: Any) -> tuple[object, ...]:
     if status is None:
         return master.address, element("span", "silent", class_="bad"), None, None, None, master.error
     details = status.details
-    part = "leader" if status.is_leader else "follower"
+    part = master_state(status).lower()
     return master.address, part, status.version, details.get("tables"), details.get("tablets"), details.get("full")
 
 

@@ -114,6 +114,10 @@ class MasterRows:
         return self._shared.leader_address
 
     @property
+    def absence(self) -> str:
+        return ""
+
+    @property
     def disk_full(self) -> str:
         return self._shared.disk_full
 
@@ -158,7 +162,7 @@ class Master:
         self.manager = CatalogManager(rows.of())
         rng = random.Random(1)
         self.ddl = Ddl(self.manager, self.options, rng)
-        self.queries = Queries(self.manager, self.options, ("m:1",), "m:1")
+        self.queries = Queries(self.manager, self.options, lambda: ("m:1",), "m:1")
         self.coordinator = Coordinator(self.manager, self.ddl, channels, self.options, rng)
         self.coordinator.start()
 

@@ -13,6 +13,8 @@ from nyala.cluster.tserver.heartbeats import Heartbeats
 from nyala.cluster.wire.messages.methods import Heartbeat, HeartbeatReply, TabletReport
 from nyala.errors import ServerUnavailable
 
+from tests.fake_tservers import eventually
+
 SERVER = Peer("s1", "127.0.0.1:1")
 
 
@@ -23,6 +25,8 @@ class Master:
         self.is_leader = False
         self.is_dead = False
         self.loses_answers = False
+        self.leader = ""
+        self.masters: tuple[str, ...] = ()
         self.knows: dict[str, int] | None = None
         self.full_reports = 0
         self.heard: list[Heartbeat] = []
@@ -37,7 +41,7 @@ class Master:
             self.changed.notify_all()
             if not self.is_leader:
                 assert not request.reports
-                return HeartbeatReply(is_leader=False)
+                return HeartbeatReply(is_leader=False, leader=self.leader)
             if request.is_full:
                 self.full_reports += 1
                 self.knows = {}
@@ -47,7 +51,10 @@ class Master:
                     self.knows.pop(tablet_id, None)
             if self.loses_answers:
                 raise ServerUnavailable("the answer was lost")
-            return HeartbeatReply(is_leader=True, wants_full_report=self.knows is None)
+            wants_full = self.knows is None
+            return HeartbeatReply(
+                is_leader=True, leader=self.leader, wants_full_report=wants_full, masters=self.masters
+            )
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         with self.changed:
@@ -60,8 +67,20 @@ class Cluster:
     def __init__(self, masters: int) -> None:
         self.masters = {f"m{n}": Master() for n in range(masters)}
         self.tablets: dict[str, int] = {f"t{n}": 1 for n in range(5)}
+        self.noted: list[tuple[str, ...]] = []
         channels: Any = self
-        self.heartbeats = Heartbeats(list(self.masters), channels, lambda: SERVER, self.reports, 0.05)
+        self.heartbeats = Heartbeats(
+            list(self.masters), channels, lambda: SERVER, self.reports, 0.05, note_masters=self.noted.append
+        )
+
+    def lead(self, name: str, masters: tuple[str, ...], address: str = "") -> None:
+        """Has one master lead, alone, and list these."""
+        for other in self.masters.values():
+            other.is_leader, other.leader = False, address or name
+        self.masters[name].masters, self.masters[name].is_leader = masters, True
+
+    def addresses(self) -> set[str]:
+        return {reporter.address for reporter in self.heartbeats.reporters}
 
     def get(self, address: str) -> Master:
         return self.masters[address]
@@ -144,3 +163,53 @@ def test_changes_are_gathered_a_little(cluster: Cluster) -> None:
         cluster.change("t1", term)
     first.wait_for(lambda: first.knows == cluster.tablets)
     assert len(first.heard) - heard <= (time.monotonic() - began) / 0.05 + 2
+
+
+# ---- masters that change ---------------------------------------------------------------------------------------------
+
+
+def test_masters_are_followed_one_after_another(cluster: Cluster) -> None:
+    for number in range(3, 6):
+        cluster.masters[f"m{number}"] = Master()
+        now = tuple(f"m{n}" for n in range(number - 2, number + 1))
+        cluster.masters[f"m{number - 3}"].is_dead = True
+        cluster.lead(now[0], now)
+        eventually(lambda now=now: cluster.addresses() == set(now))
+    leader = cluster.masters["m3"]
+    leader.wait_for(lambda: leader.knows == cluster.tablets)
+    assert cluster.noted == [("m1", "m2", "m3"), ("m2", "m3", "m4"), ("m3", "m4", "m5")]
+
+
+def test_a_follower_names_a_leader_that_was_not_known(cluster: Cluster) -> None:
+    cluster.masters["m9"] = Master()
+    for name in ("m1", "m2"):
+        cluster.masters[name].is_dead = True
+    cluster.lead("m9", ("m0", "m9"))
+    eventually(lambda: cluster.addresses() == {"m0", "m9"})
+    cluster.masters["m9"].wait_for(lambda: cluster.masters["m9"].knows == cluster.tablets)
+
+
+def test_no_master_is_dropped_while_others_do_not_respond(cluster: Cluster) -> None:
+    cluster.masters["m9"] = Master()
+    cluster.masters["m9"].is_dead = True
+    cluster.lead("m0", ("m0", "m9"))
+    eventually(lambda: "m9" in cluster.addresses())
+    heard = len(cluster.masters["m0"].heard)
+    cluster.masters["m0"].wait_for(lambda: len(cluster.masters["m0"].heard) > heard + 3)
+    assert cluster.addresses() == {"m0", "m1", "m2", "m9"}
+    cluster.masters["m9"].is_dead = False
+    eventually(lambda: cluster.addresses() == {"m0", "m9"})
+
+
+def test_addresses_that_only_masters_can_reach_replace_no_other(cluster: Cluster) -> None:
+    inner = ("i0", "i1", "i2")
+    for name in inner:
+        cluster.masters[name] = Master()
+        cluster.masters[name].is_dead = True
+    for leader in (0, 1):
+        cluster.lead(f"m{leader}", inner, address=f"i{leader}")
+        first = cluster.masters[f"m{leader}"]
+        first.wait_for(lambda first=first: first.knows == cluster.tablets)
+        heard = len(first.heard)
+        first.wait_for(lambda first=first, heard=heard: len(first.heard) > heard + 3)
+        assert {"m0", "m1", "m2"} <= cluster.addresses()

@@ -1,0 +1,143 @@
+"""Masters that are replaced under load, real processes: no acknowledged DDL is lost, and clients and tablet servers
+find the new ones.
+
+The tests share a cluster whose masters become others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import nyala
+import pytest
+from cluster_ddl_workload import TableMaker, check_no_orphans, leading_master
+from nyala.cluster.admin.master_changes import MasterChanges
+from nyala.cluster.wire.messages.membership_methods import ListMasters
+from nyala.cluster.wire.messages.methods import GetStatus
+from nyala.errors import ClusterError, NotTheLeader
+from nyala.testing import MiniCluster
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {"durability": "os", "master.replicas": "1", "tserver.memrowset-bytes": "1000000"}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[MiniCluster]:
+    with MiniCluster(tservers=1, masters=3, options=OPTIONS) as cluster:
+        yield cluster
+
+
+def changes(cluster: MiniCluster) -> MasterChanges:
+    """As a command that knows all addresses makes them."""
+    return MasterChanges(cluster._channels, cluster.local.masters, lambda told: None, 60.0)
+
+
+def addresses(cluster: MiniCluster) -> set[str]:
+    return {peer.address for peer in cluster.ask_master(ListMasters()).configuration.voters}
+
+
+def started(cluster: MiniCluster) -> str:
+    """The name of a new master process, which waits to be added."""
+    name = cluster.local.add_master()
+    cluster.start(name)
+    return name
+
+
+def test_a_killed_master_is_replaced_while_the_leader_is_killed_too(cluster: MiniCluster) -> None:
+    maker = TableMaker(cluster.url, "made")
+    with maker.running():
+        maker.wait_done(cluster, 2)
+        leader = leading_master(cluster)
+        dead = next(name for name in cluster.masters if name != leader)
+        cluster.kill(dead)
+        new = started(cluster)
+        old, address = cluster.local.addresses[dead], cluster.local.addresses[new]
+        interrupted = threading.Thread(target=_replace_once, args=(cluster, old, address))
+        interrupted.start()
+        cluster.wait_until(lambda: old not in addresses(cluster), "the dead master is removed")
+        cluster.kill(leader)
+        cluster.start(leader)
+        interrupted.join()
+        changes(cluster).replace(old, address)
+        changes(cluster).replace(old, address)  # nothing is left to do
+        assert addresses(cluster) == {at for name, at in _masters(cluster) if name != dead}
+        maker.wait_done(cluster, 3)
+    maker.check()
+    check_no_orphans(cluster)
+    cluster.start(dead)
+    cluster.wait_until(lambda: _membership(cluster, dead) == "REMOVED", "the dead master notices its removal")
+    with pytest.raises(NotTheLeader, match="this master was removed from the cluster"):
+        cluster.call(dead, ListMasters())
+    cluster.local.forget(dead)
+    maker.drop_all()
+
+
+def _replace_once(cluster: MiniCluster, old: str, new: str) -> None:
+    with contextlib.suppress(ClusterError):  # interrupted by the death of the leader, perhaps
+        changes(cluster).replace(old, new)
+
+
+def _masters(cluster: MiniCluster) -> list[tuple[str, str]]:
+    return [(name, cluster.local.addresses[name]) for name in cluster.masters]
+
+
+def _membership(cluster: MiniCluster, name: str) -> str:
+    return str(cluster.call(name, GetStatus()).details["membership"])
+
+
+def test_client_and_tablet_server_outlive_all_their_masters(cluster: MiniCluster) -> None:
+    first = cluster.masters
+    with nyala.connect(cluster.url) as connection:
+        connection.execute("CREATE TABLE kept (k INT PRIMARY KEY)")
+        for number, name in enumerate(first):
+            new = cluster.local.addresses[started(cluster)]
+            changes(cluster).replace(cluster.local.addresses[name], new)
+            connection.execute(f"INSERT INTO kept VALUES ({number})")
+            connection.execute(f"CREATE TABLE made_{number} (k INT PRIMARY KEY)")
+            cluster.local.forget(name)
+        assert not set(first) & set(cluster.masters)
+        connection.execute("CREATE TABLE last (k INT PRIMARY KEY)")
+        # all are started as they were: the tablet server with masters of which none is left
+        (tserver,) = cluster.tservers
+        assert not set(cluster.local.process(tserver).command[6].split(",")) & set(cluster.local.masters)
+        for name in (*cluster.masters, tserver):
+            cluster.restart(name)
+        assert "--masters is stale" in cluster.local.process(tserver).log_file.read_text()
+        assert connection.execute("SELECT count(*) FROM kept").fetchall() == [(len(first),)]
+        connection.execute("CREATE TABLE after (k INT PRIMARY KEY)")
+    told = cluster.call(tserver, GetStatus()).details["masters"]
+    assert {master["address"] for master in told} == addresses(cluster)
+
+
+def test_commands_of_a_local_cluster(cluster: MiniCluster) -> None:
+    directory, before = str(cluster.directory), cluster.masters
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "nyala", "cluster", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    out = run("replace-master", directory, before[0])
+    assert f"{before[0]} has ended; its directory stays in {directory}" in out
+    listed = json.loads(run("masters", directory, "--json"))
+    assert [master["role"] for master in listed] == ["VOTER"] * 3
+    assert sum(master["leads"] for master in listed) == 1
+    assert cluster.local.addresses[before[0]] not in [master["address"] for master in listed]
+    forced = subprocess.run(
+        [sys.executable, "-m", "nyala", "cluster", "unsafe-change-masters", directory, "--survivor", before[1]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert forced.returncode == 1
+    assert "ARE PERMANENTLY LOST" in forced.stderr and "--accept-data-loss" in forced.stderr
+    cluster.local._processes.pop(before[0]).reap()  # the commands have ended it, and started another one
+    cluster.local.addresses = json.loads((cluster.directory / "cluster.json").read_text())["servers"]
