@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from ..cluster.wire.security.tls_files import OPTIONS, TlsFiles, tls_files
-from ..sql.settings import parse_rate
 
 SPELLED = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
 """The options of TLS as command lines have them."""
@@ -24,7 +23,11 @@ def tls_of(arguments: argparse.Namespace) -> TlsFiles | None:
 
 def io_limit(text: str | None, name: str = "maintenance-io-limit") -> int | None:
     """Bytes per second of a ceiling of I/O, None if it is not given; `InterfaceError` where they are too few."""
-    return None if text is None else parse_rate(text, name)
+    if text is None:
+        return None
+    from ..sql.settings import parse_rate  # a master, which has no such option, needs nothing of SQL
+
+    return parse_rate(text, name)
 
 
 def names(text: str) -> list[str]:

@@ -11,13 +11,8 @@ from ..cluster.master.server import run as run_master
 from ..cluster.raft.options import RaftOptions
 from ..cluster.tserver.options import TabletServerOptions
 from ..cluster.tserver.server import run as run_tserver
-from ..cluster.wire.process.server_process import Around
-from ..doors.http.beside import with_pages
-from ..doors.http.subject import Subject
-from ..driver.connection import connect
+from ..cluster.wire.process.server_process import Around, itself
 from ..errors import InterfaceError
-from ..executor.fragments.evaluate import table_evaluator
-from ..sql.settings import parse_bytes
 from .arguments import given_tls, io_limit, tls_of
 from .http_options import cluster_look, http_options, shown_options
 
@@ -35,6 +30,10 @@ def master_command(arguments: argparse.Namespace) -> int:
 
 def tserver_command(arguments: argparse.Namespace) -> int:
     """`nyala tserver`."""
+    # A master does without the modules of SQL, a third of those that a tablet server has.
+    from ..executor.fragments.evaluate import table_evaluator
+    from ..sql.settings import parse_bytes
+
     limit = arguments.memory_limit
     options = TabletServerOptions(
         **_server_options(arguments),
@@ -57,7 +56,14 @@ def tserver_command(arguments: argparse.Namespace) -> int:
 
 def _around(kind: str, arguments: argparse.Namespace) -> Around:
     """Pages beside a server, with --http; they reach the cluster as a client."""
-    http, files = http_options(arguments), tls_of(arguments)
+    http = http_options(arguments)
+    if http is None:
+        return itself
+    from ..doors.http.beside import with_pages
+    from ..doors.http.subject import Subject
+    from ..driver.connection import connect
+
+    files = tls_of(arguments)
     masters = _addresses(arguments.masters) or (arguments.advertise or arguments.bind,)
     given: dict[str, Any] = {**given_tls(arguments)}
     subject = Subject(

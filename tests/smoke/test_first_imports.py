@@ -87,3 +87,11 @@ def test_a_join_imports_its_operator_only(directory: Path) -> None:
     found, modules = first_row(directory, "SELECT count(*) FROM t JOIN t AS u ON t.v = u.v")
     assert found == "[(2,)]"
     assert modules & OF_OTHERS == {JOINS}
+
+
+def test_a_master_imports_nothing_of_sql() -> None:
+    """Nor does a tablet server before it has read its options; statements, and pages with --http, need it."""
+    program = "import sys, nyala.cli.server_command; print(*sys.modules)"
+    command = [sys.executable, "-P", "-c", program]
+    modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in modules if name.startswith(("sqlglot", "nyala.sql.", "nyala.driver.connection"))]
