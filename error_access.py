@@ -39,3 +39,17 @@ class InvalidPassword(OperationalError):
     """Correct the user's name or password. Which of the two is wrong is not said."""
 
     sqlstate = "28P01"
+
+
+class LoginNeeded(OperationalError):
+    """Name a user: `nyala://USER:PASSWORD@HOST/`, the options `user` and `password`, or NYALA_USER and NYALA_PASSWORD
+    in the environment."""
+
+    sqlstate = "28000"
+
+
+class LoginExpired(OperationalError):
+    """Log in again: the proof of an earlier login is not valid any more. Clients do it by themselves."""
+
+    sqlstate = "28000"
+    retryable = True

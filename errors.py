@@ -28,6 +28,8 @@ from .error_access import DependentObjects as DependentObjects
 from .error_access import DuplicateRole as DuplicateRole
 from .error_access import InvalidGrant as InvalidGrant
 from .error_access import InvalidPassword as InvalidPassword
+from .error_access import LoginExpired as LoginExpired
+from .error_access import LoginNeeded as LoginNeeded
 from .error_access import PermissionDenied as PermissionDenied
 from .error_access import UnknownRole as UnknownRole
 from .error_bases import DatabaseError as DatabaseError

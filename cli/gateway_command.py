@@ -12,7 +12,7 @@ from ..cluster.wire.security.tls_files import tls_files
 from ..doors.http.beside import ServerWithPages, with_pages
 from ..doors.http.subject import Subject
 from ..driver.connection import connect
-from ..driver.stores.cluster_url import servers, tls_options
+from ..driver.stores.cluster_url import servers, tls_options, without_password
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
 from ..net.addresses import address_of
@@ -31,7 +31,7 @@ def gateway_command(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in tls.items() if value is not None}
     subject = Subject(
         "gateway",
-        arguments.target,
+        without_password(arguments.target),
         lambda doors: doors.connection.duplicate(),
         look=_look(arguments.target, given),
         options=shown_options(arguments),

@@ -11,7 +11,7 @@ from ..errors import InterfaceError
 from ..model.observed_time import checked_token
 from ..sql.settings import parse_bytes, parse_rate, read_option
 from .session import engines
-from .stores.cluster_url import TLS_OPTIONS, tls_options, with_parameters
+from .stores.cluster_url import TLS_OPTIONS, USER_ENVIRONMENT, tls_options, with_parameters, without_password
 from .stores.open_stores import is_cluster
 
 STORE_OPTIONS: Final = ("durability", "history_seconds", "maintenance_io_limit", "store_memory")
@@ -25,6 +25,7 @@ _CLUSTER_OPTIONS: Final = (
     "speculative_reads",
     "connect_deadline",
     *TLS_OPTIONS,
+    *USER_ENVIRONMENT,
 )
 _DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
 """Options that `storage.database.Database` calls otherwise."""
@@ -34,8 +35,11 @@ DURABILITIES: Final = ("fsync", "os")
 
 
 def whole_target(target: str | Path, options: dict[str, Any]) -> str | Path:
-    """The target for other processes that open the store, with the TLS files that were passed as options."""
-    return with_parameters(str(target), tls_options(str(target), options)) if is_cluster(target) else target
+    """The target for other processes that open the store, with the TLS files that were passed as options, and without
+    a password: theirs is in their environment."""
+    if not is_cluster(target):
+        return target
+    return with_parameters(without_password(str(target)), tls_options(str(target), options))
 
 
 def check_target(target: object) -> None:

@@ -37,3 +37,5 @@ class ConnectOptions(TypedDict, total=False):
     tls_ca: str | Path | None
     tls_cert: str | Path | None
     tls_key: str | Path | None
+    user: str | None
+    password: str | None

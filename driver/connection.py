@@ -35,7 +35,7 @@ from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .doors import Door, opened_one
 from .session.bind_values import Parameters
-from .session.identity import insertable
+from .session.identity import act_as_own_user, insertable
 from .session.session import Session
 from .stores.open_stores import SharedStore, acquire, is_cluster, lent
 from .tables.timestamps import Moment, hybrid_time
@@ -108,6 +108,8 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         Of a cluster with TLS: PEM files with its CA's certificate, this client's own, and the key of that. All three or
         none; by default the URL's (`nyala://host/?tls_ca=...&tls_cert=...&tls_key=...`), else those that the
         environment names: NYALA_TLS_CA, NYALA_TLS_CERT, NYALA_TLS_KEY.
+    user, password : str, optional
+        Of a cluster with users: by default the URL's (`nyala://ann:secret@host/`), else NYALA_USER, NYALA_PASSWORD.
 
     Raises
     ------
@@ -119,6 +121,8 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         No master of the cluster has responded.
     AuthenticationFailed
         The cluster's servers and this client do not trust each other, or only one side speaks TLS.
+    LoginNeeded, InvalidPassword
+        The servers have users, and none was named; or name or password are wrong.
     """
     settings = checked_options(dict(options))
     check_target(target)
@@ -132,6 +136,7 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         if "isolation_level" in settings:
             known = {**(known or {}), "default_transaction_isolation": settings["isolation_level"]}
         session = Session(shared.store, **given, store_options=known, target=whole_target(target, of_store))
+        act_as_own_user(session)
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
         session.transactions.autocommit = settings.get("autocommit", True)
         if "observed" in settings:

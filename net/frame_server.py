@@ -110,11 +110,14 @@ class FramedClient:
         With which it introduced itself.
     caller : object
         Set by `greet`, for the server above.
+    is_of_account : bool, optional
+        Set by the server above: the result of a check of the client's account, which a connection keeps.
     """
 
     def __init__(self, service: FrameService):
         self.hello = b""
         self.caller: object = None
+        self.is_of_account: bool | None = None
         self.connection: Connection
         self._service = service
         self._reader = FrameReader(service.limits)

@@ -19,7 +19,8 @@ from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire.messages import methods, namespace_methods
+from nyala.cluster.wire.messages import methods, namespace_methods, user_methods
+from nyala.cluster.wire.messages.access_plain import access_step_from_plain, access_to_plain
 from nyala.cluster.wire.messages.errors import error_from_body, error_to_body
 from nyala.cluster.wire.messages.plain import (
     definition_from_plain,
@@ -159,6 +160,7 @@ class FakeCluster:
             cluster_id=self.cluster_id,
             tables=tuple(entry_to_plain(entry) for entry in entries),
             views=tuple(view_to_plain(view) for view in current.views.values()),
+            access=access_to_plain(current.access, with_verifiers=True),
         )
 
     def _table_reply(self, table: Table) -> Any:
@@ -198,6 +200,12 @@ class FakeCluster:
     def _do_drop_namespace(self, address: str, request: namespace_methods.DropNamespace) -> Any:
         self._check_master(address)
         self._once(request.call, lambda: self.database.drop_namespace(request.name, request.tables, request.views))
+        return methods.Done()
+
+    def _do_change_access(self, address: str, request: user_methods.ChangeAccess) -> Any:
+        self._check_master(address)
+        steps = [access_step_from_plain(step) for step in request.steps]
+        self._once(request.call, lambda: self.database.change_access(steps))
         return methods.Done()
 
     def _do_locate_tablets(self, address: str, request: methods.LocateTablets) -> Any:

@@ -36,6 +36,8 @@ from nyala.driver.stores.cluster_url import servers
 from nyala.driver.stores.open_stores import SharedStore
 from nyala.errors import Error
 from nyala.executor.fragments.evaluate import table_evaluator
+from nyala.model.access.roles import Access
+from nyala.model.access.steps import AccessStep, AddGrant, DropRole, RemoveGrant
 from nyala.model.namespaces import DEFAULT_NAMESPACE
 from nyala.storage.database import MEMORY, Database
 from nyala.testing import MiniCluster
@@ -107,6 +109,19 @@ class ClusterStore(Client):
         for namespace in self.namespaces():
             if namespace.name != DEFAULT_NAMESPACE:
                 self.drop_namespace(namespace.name)
+        self.change_access(list(_to_no_users(self.access)))
+
+
+def _to_no_users(access: Access) -> Iterator[AccessStep]:
+    """The steps to what a new store has, where nothing else has grants or owners."""
+    if access.is_first:
+        return
+    for grant in access.grants:
+        yield RemoveGrant(grant.key, grant.right, grant.grantee, grant.grantor, cascade=True)
+    for role in access.roles:
+        yield DropRole(role)
+    for grant in Access().grants:
+        yield AddGrant(grant)
 
 
 class OtherStores:

@@ -26,7 +26,7 @@ import pytest
 from nyala.__main__ import main
 from nyala.cli.commands.all_commands import nyala_parser
 from nyala.driver.connection import Connection
-from nyala.driver.stores.cluster_url import TLS_OPTIONS
+from nyala.driver.stores.cluster_url import TLS_OPTIONS, USER_ENVIRONMENT
 from nyala.sql.functions.registry import REGISTRY
 from nyala.sql.settings import SETTINGS
 
@@ -459,7 +459,13 @@ def test_options_targets_and_extras_exist(path: Path) -> None:
     options = {name for name in options if "transaction" not in name}
     options |= {"autocommit", "isolation_level"}
     for call in re.findall(r"(?<!aio\.)\bconnect\(((?:[^()]|\([^()]*\))*)\)", text):
-        assert set(re.findall(r"\b(\w+)=", call)) <= {*options, *TLS_OPTIONS, "observed", "speculative_reads"}, call
+        assert set(re.findall(r"\b(\w+)=", call)) <= {
+            *options,
+            *TLS_OPTIONS,
+            *USER_ENVIRONMENT,
+            "observed",
+            "speculative_reads",
+        }, call
     if path.name in ("driver.md", "operations.md"):
         table = re.search(r"^\| option \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)", text, re.MULTILINE)
         assert table is not None

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ClockTooFarAhead, Error, NotSupportedError
+from ...errors import ClockTooFarAhead, Error, LoginNeeded, NotSupportedError, ProtocolError
 from ...model.abandoned import close_when_dropped
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep
@@ -44,6 +44,7 @@ from ...storage.malloc import configure_heap
 from ...storage.transactions.transaction_store import TransactionStore
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
+from ..wire.messages.access_plain import access_step_to_plain
 from ..wire.messages.envelope import describe_lead, too_far_ahead
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
@@ -62,6 +63,7 @@ from ..wire.messages.methods import (
 from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ..wire.messages.plain import definition_to_plain, namespace_to_plain, step_to_plain, view_to_plain
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
+from ..wire.messages.user_methods import ChangeAccess
 from ..wire.process.forking import note_process
 from ..wire.security.tls import read_credentials
 from .catalog.catalog_cache import CatalogCache
@@ -71,6 +73,7 @@ from .catalog.statistics_cache import TableStatisticsCache
 from .client_context import ChannelsLike, ClientContext
 from .loads.cluster_loads import ClusterLoader
 from .loads.served_loads import ServedLoader
+from .login import Login
 from .options import ClientOptions
 from .scans.scan_tokens import Scans
 from .scans.stream_watch import StreamWatch
@@ -87,7 +90,6 @@ from .writes.transactions import TransactionWriter
 if TYPE_CHECKING:
     from .awaited_rows import AwaitedRows
 
-_NO_USERS = Access()
 _DDL_SECONDS = 10.0
 """Seconds for a reply that waits until all tablets have done their part; then another master is called."""
 
@@ -96,10 +98,16 @@ def _channels(clock: HybridClock, options: ClientOptions) -> Channels:
     return Channels(clock, tls=None if options.tls is None else read_credentials(options.tls))
 
 
-def _release(shared: ClientContext, catalog: CatalogCache, watch: StreamWatch) -> None:
+def _login(masters: Masters, options: ClientOptions) -> Login | None:
+    return None if options.user is None else Login(masters, options.user, options.password or "")
+
+
+def _release(shared: ClientContext, catalog: CatalogCache, watch: StreamWatch, login: Login | None) -> None:
     shared.close()
     catalog.stop()
     watch.close()
+    if login is not None:
+        login.stop()
 
 
 def _check_use(shared: ClientContext, catalog: CatalogCache) -> None:
@@ -151,6 +159,9 @@ class Client:
         stay_with_process(self)
         self._shared = shared = ClientContext(self.name, clock, made, options)
         self._masters = Masters(shared.channels, addresses, shared.attempts)
+        self._login = _login(self._masters, options)
+        if self._login is not None:
+            made.tokens = self._login
         self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)
         self._calls = TabletCalls(shared, self._catalog, self._locations)
@@ -172,18 +183,22 @@ class Client:
         self._awaited: AwaitedRows | None = None
         try:
             seconds = options.connect_deadline
+            if self._login is not None:
+                self._login.log_in(seconds, patience=seconds / 2)
             self._catalog.refresh(seconds, f"connecting to {self.name}", patience=seconds / 2)
         except BaseException:
             shared.close()
             raise
         self._catalog.start()
-        release = partial(_release, shared, catalog, self._watch)
+        self._release = release = partial(_release, shared, catalog, self._watch, self._login)
+        if self._login is not None:
+            self._login.start()
         self._finalizer = close_when_dropped(self, self.name, release, "client of")
 
     def close(self) -> None:
         """Closes the connections; acknowledged writes are durable at the servers. Idempotent."""
         self._finalizer.detach()
-        _release(self._shared, self._catalog, self._watch)
+        self._release()
 
     def __enter__(self) -> Client:
         return self
@@ -196,6 +211,11 @@ class Client:
 
     def _check(self) -> None:
         _check_use(self._shared, self._catalog)
+
+    @property
+    def user(self) -> str | None:
+        """The user that this client has logged in as; None: it has all rights that its process or certificate has."""
+        return self._shared.options.user
 
     @property
     def transactional_ddl(self) -> bool:
@@ -307,16 +327,19 @@ class Client:
 
     @property
     def access(self) -> Access:
-        """Returns those of a new store: servers do not share the users that a directory may have."""
-        return _NO_USERS
+        """Returns users, memberships and grants, as of the last second."""
+        return self._catalog.current.access
 
     def change_access(self, steps: Sequence[AccessStep]) -> None:
-        """Raises `NotSupportedError`."""
-        raise NotSupportedError(
-            "users and grants are kept by the store of one process: neither a cluster's masters nor the server of a "
-            "directory can change them through this connection; open the directory itself, and serve it to clients "
-            "with --postgres"
-        )
+        """Implements `Store.change_access`. Raises `NotSupportedError` for servers of an earlier version."""
+        plain = tuple(access_step_to_plain(step) for step in steps)
+        try:
+            self._change(lambda call: ChangeAccess(steps=plain, call=call), Done, "a change of users or grants")
+        except ProtocolError as error:
+            raise NotSupportedError(
+                f"{self.name} is served by an earlier version of nyala, which keeps no users: upgrade its servers "
+                f"({error})"
+            ) from None
 
     def namespaces(self) -> Sequence[Namespace]:
         """Returns all namespaces by name, ascending, with the default one, as of the last second."""
@@ -348,7 +371,8 @@ class Client:
             with contextlib.suppress(Error):
                 self._catalog.refresh()
             raise
-        self._catalog.refresh(what=f"{what} was done; a refresh of the catalog")
+        with contextlib.suppress(LoginNeeded):  # of a client that has made the first user: its next call raises it
+            self._catalog.refresh(what=f"{what} was done; a refresh of the catalog")
         return made
 
     def _table_of(self, reply: TableReply) -> Table:

@@ -12,6 +12,7 @@ from ...model.clock import LOGICAL_BITS, HybridClock, wall_microseconds
 from ...model.forks import stay_with_process
 from ...model.store import Timestamp
 from ...model.waiting_time import WaitingTime, current_waiting
+from ..wire.calls.rpc import TokenSource
 from ..wire.messages.methods import Request, ScanTablet
 from ..wire.rows.scan_streams import ScanStream
 from .options import ClientOptions
@@ -39,6 +40,8 @@ class ChannelLike(Protocol):
 
 class ChannelsLike(Protocol):
     """`wire.calls.rpc.Channels`, as far as a client needs it."""
+
+    tokens: TokenSource
 
     def get(self, address: str) -> ChannelLike: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, Final
 
 from ...errors import InterfaceError, did_you_mean
@@ -49,6 +50,8 @@ class ClientOptions:
         may be restarting.
     tls : TlsFiles, optional
         For mutual authentication of the cluster's servers and this client; None: no encryption.
+    user, password : str, optional
+        To log in with, where the servers have users (`client.login`). None: without a login.
     """
 
     deadline: float = 30.0
@@ -59,6 +62,8 @@ class ClientOptions:
     speculative_reads: str = "off"
     connect_deadline: float = 10.0
     tls: TlsFiles | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 def client_options(**given: Any) -> ClientOptions:
@@ -77,5 +82,10 @@ def client_options(**given: Any) -> ClientOptions:
     check_location(given.get("location", ""))
     if not isinstance(given.get("commit_wait", False), bool):
         raise InterfaceError(f"commit_wait={given['commit_wait']!r}: expected True or False")
+    for name in ("user", "password"):
+        if not isinstance(given.get(name), str | None):
+            raise InterfaceError(f"{name}: expected a text")
+    if given.get("password") is not None and not given.get("user"):
+        raise InterfaceError("a password was given without a user: give both, or none")
     tls = tls_files(given)
     return ClientOptions(**{name: value for name, value in given.items() if name not in OPTIONS}, tls=tls)

@@ -15,7 +15,8 @@ from ...model.schema import Table
 from ...storage.database import Database
 from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
-from ..wire.messages import methods, namespace_methods
+from ..wire.messages import methods, namespace_methods, user_methods
+from ..wire.messages.access_plain import access_step_from_plain, access_to_plain
 from ..wire.messages.methods import Done, Reply, Request
 from ..wire.messages.plain import (
     definition_from_plain,
@@ -26,6 +27,7 @@ from ..wire.messages.plain import (
     view_from_plain,
     view_to_plain,
 )
+from ..wire.security.catalog_rights import check_catalog_change
 from .call_results import Calls
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
@@ -57,13 +59,14 @@ class EmbeddedCatalog:
         """Returns the handlers by class of request."""
         return {
             methods.GetCatalog: self.catalog,
-            methods.CreateTable: self.create_table,
-            methods.AlterTable: self.alter_table,
-            methods.DropTable: self.drop_table,
-            methods.CreateView: self.create_view,
-            methods.DropViews: self.drop_views,
-            namespace_methods.CreateNamespace: self.create_namespace,
-            namespace_methods.DropNamespace: self.drop_namespace,
+            methods.CreateTable: self._checked(self.create_table),
+            methods.AlterTable: self._checked(self.alter_table),
+            methods.DropTable: self._checked(self.drop_table),
+            methods.CreateView: self._checked(self.create_view),
+            methods.DropViews: self._checked(self.drop_views),
+            namespace_methods.CreateNamespace: self._checked(self.create_namespace),
+            namespace_methods.DropNamespace: self._checked(self.drop_namespace),
+            user_methods.ChangeAccess: self._checked(self.change_access),
             methods.LocateTablets: self.locate,
             methods.ListServers: self.servers,
             methods.ReportTablets: self.report,
@@ -77,6 +80,7 @@ class EmbeddedCatalog:
         version = self._first_version + catalog.version
         if request.known_version == version:
             return methods.CatalogReply(version=version, cluster_id=self._cluster, joint_writes=True)
+        access = catalog.access
         self._names.update({entry.table.id: entry.table.name for entry in catalog.entries.values()})
         return methods.CatalogReply(
             version=version,
@@ -85,6 +89,9 @@ class EmbeddedCatalog:
             tables=tuple(entry_to_plain(entry) for _, entry in sorted(catalog.entries.items())),
             views=tuple(view_to_plain(view) for _, view in sorted(catalog.views.items())),
             namespaces=tuple(namespace_to_plain(found) for _, found in sorted(catalog.namespaces.items())),
+            access=None
+            if access.is_first
+            else access_to_plain(access, context.holder is None or context.holder.is_superuser),
         )
 
     def locate(self, request: methods.LocateTablets, context: CallContext) -> methods.LocationsReply:
@@ -143,6 +150,15 @@ class EmbeddedCatalog:
 
     # ---- DDL -----------------------------------------------------------------------------------------------------
 
+    def _checked(self, handler: Handler) -> Handler:
+        """A handler that makes only changes which the caller may make."""
+
+        def checked(request: Any, context: CallContext) -> Reply:
+            check_catalog_change(context.holder, self._store.catalog, request)
+            return handler(request, context)
+
+        return checked
+
     def create_table(self, request: methods.CreateTable, context: CallContext) -> methods.TableReply:
         """Creates a table; a requested number of replicas is ignored."""
         definition = definition_from_plain(request.definition)
@@ -193,6 +209,11 @@ class EmbeddedCatalog:
         """Drops a namespace, with tables and views."""
         drop = self._store.drop_namespace
         return self._done(request.call, context, lambda: drop(request.name, request.tables, request.views))
+
+    def change_access(self, request: user_methods.ChangeAccess, context: CallContext) -> Done:
+        """Changes users, memberships or grants."""
+        steps = [access_step_from_plain(step) for step in request.steps]
+        return self._done(request.call, context, lambda: self._store.change_access(steps))
 
     def _done(self, call: methods.Call, context: CallContext, work: Callable[[], None]) -> Done:
         def do() -> Done:

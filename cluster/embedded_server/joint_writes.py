@@ -17,7 +17,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ...errors import LimitExceeded, MemoryLimitExceeded, OperationalError, ProtocolError, StaleSchema
+from ...model.access.holders import Holder
+from ...model.access.rights import TABLE_RIGHTS, secured
 from ...model.schema import Table
 from ...model.store import TableWrite, Timestamp, TransactionChanges, WriteBatch
 from ...model.transactions import TableRead
@@ -37,6 +41,7 @@ from ..wire.messages.joint_methods import (
 from ..wire.messages.methods import Done, Reply, Request, WriteReply
 from ..wire.messages.plain import predicates_from_plain
 from ..wire.rows.write_rows import rows_from_bytes, write_from_request
+from ..wire.security.table_rights import require_ops
 from .call_results import Calls
 from .tablets import EmbeddedTablets
 
@@ -129,18 +134,19 @@ class OwnedWrites:
     def write(self, request: WriteTable, context: CallContext) -> TableWritten:
         """Writes a batch, or reports what would be refused (`check_only`)."""
         if request.piece.check_only:
-            return _page(self._check(request), request.errors_from)
-        reply = self._calls.once(request.call, context.deadline, WriteReply, lambda: self._write(request))
+            return _page(self._check(request, context.holder), request.errors_from)
+        holder = context.holder
+        reply = self._calls.once(request.call, context.deadline, WriteReply, lambda: self._write(request, holder))
         return _page(reply, request.errors_from)
 
-    def _check(self, request: WriteTable) -> WriteReply:
+    def _check(self, request: WriteTable, holder: Holder | None) -> WriteReply:
         table = self._table(request.table_id, request.piece.schema_version)
         store = self._store.open_table(table)
-        return write_reply(store.write(self._batch(request), check_only=True, table=table))
+        return write_reply(store.write(_allowed(self._batch(request), table, holder), check_only=True, table=table))
 
-    def _write(self, request: WriteTable) -> WriteReply:
+    def _write(self, request: WriteTable, holder: Holder | None) -> WriteReply:
         table = self._table(request.table_id, request.piece.schema_version)
-        reply = write_reply(self._store.write(table, self._batch(request)))
+        reply = write_reply(self._store.write(table, _allowed(self._batch(request), table, holder)))
         self._drop(request.batch_id)
         return reply
 
@@ -157,11 +163,13 @@ class OwnedWrites:
         """Applies the changes of a transaction."""
         if request.snapshot > self._store.now():
             raise ProtocolError("the snapshot of a transaction is in the future")
-        return self._calls.once(request.call, context.deadline, WriteReply, lambda: self._commit(request))
+        holder = context.holder
+        return self._calls.once(request.call, context.deadline, WriteReply, lambda: self._commit(request, holder))
 
-    def _commit(self, request: CommitTransaction) -> WriteReply:
+    def _commit(self, request: CommitTransaction, holder: Holder | None) -> WriteReply:
+        tables = [self._table(part.table_id, part.schema_version) for part in request.writes]
         writes = tuple(
-            TableWrite(self._table(part.table_id, part.schema_version), self._part(part)) for part in request.writes
+            TableWrite(table, _allowed(self._part(part), table, holder)) for table, part in zip(tables, request.writes)
         )
         reads = tuple(
             TableRead(
@@ -171,6 +179,9 @@ class OwnedWrites:
             )
             for part in request.reads
         )
+        if holder is not None:
+            for read in reads:
+                holder.require_one_of(TABLE_RIGHTS, secured(read.table))
         changes = TransactionChanges(Timestamp(request.snapshot), writes, reads)
         timestamp = self._store.commit_transaction(changes)
         for part in request.writes:
@@ -226,6 +237,14 @@ class OwnedWrites:
                 "another process has opened the store since; nothing of it was written, write it again"
             )
         return staged
+
+
+def _allowed(batch: WriteBatch, table: Table, holder: Holder | None) -> WriteBatch:
+    """Returns a batch that a user may write to a table; raises `PermissionDenied` otherwise."""
+    if holder is not None:
+        codes = (batch.ops,) if isinstance(batch.ops, int) else np.unique(batch.ops).tolist()
+        require_ops(holder, table, codes)
+    return batch
 
 
 def _page(reply: WriteReply, start: int) -> TableWritten:

@@ -14,13 +14,14 @@ follows the timestamps of all callers: a client's next scan sees everything that
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import ParamSpec, TypeVar
 
-from ...errors import AccessDenied
+from ...model.access.tokens import TokenKey, kept_keys, new_key, signing_key
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
 from ...model.version import __version__
@@ -41,13 +42,16 @@ from ..wire.messages.methods import (
     ServerStatus,
     WriteRow,
 )
+from ..wire.messages.user_methods import BeginLogin, FinishLogin
 from ..wire.process.forking import note_process
+from ..wire.security.logins import Logins
+from ..wire.security.table_rights import TableRights
+from ..wire.security.users import NO_USERS, Rights, Users
 from ..wire.server import Later, RpcServer
 from .call_results import Calls
 from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
-from .local_owner import is_local_owner
 from .row_writes import RowWrites
 from .server_record import ServerRecord, place_of
 from .tablets import EmbeddedTablets
@@ -115,6 +119,13 @@ class EmbeddedServer:
         defaults = TabletServerOptions(directory="")
         calls = Calls(self.id, store.clock)
         tablets = EmbeddedTablets(store, calls)
+        self._keys: tuple[TokenKey, ...] = ()
+        """Of the tokens of users, until this server ends."""
+        self._keys_lock = threading.Lock()
+        users = Users(is_secure=False, ports=lambda: self._rpc.ports)
+        rights = TableRights(lambda tablet_id: tablets.get(tablet_id).table, tablets.table)
+        self._rpc.admit = users.admission(self._rights, rights.check)
+        logins = Logins(self._rights, self._signing_key, is_secure=False)
         self._loads = OwnedLoads(store, calls)
         self._writes = OwnedWrites(store, tablets, calls)
         self._rows = RowWrites(store, tablets, calls)
@@ -131,6 +142,8 @@ class EmbeddedServer:
             **served.handlers(),
             **self._writes.handlers(),
             **self._loads.handlers(),
+            BeginLogin: logins.begin,
+            FinishLogin: logins.finish,
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
         self._rpc.handlers[GetStatus] = lambda request, context: self.status()
@@ -211,24 +224,28 @@ class EmbeddedServer:
     def _noted(self, handler: Callable[P, R]) -> Callable[P, R]:
         def noted(*arguments: P.args, **named: P.kwargs) -> R:
             self._used = time.monotonic()
-            self._check_users(arguments[1])  # type: ignore[arg-type]
             return handler(*arguments, **named)
 
         return noted
 
     def _scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
         self._used = time.monotonic()
-        self._check_users(context)
         return self._scans.scan(ticket, context)
 
-    def _check_users(self, context: CallContext) -> None:
-        """Raises `AccessDenied` if the store has users, and the caller runs under another account than this process: it
-        could not read the directory, either. There are no users of the store here."""
-        if self._store.access.has_users and not is_local_owner(context.address, self._rpc.ports):
-            raise AccessDenied(
-                "the store has users, and this client runs under another account than its server: connect by the "
-                "PostgreSQL protocol (nyala serve DIR --postgres HOST:PORT)"
-            )
+    # ---- users ---------------------------------------------------------------------------------------------------
+
+    def _rights(self) -> Rights:
+        access = self._store.access
+        return Rights(1, access, self._keys) if access.has_users else NO_USERS
+
+    def _signing_key(self, deadline: float) -> TokenKey:
+        with self._keys_lock:
+            now = time.time()
+            key = signing_key(self._keys, now)
+            if key is None:
+                key = new_key(self._keys, now)
+                self._keys = (*kept_keys(self._keys, now), key)
+            return key
 
     def status(self) -> ServerStatus:
         """Returns the server's status."""

@@ -34,7 +34,7 @@ class Server:
     `last_heard` is by the monotonic clock. Before the first heartbeat it is when the master began to lead, so that no
     server counts as dead before it had time to report. `session` and `sequence` are those of the newest report.
     `has_reported`: a full report of this process has arrived. `is_quiescing`: it leaves leaderships to others.
-    `location`: as in `cluster.locations`.
+    `location`: as in `cluster.locations`. `checks_rights`: its version checks the rights of users.
     """
 
     id: str
@@ -45,6 +45,7 @@ class Server:
     has_reported: bool = False
     is_quiescing: bool = False
     location: str = ""
+    checks_rights: bool = False
     reports: dict[str, TabletReport] = field(default_factory=dict)
     """Of all its replicas, by tablet id."""
 
@@ -168,6 +169,7 @@ class TabletDirectory:
     def heartbeat(self, beat: Heartbeat, now: float) -> bool:
         """Processes a heartbeat; False if a full report is needed instead of its content."""
         server = self._server(beat.server, now)
+        server.checks_rights = beat.rights_version >= 0
         if (server.is_quiescing, server.location) != (beat.is_quiescing, beat.location):
             server.is_quiescing, server.location = beat.is_quiescing, beat.location
             self.version += 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import NotTheLeader, UnknownTable
+from ...errors import NotSupportedError, NotTheLeader, UnknownTable
+from ...model.access.holders import Holder
 from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
+from ..wire.messages.access_plain import access_to_plain
 from ..wire.messages.methods import (
     CatalogReply,
     GetCatalog,
@@ -16,10 +18,12 @@ from ..wire.messages.methods import (
     LocateTablets,
     LocationsReply,
     NamedServer,
+    Request,
     ServersReply,
     TabletLocation,
 )
 from ..wire.messages.plain import namespace_to_plain, view_to_plain
+from ..wire.security.users import Users, rights_to_plain
 from .catalog.catalog_manager import CatalogManager
 from .catalog.catalog_state import CatalogState
 from .directory import TabletDirectory
@@ -38,11 +42,19 @@ class Queries:
         Returns the addresses of all masters.
     address : str
         This one's.
+    users : Users, optional
+        Finds the users of callers; None: no checks, for tests.
     """
 
     def __init__(
-        self, manager: CatalogManager, options: MasterOptions, masters: Callable[[], tuple[str, ...]], address: str
+        self,
+        manager: CatalogManager,
+        options: MasterOptions,
+        masters: Callable[[], tuple[str, ...]],
+        address: str,
+        users: Users | None = None,
     ):
+        self._users = users
         self._manager = manager
         self._options = options
         self._masters = masters
@@ -56,6 +68,9 @@ class Queries:
             manager.rows.check_leader()
             with manager.changed:
                 state, directory = manager.leading()
+                self._holder(context, state, Heartbeat)
+                if request.rights_version < 0 and state.rights.has_users:
+                    raise NotSupportedError("the cluster has users, and this server's version does not check them")
                 before = directory.version
                 taken = directory.heartbeat(request, manager.monotonic())
                 if directory.version != before:
@@ -69,17 +84,23 @@ class Queries:
             wants_full_report=not taken,
             cluster_id=cluster_id,
             masters=self._masters(),
+            rights=None if request.rights_version >= state.rights_version else rights_to_plain(state.rights),
         )
+
+    def _holder(self, context: CallContext, state: CatalogState, method: type[Request]) -> Holder | None:
+        return None if self._users is None else self._users.holder(context, state.rights, method)
 
     def catalog(self, request: GetCatalog, context: CallContext) -> CatalogReply:
         """Handles `GetCatalog`."""
         state, _ = self._manager.confirmed()
+        holder = self._holder(context, state, GetCatalog)
         assert state.cluster is not None
         version, cluster_id = state.catalog.version, state.cluster.id
         if request.known_version == version:
             return CatalogReply(version=version, cluster_id=cluster_id, masters=self._masters())
         tables = [state.tables[entry.table.id].plain for _, entry in sorted(state.catalog.entries.items())]
         views = [view_to_plain(view) for _, view in sorted(state.catalog.views.items())]
+        access = state.catalog.access
         namespaces = [namespace_to_plain(found) for _, found in sorted(state.catalog.namespaces.items())]
         return CatalogReply(
             version=version,
@@ -88,6 +109,7 @@ class Queries:
             views=tuple(views),
             namespaces=tuple(namespaces),
             masters=self._masters(),
+            access=None if access.is_first else access_to_plain(access, holder is None or holder.is_superuser),
         )
 
     def locate(self, request: LocateTablets, context: CallContext) -> LocationsReply:
@@ -95,6 +117,7 @@ class Queries:
         self._manager.rows.check_leader()
         with self._manager.changed:
             state, directory = self._manager.leading()
+            self._holder(context, state, LocateTablets)
             tablet_ids = request.tablet_ids
             if request.table_id is not None:
                 table = state.tables.get(request.table_id)
@@ -110,6 +133,7 @@ class Queries:
         self._manager.rows.check_leader()
         with self._manager.changed:
             state, directory = self._manager.leading()
+            self._holder(context, state, ListServers)
             named = _named_servers(state, directory, self._manager.monotonic(), self._options.dead_after)
         masters = tuple((address, address == self._address) for address in self._masters())
         return ServersReply(tservers=named, masters=masters)

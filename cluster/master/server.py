@@ -59,13 +59,17 @@ from ..wire.messages.methods import (
     TabletReports,
 )
 from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
+from ..wire.messages.user_methods import BeginLogin, ChangeAccess, FinishLogin
 from ..wire.peer_transport import PeerTransport
 from ..wire.process.server_process import Around, itself, run_server
+from ..wire.security.logins import Logins
 from ..wire.security.tls import expiry, server_credentials
+from ..wire.security.users import Users
 from ..wire.server import RpcServer
 from .balance.coordinator import Coordinator
 from .catalog.catalog_manager import CatalogManager
 from .catalog.ddl import Ddl
+from .catalog.rights import MasterRights
 from .catalog.space import MasterSpace
 from .catalog.system_copy import SystemCopies, others_have_catalog
 from .catalog.system_tablet import TABLET_ID, SystemTablet, belongs_to, first_id, master_peers
@@ -195,11 +199,18 @@ class MasterServer:
     def _set_up(self) -> None:
         options, rng = self.options, random.Random()
         self._manager = CatalogManager(self._tablet)
-        ddl = Ddl(self._manager, options, rng)
+        is_secure = self._tls is not None
+        users = Users(is_secure, lambda: self._rpc.ports)
+        ddl = Ddl(self._manager, options, rng, users)
         self._membership = MasterMembership(
             self._tablet, self._manager, self._directory, self._channels, self.peer, options.masters
         )
-        queries = Queries(self._manager, options, self._membership.addresses, self.address)
+        masters = self._membership.addresses
+        self._rights = MasterRights(self._manager, self._channels, is_secure, masters, options.dead_after)
+        ddl.check_users_possible, ddl.spread_rights = self._rights.check_users_possible, self._rights.spread
+        queries = Queries(self._manager, options, masters, self.address, users)
+        self._logins = Logins(self._rights.rights, self._rights.signing_key, is_secure)
+        self._rpc.admit = lambda method, context: self._admit(users, method, context)
         self._coordinator = Coordinator(self._manager, ddl, self._channels, options, rng)
         self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)
         self._rpc.handlers.update(self._handlers(ddl, queries))
@@ -216,6 +227,9 @@ class MasterServer:
             DropViews: ddl.drop_views,
             CreateNamespace: ddl.create_namespace,
             DropNamespace: ddl.drop_namespace,
+            ChangeAccess: ddl.change_access,
+            BeginLogin: self._logins.begin,
+            FinishLogin: self._logins.finish,
             LeaveCluster: ddl.leave_cluster,
             MaintainServer: ddl.maintain_server,
             Heartbeat: queries.heartbeat,
@@ -230,6 +244,10 @@ class MasterServer:
         if self.options.allow_faults:
             handlers[SetFaults] = FAULTS.set
         return handlers
+
+    def _admit(self, users: Users, method: Request, context: CallContext) -> None:
+        """Checks the caller of any method; those that answer clients check again with the state that they use."""
+        users.holder(context, self._rights.known_rights(), type(method))
 
     # ---- life ------------------------------------------------------------------------------------------------------
 
@@ -264,6 +282,7 @@ class MasterServer:
             stack.callback(self._rpc.stop)
             stack.callback(self._transport.close)
             stack.callback(self._copies.close)
+            stack.callback(self._rights.close)
             for running in (self._membership, self._rounds, self._coordinator):
                 if running is not None:
                     stack.callback(running.stop)

@@ -17,13 +17,15 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from ...errors import Error
 from ..raft.messages import Peer
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import Heartbeat, HeartbeatReply, TabletReport
+from .rights import KnownRights
 
 LEAST_SECONDS = 0.05
 """Seconds between two heartbeats to one master."""
@@ -51,6 +53,8 @@ class MasterReporter:
         The server's.
     answered : callable
         Called with this reporter and each response.
+    rights : KnownRights, optional
+        Takes the users and grants that the leading master has; None: this server checks none.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class MasterReporter:
         is_quiescing: Callable[[], bool] = lambda: False,
         location: str = "",
         answered: Callable[[MasterReporter, HeartbeatReply], None] = lambda reporter, reply: None,
+        rights: KnownRights | None = None,
     ):
         self.address = address
         self._channels = channels
@@ -72,6 +77,7 @@ class MasterReporter:
         self._is_quiescing = is_quiescing
         self._location = location
         self._answered = answered
+        self._rights = rights
         self._session = uuid.uuid4().hex
         self._sequence = int(time.time() * 1000)
         self._lock = threading.Lock()
@@ -161,9 +167,18 @@ class MasterReporter:
             removed=removed,
             is_quiescing=self._is_quiescing(),
             location=self._location,
+            rights_version=-1 if self._rights is None else self._rights.durable_version,
         )
         reply: HeartbeatReply = self._channels.get(self.address).call(request, TIMEOUT)
+        if reply.rights is not None and reply.is_leader and self._rights is not None:
+            self._take_rights(self._rights, reply.rights)
         return reply
+
+    def _take_rights(self, known: KnownRights, rights: Mapping[str, Any]) -> None:
+        try:
+            known.take(rights)
+        except Error as error:  # the disk is full, perhaps: the next heartbeat brings them again
+            _log.warning("users and grants are not durable here", extra={"fields": {"error": str(error)}})
 
     def _failed(self, error: Exception, taken: set[str]) -> None:
         with self._lock:
@@ -201,6 +216,7 @@ class Heartbeats:
         is_quiescing: Callable[[], bool] = lambda: False,
         location: str = "",
         note_masters: Callable[[tuple[str, ...]], None] = lambda masters: None,
+        rights: KnownRights | None = None,
     ):
         self._make = partial(
             MasterReporter,
@@ -211,6 +227,7 @@ class Heartbeats:
             is_quiescing=is_quiescing,
             location=location,
             answered=self._learn,
+            rights=rights,
         )
         self._note_masters = note_masters
         self._lock = threading.Lock()

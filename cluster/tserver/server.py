@@ -35,9 +35,12 @@ from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.messages.envelope import Caller
 from ..wire.messages.methods import ServerStatus, TabletReport
+from ..wire.messages.user_methods import SetRights
 from ..wire.peer_transport import PeerTransport
 from ..wire.process.server_process import Around, itself, run_server
+from ..wire.security.table_rights import TableRights
 from ..wire.security.tls import expiry, server_credentials
+from ..wire.security.users import Users
 from ..wire.server import Limits, RpcServer
 from .abandoned_transactions import AbandonedTransactions
 from .completions import Completions
@@ -47,6 +50,7 @@ from .known_masters import KnownMasters
 from .maintenance import Maintenance
 from .options import TabletServerOptions
 from .quiescing import Quiescing
+from .rights import KnownRights
 from .scans.fragments import Fragments
 from .scans.scan_service import ScanService
 from .service import Service
@@ -124,6 +128,7 @@ class TabletServer:
                 files, options.directory, options.data_directories, options.reserve_bytes
             )
             stack.callback(self._directories.release)
+            self._rights = KnownRights(files, self._directories.own.path)
             self._rpc = RpcServer(
                 options.bind,
                 self.clock,
@@ -170,6 +175,7 @@ class TabletServer:
                 lambda: self._host.is_quiescing,
                 options.location,
                 self._masters.note,
+                self._rights,
             )
             self.tablets = TabletManager(
                 files,
@@ -219,6 +225,10 @@ class TabletServer:
             )
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()
+            self._rpc.handlers[SetRights] = self._rights.set
+            users = Users(self._tls is not None, lambda: self._rpc.ports)
+            tables = TableRights(lambda tablet_id: self.tablets.get(tablet_id).table)
+            self._rpc.admit = users.admission(lambda: self._rights.current, tables.check)
             self._rpc.scan = self.scans.scan
             self._rpc.message = self._transport.receive
             self._rpc.around = self._deciding

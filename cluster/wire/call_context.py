@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ... import errors
+from ...model.access.holders import Holder
 from ...net.frame_server import FramedClient
 from .messages.envelope import Caller
 
@@ -28,6 +29,9 @@ class Origin(Protocol):
 
     def is_cancelled(self) -> bool:
         """True if no caller waits for the reply any more."""
+
+    def is_of_account(self, check: Callable[[str], bool]) -> bool:
+        """The result of a check of the caller's address, remembered as long as its connection is known to last."""
 
 
 class CallOrigin:
@@ -58,16 +62,28 @@ class CallOrigin:
         """See `Origin`."""
         return self._client.is_cancelled(self._number)
 
+    def is_of_account(self, check: Callable[[str], bool]) -> bool:
+        """See `Origin`."""
+        if self._client.is_of_account is None:
+            self._client.is_of_account = check(self._client.address)
+        return self._client.is_of_account
+
 
 class CallContext:
     """A call as its handler sees it: the caller, and its deadline."""
 
-    __slots__ = ("_is_stopped", "_origin", "caller", "deadline")
+    __slots__ = ("_is_stopped", "_origin", "caller", "deadline", "holder", "token")
 
-    def __init__(self, caller: Caller, deadline: float, origin: Origin, is_stopped: Callable[[], bool]):
+    def __init__(
+        self, caller: Caller, deadline: float, origin: Origin, is_stopped: Callable[[], bool], token: bytes = b""
+    ):
         self.caller = caller
         self.deadline = deadline
         """By `time.monotonic`."""
+        self.token = token
+        """Of the caller's login; empty: none."""
+        self.holder: Holder | None = None
+        """The user, where the server has checked it before its handlers; None: all rights."""
         self._origin = origin
         self._is_stopped = is_stopped
 
@@ -80,6 +96,10 @@ class CallContext:
     def address(self) -> str:
         """The caller's address."""
         return self._origin.address
+
+    def is_of_account(self, check: Callable[[str], bool]) -> bool:
+        """See `Origin`."""
+        return self._origin.is_of_account(check)
 
     def remaining(self) -> float:
         """Seconds until the caller's deadline; not below 0."""

@@ -60,6 +60,9 @@ class _Streamed:
     def is_cancelled(self) -> bool:
         return bool(self._flight.is_cancelled())
 
+    def is_of_account(self, check: Callable[[str], bool]) -> bool:
+        return check(self.address)  # which connection a stream belongs to is not shown here
+
 
 class ScanServer(Protocol):
     """`server.RpcServer`, as far as scans need it."""

@@ -117,6 +117,8 @@ Later = Callable[[Any, "CallContext", Answer], bool]
 ready. False, with nothing done and nothing answered, if it would have to wait; its error is the reply."""
 Scan = Callable[[ScanTablet, "CallContext"], Iterator[Batch | ScanEnd]]
 PeerMessage = Callable[[FramedClient, bytes], object]
+Admit = Callable[[Any, "CallContext"], None]
+"""Checks that the caller may make a request; raises, in the reactor's thread or another, without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,8 @@ class RpcServer:
         self.handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = dict(handlers or {})
         self.scan = scan
         self.message = message
+        self.admit: Admit | None = None
+        """Called before each handler, `later` and scan; set before `start`."""
         self.later: dict[type[Request], Later] = dict(later or {})
         self.id = id
         self.limits = limits
@@ -482,6 +486,8 @@ class RpcServer:
         if not is_fault:
             note_caller(self._clock, envelope, origin.address)
         context = self.context(envelope, origin, always=is_fault)
+        if self.admit is not None:
+            self.admit(envelope.method, context)
         if type(envelope.method) in self.limits.growing and (reason := self._is_overloaded()):
             raise errors.ServerOverloaded(reason)
         return context
@@ -524,7 +530,7 @@ class RpcServer:
         if not envelope.remaining > 0:  # also refuses NaN
             raise errors.DeadlineExceeded("the call's deadline had passed when it arrived")
         deadline = time.monotonic() + min(envelope.remaining, LONGEST_CALL)
-        return CallContext(envelope.caller, deadline, origin, self._stopped.is_set)
+        return CallContext(envelope.caller, deadline, origin, self._stopped.is_set, envelope.token)
 
     def _check_state(self) -> None:
         if self._failure:
@@ -539,6 +545,8 @@ class RpcServer:
         context = self.context(envelope, origin)
         if self.scan is None:
             raise errors.ProtocolError("this server has no tablets to scan")
+        if self.admit is not None:
+            self.admit(envelope.method, context)
         return self.scan(envelope.method, context), context.check
 
     def note_caller(self, envelope: RequestEnvelope, address: str) -> None:

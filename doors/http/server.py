@@ -76,7 +76,7 @@ class HttpServer(socketserver.ThreadingMixIn, HTTPServer):
 
     def _authentication(self) -> Authentication | None:
         """That of the store's users; None of a server of a cluster, or until the store is open."""
-        if self._users is None and self.subject.kind == "store" and self.subject.phase is Phase.READY:
+        if self._users is None and self.subject.kind in ("store", "gateway") and self.subject.phase is Phase.READY:
             store = self.subject.connection().session.transactions.store
             self._users = Authentication(lambda: store.access, self.options.password)
         return self._users

@@ -128,6 +128,13 @@ def act_as(session: Acting, identity: Identity | None) -> None:
     session.plans = session.plans.renewed(guards=identity is not None)
 
 
+def act_as_own_user(session: Acting) -> None:
+    """Acts as the user that the store's client has logged in as, if it has."""
+    user = getattr(session.store, "user", None)
+    if user is not None:
+        act_as(session, Identity(user))
+
+
 def set_role(session: Acting, role: str | None) -> None:
     """Acts as another role; None: as the session's user."""
     identity = session.identity

@@ -1,10 +1,11 @@
 """URLs of clusters: `nyala://host:port,host:port/`, and with what client and servers convince each other.
 
-    options of `connect`         tls_ca, tls_cert, tls_key
-    behind the servers           nyala://host:port/?tls_ca=FILE&tls_cert=FILE&tls_key=FILE; ?tls=off
-    otherwise the environment    NYALA_TLS_CA, NYALA_TLS_CERT, NYALA_TLS_KEY
+    options of `connect`         tls_ca, tls_cert, tls_key                                   user, password
+    the URL                      nyala://host:port/?tls_ca=FILE&tls_cert=FILE&tls_key=FILE   nyala://ann:pw@host/
+    otherwise the environment    NYALA_TLS_CA, NYALA_TLS_CERT, NYALA_TLS_KEY                 NYALA_USER, NYALA_PASSWORD
 
-Each of these names all three files or none. Where none does, nothing is encrypted.
+Each of these names all three files or none; `?tls=off` means none. Where none does, nothing is encrypted. Names and
+passwords in a URL are percent-encoded where they have one of `:@/?%`; the URLs that are shown have no password.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from ...cluster.wire.security.tls_files import OPTIONS, tls_files
 from ...errors import InterfaceError, did_you_mean
@@ -24,6 +25,7 @@ DEFAULT_PORT: Final = 7051
 TLS_OPTIONS: Final = OPTIONS
 """Of `connect`, and of URLs."""
 ENVIRONMENT: Final[Mapping[str, str]] = {name: f"NYALA_{name.upper()}" for name in TLS_OPTIONS}
+USER_ENVIRONMENT: Final = {"user": "NYALA_USER", "password": "NYALA_PASSWORD"}
 PLAIN: Final = {"tls": "off"}
 """Parameters of URLs without encryption, independent of the environment."""
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]@/?]+)(?::(?P<port>\d+))?")
@@ -35,6 +37,7 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
     >>> servers("nyala://one,two:7052,[::1]:7053/")
     (('one', 7051), ('two', 7052), ('::1', 7053))
     """
+    url = without_password(url)
     scheme, _, rest = url.partition("://")
     if scheme != SCHEME:
         raise InterfaceError(f"{url}: {scheme}:// is not a target; give a directory, or ':memory:'")
@@ -45,11 +48,9 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
             "the root; nyala:/// is SQLAlchemy's way to write it, for create_engine"
         )
     _parameters(url)
-    authority, slash, path = rest.partition("?")[0].partition("/")
+    authority, slash, path = rest.partition("?")[0].rpartition("@")[2].partition("/")
     if path:
         raise InterfaceError(f"{url}: nothing may follow the servers, but {slash + path!r} does")
-    if "@" in authority:
-        raise InterfaceError(f"{url}: a user name has no place in it")
     return tuple(_server(url, part) for part in authority.split(","))
 
 
@@ -75,6 +76,46 @@ def _parameters(url: str) -> dict[str, str]:
     if "tls" in parameters and parameters != PLAIN:
         raise InterfaceError(f"{url}: tls=off excludes other options; for TLS, name {', '.join(TLS_OPTIONS)}")
     return parameters
+
+
+def user_options(url: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The options `user` and `password` of a cluster's client: those that were given, the URL's, or those of the
+    environment; none where no user is named. `InterfaceError` where both the options and the URL name one, or there is
+    a password without a user.
+
+    >>> user_options("nyala://ann:a%40b@one/", {}, {})
+    {'user': 'ann', 'password': 'a@b'}
+    >>> user_options("nyala://ann@one/", {}, {"NYALA_USER": "ben", "NYALA_PASSWORD": "secret"})
+    {'user': 'ann', 'password': 'secret'}
+    """
+    environment = os.environ if environment is None else environment
+    named, at, _ = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")
+    user, colon, password = named.partition(":")
+    if at and not user:
+        raise InterfaceError(f"{without_password(url)}: a user's name is missing before the @")
+    if at and (given.get("user") or given.get("password")):
+        raise InterfaceError(f"{without_password(url)}: the URL names a user, and so do the options")
+    found = {name: str(given[name]) for name in USER_ENVIRONMENT if given.get(name)}
+    if at:
+        found = {"user": unquote(user), **({"password": unquote(password)} if colon else {})}
+    for name, variable in USER_ENVIRONMENT.items():
+        if name not in found and environment.get(variable) and (name == "user" or "user" in found):
+            found[name] = environment[variable]
+    if "password" in found and "user" not in found:
+        raise InterfaceError(f"{without_password(url)}: a password without a user; give both, or none")
+    return found
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown.
+
+    >>> without_password("nyala://ann:secret@one:7051/?tls=off"), without_password("nyala://one")
+    ('nyala://ann@one:7051/?tls=off', 'nyala://one')
+    """
+    scheme, mark, rest = url.partition("://")
+    authority, *more = re.split(r"([/?].*)", rest, maxsplit=1)
+    named, at, hosts = authority.rpartition("@")
+    return f"{scheme}{mark}{named.partition(':')[0]}{at}{hosts}{''.join(more)}" if mark else url
 
 
 def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -107,6 +148,7 @@ def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
     >>> with_parameters("nyala://one:7051", {"tls": "off"})
     'nyala://one:7051/?tls=off'
     """
+    url = without_password(url)
     plain = url.partition("?")[0].rstrip("/")
     return f"{plain}/?{urlencode(parameters)}" if parameters else url
 

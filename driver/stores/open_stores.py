@@ -19,7 +19,7 @@ from ...model.forks import renew_in_child
 from ...model.lazy_dataclass import dataclass
 from ...model.store import Store
 from ...storage.database import Database
-from .cluster_url import TLS_OPTIONS, servers, tls_options
+from .cluster_url import TLS_OPTIONS, USER_ENVIRONMENT, servers, tls_options, user_options
 from .server_processes import locked, server_of
 
 if TYPE_CHECKING:
@@ -119,9 +119,12 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
         return in_memory(threads, **options)
     if is_cluster(text):
         named = servers(text)
-        options = {**{n: v for n, v in options.items() if n not in TLS_OPTIONS}, **tls_options(text, options)}
+        user = user_options(text, options)
+        others = {n: v for n, v in options.items() if n not in (*TLS_OPTIONS, *USER_ENVIRONMENT)}
+        options = {**others, **tls_options(text, options), **user}
+        who = f"{user['user']}@" if user else ""
         return _shared(
-            CLUSTER + ",".join(f"{host}:{port}" for host, port in named),
+            CLUSTER + who + ",".join(f"{host}:{port}" for host, port in named),
             options,
             lambda _: _client(named, options),
         )
@@ -221,4 +224,5 @@ renew_in_child(_forget_all)
 
 
 def _show(options: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in sorted(options.items())) or "default options"
+    shown = {name: "***" if name == "password" else value for name, value in options.items()}
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(shown.items())) or "default options"

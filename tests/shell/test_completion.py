@@ -216,7 +216,6 @@ def test_relations_behind_on_of_rights(odd, before):
     assert offered(SqlCompleter(odd), before) == ['"Order"', "plain", "best"]
 
 
-@pytest.mark.embedded_only("only a store of this process has users")
 def test_roles_where_a_role_can_be():
     with nyala.connect(":memory:") as connection:
         connection.execute('CREATE TABLE t (k INT PRIMARY KEY); CREATE USER ann; CREATE ROLE "The readers"')

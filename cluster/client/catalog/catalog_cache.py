@@ -16,12 +16,14 @@ from functools import cached_property
 from typing import TypeVar
 
 from ....errors import Error, SchemaChanged, UnknownColumn, UnknownTable
+from ....model.access.roles import Access
 from ....model.lazy_dataclass import dataclass
 from ....model.namespaces import DEFAULT_NAMESPACE, Namespace
 from ....model.partitions.partition import Partitioner
 from ....model.schema import Table, View
 from ....storage.single_rows.row_codec import RowCodec
 from ....storage.tables.catalog import CatalogEntry, did_you_mean_table
+from ...wire.messages.access_plain import access_from_plain
 from ...wire.messages.methods import CatalogReply, GetCatalog
 from ...wire.messages.plain import entry_from_plain, namespace_from_plain, view_from_plain
 from ..retry import Attempts
@@ -30,6 +32,9 @@ from .masters import Masters
 
 T = TypeVar("T")
 REFRESH_SECONDS = 1.0
+
+
+_NO_USERS = Access()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +73,7 @@ class KnownCatalog:
     views: Mapping[str, View] = field(default_factory=dict)
     namespaces: Sequence[Namespace] = (Namespace(DEFAULT_NAMESPACE),)
     """By name, ascending, with the default one."""
+    access: Access = _NO_USERS
 
 
 class CatalogCache:
@@ -178,12 +184,14 @@ class CatalogCache:
         known = [self._same_or_new(entry_from_plain(data)) for data in reply.tables]
         views = [view_from_plain(data) for data in reply.views]
         namespaces = [namespace_from_plain(data) for data in reply.namespaces]
+        access = _NO_USERS if reply.access is None else access_from_plain(reply.access)
         self.current = KnownCatalog(
             self.current.version + reply.version - self._masters_version,
             {found.table.name: found for found in known},
             {found.table.id: found for found in known},
             {view.name: view for view in views},
             sorted([Namespace(DEFAULT_NAMESPACE), *namespaces], key=lambda namespace: namespace.name),
+            self.current.access if access == self.current.access else access,
         )
         self._masters_version = reply.version
 

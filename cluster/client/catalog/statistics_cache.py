@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 
-from ....errors import DeadlineExceeded, Error, TabletGone
+from ....errors import DeadlineExceeded, Error, PermissionDenied, TabletGone
 from ....model.codec.values import key_from_plain
 from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table
@@ -196,6 +196,8 @@ class TableStatisticsCache:
             request = DescribeTablets(tablet_ids=tuple(by_server[address]))
             try:
                 reply = self._shared.channels.get(address).call(request, timeout=seconds)
+            except PermissionDenied:
+                raise  # the rows are refused as well
             except Error:
                 self._locations.shun(address)
                 return ()

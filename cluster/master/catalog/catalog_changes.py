@@ -19,6 +19,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ....errors import NotSupportedError
+from ....model.access.steps import AccessStep
+from ....model.access.tokens import TokenKey
 from ....model.alterations import AlterStep, SetReplicas
 from ....model.namespaces import Namespace
 from ....model.schema import TableDefinition, View
@@ -27,12 +29,13 @@ from ...raft.messages import Configuration
 from ..directory import Observed
 from .catalog_state import CatalogState
 from .records import (
+    AccessRecord,
     CallRecord,
     Change,
-    ClusterRecord,
     DroppedRecord,
     Key,
     NamespaceRecord,
+    Record,
     TableRecord,
     TableState,
     TabletRecord,
@@ -54,7 +57,7 @@ def created(
     entry = replace(entry, table=replace(entry.table, replicas=definition.replicas))
     record = TableRecord(entry, TableState.CREATING, replicas)
     tablets = _new_tablets(record, record.entry.tablet_ids, place)
-    return Change((_cluster(state, catalog), record, *tablets)), record
+    return Change((*_common(state, catalog), record, *tablets)), record
 
 
 def refuse_quota(quota_bytes: int | None) -> None:
@@ -72,7 +75,7 @@ def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: P
     waiting = TableState.CREATING if before.state is TableState.CREATING else TableState.ALTERING
     replicas = next((step.count for step in reversed(steps) if isinstance(step, SetReplicas)), before.replicas)
     record = TableRecord(catalog.entries[table.name], waiting, replicas)
-    return Change((_cluster(state, catalog),)) + _with_tablets(before, record, place), record
+    return Change(_common(state, catalog)) + _with_tablets(before, record, place), record
 
 
 def dropped(state: CatalogState, name: str, views: Collection[str]) -> Change:
@@ -81,24 +84,24 @@ def dropped(state: CatalogState, name: str, views: Collection[str]) -> Change:
     catalog = state.catalog.without([name], views)
     removes: list[Key] = [record.key, *(("tablet", tablet_id) for tablet_id in record.entry.tablet_ids)]
     removes += [(ViewRecord.kind, view) for view in sorted(set(views)) if view in state.catalog.views]
-    return Change((_cluster(state, catalog), DroppedRecord(record.id, name)), tuple(removes))
+    return Change((*_common(state, catalog), DroppedRecord(record.id, name)), tuple(removes))
 
 
 def view_created(state: CatalogState, view: View, is_replacing: bool) -> Change:
     """Adds a view; with `is_replacing` in place of one of its name, otherwise raises `DuplicateTable`."""
-    return Change((_cluster(state, state.catalog.with_view(view, is_replacing)), ViewRecord(view)))
+    return Change((*_common(state, state.catalog.with_view(view, is_replacing)), ViewRecord(view)))
 
 
 def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
     """Removes some views; raises `UnknownTable` if one does not exist."""
     state.catalog.check_views(names)
     removes = tuple((ViewRecord.kind, name) for name in sorted(set(names)))
-    return Change((_cluster(state, state.catalog.without((), names)),), removes)
+    return Change(_common(state, state.catalog.without((), names)), removes)
 
 
 def namespace_created(state: CatalogState, namespace: Namespace) -> Change:
     """Adds a namespace; raises `DuplicateSchema` if the name is taken."""
-    return Change((_cluster(state, state.catalog.with_namespace(namespace)), NamespaceRecord(namespace)))
+    return Change((*_common(state, state.catalog.with_namespace(namespace)), NamespaceRecord(namespace)))
 
 
 def namespace_dropped(state: CatalogState, name: str, tables: Collection[str], views: Collection[str]) -> Change:
@@ -111,7 +114,17 @@ def namespace_dropped(state: CatalogState, name: str, tables: Collection[str], v
         removes += [record.key, *(("tablet", tablet_id) for tablet_id in record.entry.tablet_ids)]
     removes += [(ViewRecord.kind, view) for view in sorted(set(views)) if view in state.catalog.views]
     dropped = [DroppedRecord(record.id, record.table.name) for record in records]
-    return Change((_cluster(state, catalog), *dropped), tuple(removes))
+    return Change((*_common(state, catalog), *dropped), tuple(removes))
+
+
+def access_changed(state: CatalogState, steps: Sequence[AccessStep]) -> Change:
+    """Changes users, memberships or grants; errors as for `Store.change_access`."""
+    return Change(_common(state, state.catalog.with_access(steps)))
+
+
+def keys_changed(state: CatalogState, keys: tuple[TokenKey, ...]) -> Change:
+    """Replaces the keys of tokens."""
+    return Change((AccessRecord(state.catalog.access, state.rights_version + 1, keys),))
 
 
 # ---- what follows --------------------------------------------------------------------------------------------------
@@ -148,7 +161,7 @@ def replaced(state: CatalogState, table: TableRecord, tablet_ids: Collection[str
         tablets.append(tablet_id)
     record = replace(table, entry=CatalogEntry(table.table, tuple(tablets), number))
     catalog = replace(state.catalog, version=state.catalog.version + 1)
-    return Change((_cluster(state, catalog),)) + _with_tablets(table, record, place)
+    return Change(_common(state, catalog)) + _with_tablets(table, record, place)
 
 
 def forgotten_calls(state: CatalogState, now: float, keep_seconds: float) -> Change:
@@ -170,9 +183,14 @@ def with_call(state: CatalogState, change: Change, call: CallRecord, first_incom
 # ---- parts ---------------------------------------------------------------------------------------------------------
 
 
-def _cluster(state: CatalogState, catalog: Catalog) -> ClusterRecord:
+def _common(state: CatalogState, catalog: Catalog) -> tuple[Record, ...]:
+    """Returns the rows that a change of the catalog may have to any object: its version, and the grants, which change
+    when an object is dropped or has another owner."""
     assert state.cluster is not None, "a master that leads has written it first"
-    return replace(state.cluster, version=catalog.version, next_table=catalog.next_table)
+    cluster = replace(state.cluster, version=catalog.version, next_table=catalog.next_table)
+    if catalog.access is state.catalog.access:
+        return (cluster,)
+    return cluster, AccessRecord(catalog.access, state.rights_version + 1, state.token_keys)
 
 
 def _with_tablets(before: TableRecord, after: TableRecord, place: Place) -> Change:

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from ....model.access.tokens import TokenKey
 from ....model.lazy_dataclass import dataclass
 from ....storage.tables.catalog import Catalog
+from ...wire.security.users import Rights
 from .records import (
     AbsenceRecord,
+    AccessRecord,
     CallRecord,
     Change,
     ClusterRecord,
@@ -52,7 +55,9 @@ class CatalogState:
     absent : tablet servers in maintenance, by id
     calls : by (client, sequence)
     catalog : Catalog
-        Tables and views by name, as DDL sees them.
+        Tables and views by name, as DDL sees them; users and grants.
+    rights_version, token_keys
+        As of `AccessRecord`.
     """
 
     cluster: ClusterRecord | None = None
@@ -63,6 +68,8 @@ class CatalogState:
     absent: Mapping[str, AbsenceRecord] = field(default_factory=dict)
     calls: Mapping[tuple[str, int], CallRecord] = field(default_factory=dict)
     catalog: Catalog = field(default_factory=Catalog)
+    rights_version: int = 0
+    token_keys: tuple[TokenKey, ...] = ()
 
     @classmethod
     def from_records(cls, records: Iterable[Record]) -> CatalogState:
@@ -77,6 +84,11 @@ class CatalogState:
         for record in change.puts:
             parts.put(record)
         return parts.state()
+
+    @property
+    def rights(self) -> Rights:
+        """Users, grants and keys, by which servers check callers."""
+        return Rights(self.rights_version, self.catalog.access, self.token_keys)
 
     # ---- questions -------------------------------------------------------------------------------------------------
 
@@ -107,6 +119,7 @@ class _Parts:
         self._entries = dict(state.catalog.entries)
         self._views = dict(state.catalog.views)
         self._namespaces = dict(state.catalog.namespaces)
+        self._access = state.catalog.access
 
     def remove(self, key: Key) -> None:
         kind, id_ = key
@@ -134,6 +147,9 @@ class _Parts:
                 self._views[record.view.name] = record.view
             case NamespaceRecord():
                 self._namespaces[record.namespace.name] = record.namespace
+            case AccessRecord():
+                self._access = record.access
+                self._changed |= {"rights_version": record.version, "token_keys": record.keys}
             case CallRecord():
                 self._part("calls")[record.client, record.sequence] = record
             case ClusterRecord():
@@ -162,5 +178,7 @@ class _Parts:
     def state(self) -> CatalogState:
         cluster = self._changed.get("cluster", self._state.cluster)
         version, next_table = (0, 1) if cluster is None else (cluster.version, cluster.next_table)
-        catalog = Catalog(self._entries, version, next_table, self._views, namespaces=self._namespaces)
+        catalog = Catalog(
+            self._entries, version, next_table, self._views, access=self._access, namespaces=self._namespaces
+        )
         return replace(self._state, **self._changed, catalog=catalog)

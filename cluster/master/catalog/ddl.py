@@ -14,30 +14,37 @@ import logging
 import random
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
+from typing import TypeAlias
 
 from ....errors import ClusterError, NotTheLeader, UnknownTable
+from ....model.access.holders import Holder
 from ....model.alterations import SetReplicas
 from ...raft.messages import Configuration
 from ...wire.call_context import CallContext
+from ...wire.messages.access_plain import access_step_from_plain
 from ...wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ...wire.messages.methods import (
     AlterTable,
-    Call,
     CreateTable,
     CreateView,
     Done,
     DropTable,
     DropViews,
+    Request,
     TableReply,
 )
 from ...wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ...wire.messages.plain import definition_from_plain, namespace_from_plain, step_from_plain, view_from_plain
+from ...wire.messages.user_methods import ChangeAccess
+from ...wire.security.catalog_rights import CatalogRequest, check_catalog_change
+from ...wire.security.users import Users
 from ..balance.cluster_view import loads_of
 from ..balance.placement import Takers, place_tablets, replication_factor
 from ..directory import Server, TabletDirectory
 from ..options import MasterOptions
 from .catalog_changes import (
     Place,
+    access_changed,
     altered,
     created,
     dropped,
@@ -60,16 +67,32 @@ _FRESH_SECONDS = 5.0
 _LATE_SECONDS = 15.0
 """Seconds for which a new table waits for servers that it needs, and that this master has not heard from but does not
 consider dead: a restarting server is back by then."""
+CheckUsers: TypeAlias = Callable[[CatalogState, CatalogState, CallContext], None]
+"""Called with the state before and after the change that makes the first user, and its caller; raises
+`NotSupportedError` if the cluster cannot have users as it runs."""
 _log = logging.getLogger("nyala.cluster.master")
 
 
 class Ddl:
-    """The methods of the master that change the catalog."""
+    """The methods of the master that change the catalog.
 
-    def __init__(self, manager: CatalogManager, options: MasterOptions, rng: random.Random):
+    Parameters
+    ----------
+    manager : CatalogManager
+    options : MasterOptions
+    rng : Random
+    users : Users, optional
+        Checks the callers' rights on the catalog that a change is made to; None: no checks, for tests.
+    """
+
+    def __init__(self, manager: CatalogManager, options: MasterOptions, rng: random.Random, users: Users | None = None):
+        self._users = users
         self._manager = manager
         self._options = options
         self._rng = rng
+        self.check_users_possible: CheckUsers = lambda state, after, context: None
+        self.spread_rights: Callable[[], None] = lambda: None
+        """Sends users and grants to the tablet servers, and waits for them for a moment."""
 
     # ---- methods ---------------------------------------------------------------------------------------------------
 
@@ -85,7 +108,7 @@ class Ddl:
             replicas = replication_factor(requested, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
-        return self._served(self._once(request.call, context, what, change), context, what)
+        return self._served(self._once(request, context, what, change), context, what)
 
     def alter_table(self, request: AlterTable, context: CallContext) -> TableReply:
         """Handles `AlterTable`."""
@@ -100,45 +123,61 @@ class Ddl:
                 replication_factor(wanted, self._takers(state), wanted)
             return altered(state, request.name, steps, self._place(state))
 
-        return self._served(self._once(request.call, context, what, change), context, what)
+        return self._served(self._once(request, context, what, change), context, what)
 
     def drop_table(self, request: DropTable, context: CallContext) -> Done:
         """Handles `DropTable`. The replicas are deleted afterwards."""
         what = f"drop of table {request.name}"
-        self._once(request.call, context, what, lambda state: (dropped(state, request.name, request.views), None))
+        self._once(request, context, what, lambda state: (dropped(state, request.name, request.views), None))
         return Done()
 
     def create_view(self, request: CreateView, context: CallContext) -> Done:
         """Handles `CreateView`."""
         view = view_from_plain(request.view)
         what = f"creation of view {view.name}"
-        self._once(request.call, context, what, lambda state: (view_created(state, view, request.replace), None))
+        self._once(request, context, what, lambda state: (view_created(state, view, request.replace), None))
         return Done()
 
     def drop_views(self, request: DropViews, context: CallContext) -> Done:
         """Handles `DropViews`."""
         what = f"drop of views {', '.join(request.names)}"
-        self._once(request.call, context, what, lambda state: (views_dropped(state, request.names), None))
+        self._once(request, context, what, lambda state: (views_dropped(state, request.names), None))
         return Done()
 
     def create_namespace(self, request: CreateNamespace, context: CallContext) -> Done:
         """Handles `CreateNamespace`."""
         namespace = namespace_from_plain(request.namespace)
         what = f"creation of schema {namespace.name}"
-        self._once(request.call, context, what, lambda state: (namespace_created(state, namespace), None))
+        self._once(request, context, what, lambda state: (namespace_created(state, namespace), None))
         return Done()
 
     def drop_namespace(self, request: DropNamespace, context: CallContext) -> Done:
         """Handles `DropNamespace`. The replicas of its tables are deleted afterwards."""
         name, tables, views = request.name, request.tables, request.views
         what = f"drop of schema {name}"
-        self._once(request.call, context, what, lambda state: (namespace_dropped(state, name, tables, views), None))
+        self._once(request, context, what, lambda state: (namespace_dropped(state, name, tables, views), None))
+        return Done()
+
+    def change_access(self, request: ChangeAccess, context: CallContext) -> Done:
+        """Handles `ChangeAccess`."""
+        steps = [access_step_from_plain(step) for step in request.steps]
+
+        def change(state: CatalogState) -> tuple[Change, None]:
+            made = access_changed(state, steps)
+            after = state.applied(made)
+            if after.rights.has_users and not state.rights.has_users:
+                self.check_users_possible(state, after, context)
+            return made, None
+
+        self._once(request, context, "change of users", change)
+        self.spread_rights()
         return Done()
 
     def leave_cluster(self, request: LeaveCluster, context: CallContext) -> Done:
         """Handles `LeaveCluster`: records that the server is to be emptied, which takes time."""
         manager = self._manager
         with manager.changing(context.deadline) as state:
+            self._holder(context, state, LeaveCluster)
             self._check_known(request.server, state.leaving)
             record = ServerRecord(request.server)
             if request.leaving != (request.server in state.leaving):
@@ -152,6 +191,7 @@ class Ddl:
         """Handles `MaintainServer`."""
         manager = self._manager
         with manager.changing(context.deadline) as state:
+            self._holder(context, state, MaintainServer)
             self._check_known(request.server, state.absent)
             record = AbsenceRecord(request.server)
             if request.in_maintenance != (request.server in state.absent):
@@ -191,13 +231,16 @@ class Ddl:
 
     def _once(
         self,
-        call: Call,
+        request: CatalogRequest,
         context: CallContext,
         what: str,
         change: Callable[[CatalogState], tuple[Change, TableRecord | None]],
     ) -> CallRecord:
-        """Makes the change unless this very call has made it before; returns the record of the call."""
+        """Makes the change unless this very call has made it before; returns the record of the call. Raises
+        `PermissionDenied` if the caller may not make it."""
+        call = request.call
         with self._manager.changing(context.deadline) as state:
+            check_catalog_change(self._holder(context, state, type(request)), state.catalog, request)
             done = state.calls.get((call.client, call.sequence))
             if done is not None:
                 return done
@@ -207,6 +250,9 @@ class Ddl:
             after = self._manager.commit(with_call(state, made, done, call.first_incomplete), _write_deadline())
         _log.info("catalog changed", extra={"fields": {"change": what, "version": after.catalog.version}})
         return done
+
+    def _holder(self, context: CallContext, state: CatalogState, method: type[Request]) -> Holder | None:
+        return None if self._users is None else self._users.holder(context, state.rights, method)
 
     def _served(self, done: CallRecord, context: CallContext, what: str) -> TableReply:
         """Returns the reply, once all tablets serve the version of the table that a call made."""

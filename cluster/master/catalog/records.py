@@ -7,6 +7,7 @@
     tablet    tablet id           whether it was ever served, and its replicas as last reported
     view      name                the view
     namespace name                the schema of SQL; the default one has no row
+    access    "access"            users, memberships and grants; no row while nothing of them has been changed
     server    server id           a tablet server that is to lose its replicas
     absence   server id           a tablet server in maintenance
     call      "<client>/<number>" the outcome of a DDL call, for an hour
@@ -25,6 +26,8 @@ from typing import Any, ClassVar, TypeAlias, get_args
 import msgspec
 
 from ....errors import UnsupportedFormat
+from ....model.access.roles import Access
+from ....model.access.tokens import TokenKey
 from ....model.lazy_dataclass import dataclass
 from ....model.namespaces import Namespace
 from ....model.partitions.partition import Partitioner
@@ -32,6 +35,7 @@ from ....model.schema import Table, View
 from ....storage.tables.catalog import CatalogEntry
 from ...decoders import converter
 from ...raft.messages import Configuration
+from ...wire.messages.access_plain import access_from_plain, access_to_plain, keys_from_plain, keys_to_plain
 from ...wire.messages.methods import Tablet
 from ...wire.messages.plain import (
     entry_from_plain,
@@ -199,6 +203,30 @@ class NamespaceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessRecord:
+    """Users, memberships and grants; owners are with the tables, views and namespaces. `version` increases with each
+    change, `keys` are those of tokens (`model.access.tokens`)."""
+
+    kind: ClassVar[str] = "access"
+
+    access: Access
+    version: int
+    keys: tuple[TokenKey, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.kind, "access"
+
+    def to_plain(self) -> dict[str, Any]:
+        access = access_to_plain(self.access, with_verifiers=True)
+        return {"access": access, "version": self.version, "keys": keys_to_plain(self.keys)}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> AccessRecord:
+        return cls(access_from_plain(plain["access"]), plain["version"], keys_from_plain(plain["keys"]))
+
+
+@dataclass(frozen=True, slots=True)
 class ServerRecord:
     """A tablet server that is leaving."""
 
@@ -294,6 +322,7 @@ Record: TypeAlias = (
     | TabletRecord
     | ViewRecord
     | NamespaceRecord
+    | AccessRecord
     | ServerRecord
     | AbsenceRecord
     | CallRecord

@@ -41,6 +41,18 @@ SMALL_BYTES = 32 << 10
 """Size above which a request is not small, whatever its method."""
 
 
+class TokenSource:
+    """The token that requests carry; none. A client that has logged in has another (`cluster.client.login`)."""
+
+    token = b""
+
+    def note_refused(self) -> None:
+        """A server has refused the token as expired."""
+
+
+NO_TOKEN = TokenSource()
+
+
 class Channel:
     """The channel to one server.
 
@@ -54,9 +66,18 @@ class Channel:
         The caller's identity.
     tls : Credentials, optional
         For mutual authentication; None: no encryption.
+    tokens : TokenSource
     """
 
-    def __init__(self, address: str, clock: HybridClock, caller: Caller | None = None, tls: Credentials | None = None):
+    def __init__(
+        self,
+        address: str,
+        clock: HybridClock,
+        caller: Caller | None = None,
+        tls: Credentials | None = None,
+        tokens: TokenSource = NO_TOKEN,
+    ):
+        self._tokens = tokens
         self.address = address
         self._clock = clock
         self._caller = Caller() if caller is None else caller
@@ -122,7 +143,10 @@ class Channel:
             note_server(self._clock, answer.clock, self.address)
             FAULTS.check(answer.server)
         if answer.error is not None:
-            raise error_of_server(answer.error, self._clock, self.address)
+            error = error_of_server(answer.error, self._clock, self.address)
+            if isinstance(error, errors.LoginExpired):
+                self._tokens.note_refused()
+            raise error
         if answer.reply is None:
             raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
         return answer.reply
@@ -167,7 +191,7 @@ class Channel:
                 self._scans.close()
 
     def _pack(self, method: Request | ScanTablet, timeout: float) -> bytes:
-        return pack(RequestEnvelope(self._clock.now(), timeout, self._caller, method))
+        return pack(RequestEnvelope(self._clock.now(), timeout, self._caller, method, self._tokens.token))
 
 
 class Channels:
@@ -177,6 +201,8 @@ class Channels:
         self._clock = clock
         self._caller = caller
         self._tls = tls
+        self.tokens: TokenSource = NO_TOKEN
+        """Of the channels that are made from now on."""
         # Guards the two below.
         self._lock = threading.Lock()
         self._channels: dict[str, Channel] = {}
@@ -189,7 +215,7 @@ class Channels:
                 raise errors.ServerUnavailable("the channels have been closed")
             channel = self._channels.get(address)
             if channel is None:
-                channel = self._channels[address] = Channel(address, self._clock, self._caller, self._tls)
+                channel = self._channels[address] = Channel(address, self._clock, self._caller, self._tls, self.tokens)
             return channel
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """The envelope of every message, and its packing.
 
-    request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method]
+    request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method, token]
     reply     "nyla" | version u16 | msgpack [clock, server, reply | None, error | None]
 
 `method` is a tagged map of one of the classes of `methods`; a tag of no class is an unknown method. The version
@@ -64,12 +64,14 @@ class ErrorBody(Struct, frozen=True, array_like=True):
 
 
 class RequestEnvelope(Struct, frozen=True, array_like=True):
-    """A method with its caller. `clock`: the caller's hybrid time. `remaining`: seconds until its deadline."""
+    """A method with its caller. `clock`: the caller's hybrid time. `remaining`: seconds until its deadline. `token`: of
+    a login, if the caller is a user (`model.access.tokens`)."""
 
     clock: int
     remaining: float
     caller: Caller
     method: Any
+    token: bytes = b""
 
 
 class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
@@ -200,7 +202,8 @@ def _tagged(base: type[Request]) -> Iterator[type[Request]]:
 
 def _envelope_decoder(method: Any) -> msgspec.msgpack.Decoder[Any]:
     """Returns `RequestEnvelope` with these methods; a new class, as msgspec reads types from annotations."""
-    fields = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
+    fields: list[Any] = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
+    fields.append(("token", bytes, b""))
     envelope = msgspec.defstruct("RequestEnvelope", fields, frozen=True, array_like=True)
     return msgpack_decoder(envelope)
 

@@ -51,7 +51,7 @@ EMBEDDED_SERVER = "owner"
 
 
 class ServerStatus(Reply, frozen=True):
-    """The status of a server. `kind`: "master", "tserver" or `EMBEDDED_SERVER`."""
+    """The status of a server. `kind`: "master", "tserver" or `EMBEDDED_SERVER`. `started`: seconds since 1970."""
 
     id: str
     kind: str
@@ -59,10 +59,8 @@ class ServerStatus(Reply, frozen=True):
     version: str
     pid: int
     started: float
-    """Seconds since 1970."""
     clock: int
     is_leader: bool = False
-    """Of the masters."""
     tablets: int = 0
     leaders: int = 0
     memory_bytes: int = 0
@@ -76,10 +74,9 @@ class GetStatus(Request, frozen=True, tag="status"):
 
 
 class SetFaults(Request, frozen=True, tag="faults"):
-    """Sets faults, at test servers only (--allow-faults), until the next request: drops all traffic from and to the
-    servers with these ids or addresses ("*" for all but this method); delays each write to the disk by `disk_delay`
-    seconds; fails operations on paths with `broken_path`; finds no space for paths with `full_path`; sets the clock
-    `clock_skew` seconds ahead."""
+    """Sets faults, at test servers only (--allow-faults), until the next request: drops all traffic with servers of
+    these ids or addresses ("*" for all but this method); delays each write by `disk_delay` seconds; fails operations on
+    paths with `broken_path`; finds no space for paths with `full_path`; sets the clock `clock_skew` seconds ahead."""
 
     reply = Done
     cut: tuple[str, ...] = ()
@@ -471,19 +468,20 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 class HeartbeatReply(Reply, frozen=True):
     """`is_leader`: this master accepts reports; otherwise `leader` is the leader's address ("" if it is not known).
     `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: a server with tablets of another one
-    must take no orders here, since ids of tablets repeat. `masters`: the addresses of all masters, if known."""
+    must take no orders here, since ids of tablets repeat. `masters`: of all, if known. `rights`: `SetRights`."""
 
     is_leader: bool
     leader: str = ""
     wants_full_report: bool = False
     cluster_id: str = ""
     masters: tuple[str, ...] = ()
+    rights: dict[str, Any] | None = None
 
 
 class Heartbeat(Request, frozen=True, tag="heartbeat"):
     """Reports that a tablet server is alive, with the changes of its tablets since the last accepted report, or with
     all of them (`is_full`). `sequence` counts its reports and identifies a late one; `session` distinguishes it from
-    those of an earlier process. `removed`: tablets of which it no longer has a replica."""
+    those of an earlier process. `removed`: it no longer has a replica. `rights_version`: of `SetRights`; -1: none."""
 
     reply = HeartbeatReply
     server: Peer
@@ -494,11 +492,12 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
     removed: tuple[str, ...] = ()
     is_quiescing: bool = False
     location: str = ""
+    rights_version: int = -1
 
 
 class CatalogReply(Reply, frozen=True):
-    """All tables (`plain.table_to_plain` with their tablets' ids), views and namespaces but the default one; None if
-    `known_version` is the newest. `joint_writes`: the server has those methods. `masters`: as in `HeartbeatReply`."""
+    """All tables (`plain.table_to_plain` with their tablets' ids), views and namespaces but the default one, `access`
+    (None: a new store's); None if `known_version` is the newest. `joint_writes`: the server has those methods."""
 
     version: int
     cluster_id: str
@@ -507,6 +506,7 @@ class CatalogReply(Reply, frozen=True):
     views: tuple[dict[str, Any], ...] | None = None
     namespaces: tuple[dict[str, Any], ...] = ()
     masters: tuple[str, ...] = ()
+    access: dict[str, Any] | None = None
 
 
 class GetCatalog(Request, frozen=True, tag="catalog"):

@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from ....errors import AccessDenied
-from ..messages import joint_methods, load_methods, methods, namespace_methods, transaction_methods
+from ..messages import joint_methods, load_methods, methods, namespace_methods, transaction_methods, user_methods
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.membership_methods import AddMaster, ListMasters, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
@@ -81,6 +81,9 @@ _CLIENTS: Final = (
     methods.DropViews,
     namespace_methods.CreateNamespace,
     namespace_methods.DropNamespace,
+    user_methods.ChangeAccess,
+    user_methods.BeginLogin,
+    user_methods.FinishLogin,
     methods.LocateTablets,
     methods.ListServers,
     ListMasters,

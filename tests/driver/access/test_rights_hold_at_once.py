@@ -12,8 +12,6 @@ import pytest
 from nyala.driver.session.identity import as_user
 from nyala.errors import PermissionDenied, RowsRefused, SerializationFailure
 
-pytestmark = pytest.mark.embedded_only("only a store of this process has users")
-
 
 @pytest.fixture
 def owner() -> Iterator[nyala.Connection]:
@@ -127,6 +125,7 @@ def test_a_session_from_before_the_first_user_is_over(owner: nyala.Connection) -
             jim.table("t").get(1)
 
 
+@pytest.mark.embedded_only("a transaction of another store changes no grants")
 def test_a_transaction_that_grants_sees_its_grants_until_others_change_some(owner: nyala.Connection) -> None:
     with owner.duplicate() as other:
         other.begin()

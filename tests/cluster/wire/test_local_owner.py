@@ -10,8 +10,8 @@ from pathlib import Path
 
 import nyala
 import pytest
-from nyala.cluster.embedded_server import local_owner, server
-from nyala.errors import AccessDenied
+from nyala.cluster.wire.security import local_owner, users
+from nyala.errors import LoginNeeded
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc/net/tcp"),
@@ -58,27 +58,22 @@ def test_another_account_is_no_owner() -> None:
 
 
 @pytest.mark.slow
-def test_a_served_directory_with_users_is_for_its_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_served_directory_with_users_is_for_its_account_and_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with nyala.connect(tmp_path / "store") as owner:
         owner.execute("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1)")
         url = owner.serve()
-        owner.execute("CREATE USER ann PASSWORD 'x'")
         with nyala.connect(url) as client:
+            client.execute("CREATE USER ann PASSWORD 'x'; GRANT SELECT ON t TO ann")
             assert client.execute("SELECT count(*) FROM t").fetchone() == (1,)
-            assert client.execute("SELECT k FROM t WHERE k = 1").fetchone() == (1,)
             client.execute("INSERT INTO t VALUES (2)")
-            with pytest.raises(nyala.NotSupportedError, match="users and grants are kept by the store of one process"):
-                client.execute("CREATE USER ben")
-            monkeypatch.setattr(server, "is_local_owner", lambda client, ports: False)
-            for text in (
-                "SELECT count(*) FROM t",
-                "SELECT k FROM t WHERE k = 1",
-                "INSERT INTO t VALUES (3)",
-                "DROP TABLE t",
-            ):
-                with pytest.raises(
-                    AccessDenied, match="the store has users, and this client runs under another account"
-                ):
-                    client.execute(text).fetchall()
-            owner.execute("DROP USER ann")
+        monkeypatch.setattr(users, "is_local_owner", lambda client, ports: False)
+        with pytest.raises(LoginNeeded, match="this client, which runs under another account, named none"):
+            nyala.connect(url)
+        with nyala.connect(url, user="ann", password="x") as client:
+            assert client.execute("SELECT k FROM t WHERE k = 2").fetchone() == (2,)
+            assert client.execute("SELECT sum(k) FROM t").fetchone() == (3,)
+        owner.execute("REVOKE ALL ON t FROM ann; DROP USER ann")
+        with nyala.connect(url) as client:
             assert client.execute("SELECT count(*) FROM t").fetchone() == (2,)

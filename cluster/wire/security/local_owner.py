@@ -33,6 +33,11 @@ def is_local_owner(client: str, ports: Collection[int]) -> bool:
     return account_of(client, ports) in (os.geteuid(), _ROOT)
 
 
+def is_known_here() -> bool:
+    """True if this system lists the accounts of connections."""
+    return _TABLES[0].exists()
+
+
 def account_of(client: str, ports: Collection[int]) -> int | None:
     """The number of the account of a client's process; None if it is unknown. Parameters as of `is_local_owner`."""
     host, _, port = client.rpartition(":")
