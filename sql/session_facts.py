@@ -36,6 +36,8 @@ class SessionFacts:
     started : when the process started, in microseconds since 1970
     settings : callable that returns the current values of settings by name, as texts
     search_path : callable that returns the names of the setting search_path, in order
+    of_postgres : True for a client of PostgreSQL, whose CREATE TABLE may have no PRIMARY KEY (hidden numbers identify
+        the rows), and columns of the types numeric (DECIMAL(38, 9)) and timestamptz (TIMESTAMP, in UTC)
     """
 
     user: str = USER
@@ -46,6 +48,7 @@ class SessionFacts:
     session_user: str = USER
     actor: Callable[[Any], Any] = all_rights
     search_path: Callable[[], tuple[str, ...]] = lambda: DEFAULT_PATH
+    of_postgres: bool = False
 
 
 UNKNOWN_SESSION: Final = SessionFacts()

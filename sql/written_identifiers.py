@@ -21,7 +21,7 @@ def name_parts(text: str, folded: bool = True) -> list[str]:
     """The parts of a written name: `Main."T"` is `main`, `T`; empty if it is none. Names without quotes are `folded` to
     lower case.
 
-    >>> name_parts('Main."T"'), name_parts("Main.T", folded=False), name_parts("1")
+    >>> name_parts('Main."T"'), name_parts("Main . T", folded=False), name_parts("1")
     (['main', 'T'], ['Main', 'T'], ['1'])
     """
     parts, position, end = [], 0, "."

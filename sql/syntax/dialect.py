@@ -18,7 +18,7 @@
                    | ADD [RANGE] PARTITION x <= VALUES < y | DROP [RANGE] PARTITION VALUE = x | COMMENT 'text'
                    | SET REPLICAS n | SET TBLPROPERTIES ('name' = 'value', ...), ...
     DROP TABLE | VIEW [IF EXISTS] name [CASCADE | RESTRICT]
-    TRUNCATE [TABLE] name    COMPACT TABLE name    ANALYZE [[TABLE] name]
+    TRUNCATE [TABLE] [ONLY] name    COMPACT TABLE name    ANALYZE [[TABLE] name]
     INSERT INTO name [(column, ...)] VALUES (...), ... | query    UPSERT INTO ...
     UPDATE name SET column = value, ... [FROM ...] [WHERE ...]    DELETE FROM name [USING ...] [WHERE ...]
     COPY name [(column, ...)] FROM 'path' [(FORMAT parquet | csv, option value, ...)]
@@ -51,6 +51,8 @@ _FOREIGN_KEYWORDS = (
     *grammar_operators.FOREIGN,
     *("?::", "/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}"),
 )
+PARAMETER_MARK = "\x01"
+"""Stands for the `$` of a parameter in texts that `tokenizing` passes to sqlglot."""
 
 
 class NyalaTokenizer(tokens.Tokenizer):
@@ -68,6 +70,7 @@ class NyalaTokenizer(tokens.Tokenizer):
         **{k: v for k, v in tokens.Tokenizer.SINGLE_TOKENS.items() if k not in "@#~^&"},
         **grammar_operators.SINGLE_TOKENS,
         "$": TokenType.PARAMETER,
+        PARAMETER_MARK: TokenType.PARAMETER,
     }
     # Statements that sqlglot would consume whole as commands; the grammar names them in its errors.
     COMMANDS: set[TokenType] = set()

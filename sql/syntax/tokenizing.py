@@ -4,6 +4,7 @@
   'eign'
 'a' 'b'        side by side they are an error
 \ufeffSELECT   a byte order mark before a statement counts as a space
+$1,$2          two parameters, where sqlglot reads the begin of a text with the tag `1,`
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from ...errors import SqlSyntaxError
-from .dialect import Nyala
+from .dialect import PARAMETER_MARK, Nyala
 
 _DIALECT = Nyala()
 _QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
@@ -23,6 +24,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 """Halves of UTF-16 pairs: Python's texts can contain single ones, UTF-8 and so the store cannot."""
 _MARK = "\ufeff"
 """The byte order mark, with which some editors begin a file; concatenated files have another in the middle."""
+_PARAMETER = re.compile(r"(?<![\w$])\$(?=\d)")
 _CONTINUED = re.compile(r"(?:[^\S\r\n]|--[^\r\n]*)*[\r\n](?:\s|--[^\r\n]*[\r\n])*")
 """The text allowed between two parts of a string: space and comments to the end of the line, with a line break."""
 _TEXTS = frozenset((TokenType.STRING, TokenType.HEX_STRING))
@@ -33,11 +35,11 @@ def tokenize(text: str) -> list[Token]:
     if not text.isascii() and (half := _SURROGATE.search(text)):
         raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
     try:
-        tokens: list[Token] = list(_DIALECT.tokenize(text))
+        tokens = _tokens(text)
         if _MARK in text and (marks := _marks(tokens, text)):
             for mark in marks:
                 text = f"{text[:mark]} {text[mark + 1 :]}"
-            tokens = list(_DIALECT.tokenize(text))
+            tokens = _tokens(text)
         for token in tokens:
             if token.token_type == TokenType.IDENTIFIER and not token.text:
                 raise SqlSyntaxError("a quoted name is empty", text, token.start, 2)
@@ -48,6 +50,21 @@ def tokenize(text: str) -> list[Token]:
             raise SqlSyntaxError("this text cannot be split into words", text, position) from error
         end = "*/" if quote == "/*" else quote
         raise SqlSyntaxError(f"{_QUOTES[quote]} is not closed: {end} is missing", text, position) from None
+
+
+def _tokens(text: str) -> list[Token]:
+    """sqlglot's tokens. Another character stands for the `$` of parameters meanwhile: up to the next `$` it would be
+    the tag of a text."""
+    if "$" not in text or PARAMETER_MARK in text:
+        return list(_DIALECT.tokenize(text))
+    return [
+        token
+        if PARAMETER_MARK not in token.text
+        else Token(
+            token.token_type, token.text.replace(PARAMETER_MARK, "$"), token.line, token.col, token.start, token.end, []
+        )
+        for token in _DIALECT.tokenize(_PARAMETER.sub(PARAMETER_MARK, text))
+    ]
 
 
 def _unclosed(text: str) -> tuple[str | None, int]:

@@ -8,6 +8,7 @@ from nyala.errors import InterfaceError, UnknownColumn
 from nyala.model.types import BIGINT, DOUBLE, INT, DataType
 from nyala.sql.binding.parameter_types import infer_parameters
 from nyala.sql.syntax.parser import parse
+from nyala.sql.syntax.tokenizing import tokenize
 
 SCHEMA = (
     "CREATE TABLE t (k INT PRIMARY KEY, big BIGINT, name STRING, short VARCHAR(5), price DECIMAL(9, 2), day DATE, "
@@ -57,3 +58,24 @@ def test_errors_are_those_of_binding() -> None:
         inferred("SELECT nope FROM t WHERE day = $1")
     with pytest.raises(InterfaceError, match="no positions"):
         inferred("SELECT * FROM t WHERE k = :name")
+
+
+@pytest.mark.parametrize("text", ["SELECT $1,$2", "SELECT ($1,$2),($3,$4)", "SELECT $1||$2", "VALUES ($1::INT,$2)"])
+def test_numbered_parameters_need_no_space_between_them(text: str) -> None:
+    tokens = tokenize(text)
+    assert [token.text for token in tokens if token.text == "$"] == ["$"] * text.count("$")
+    assert all(text[token.start : token.end + 1] == token.text for token in tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("SELECT '$1,$2'", "$1,$2"),
+        ('SELECT 1 AS "$1,$2"', "$1,$2"),
+        ("SELECT $$a$5,$6$$", "a$5,$6"),
+        ("SELECT $x$ $1,$2 $x$", " $1,$2 "),
+        ("SELECT $$5$$", "5"),
+    ],
+)
+def test_texts_and_names_keep_what_looks_like_parameters(text: str, value: str) -> None:
+    assert tokenize(text)[-1].text == value

@@ -176,7 +176,7 @@ def _key_names(
     items: Sequence[Any], definitions: Sequence[Any], context: Context
 ) -> tuple[list[tuple[str, Any]], bool]:
     """The key's column names with their syntax nodes, from PRIMARY KEY (...) or from a column's PRIMARY KEY, and
-    whether the key is unique."""
+    whether the key is unique. Clients of PostgreSQL also create tables without a key."""
     keys: list[tuple[str, Any]] = []
     clauses = [item for item in items if isinstance(item, exp.PrimaryKey | nodes.NonUniqueKey)]
     inline = [item for item in definitions if any(is_key(c) for c in item.args.get("constraints") or [])]
@@ -192,6 +192,8 @@ def _key_names(
             if name in seen:
                 raise InvalidTableDefinition(f"column {name} is in the PRIMARY KEY twice")
         seen.add(name)
+    if not (keys or clauses) and context.session.of_postgres:
+        return [], False
     kinds = [*clauses, *(c.args["kind"] for item in inline for c in item.args["constraints"])]
     return keys, not any(isinstance(kind, nodes.NonUniqueKey | nodes.NonUniqueKeyConstraint) for kind in kinds)
 

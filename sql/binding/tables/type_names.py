@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -65,6 +65,10 @@ _TEXTS_BY_NAME = frozenset(
     ("name", "char", "cstring", "int2vector", "oidvector", "aclitem", "anyarray", "pg_node_tree", "refcursor", "tid")
 )
 
+OPEN_DECIMAL: Final = 38, 9
+"""Digits of a cast to DECIMAL that gives none, and of such a column of a client of PostgreSQL, where numeric has any
+number: the most there are, and behind the point those of most currencies and rates."""
+
 
 def bind_type(node: Any, context: Context) -> DataType:
     """The type for a type's syntax.
@@ -73,9 +77,14 @@ def bind_type(node: Any, context: Context) -> DataType:
     """
     with context.at(node):
         kind = node.this
+        if kind == _T.TIMESTAMPTZ and context.session.of_postgres:
+            return TIMESTAMP
         if kind not in _PLAIN and kind not in _TEXTS and kind != _T.DECIMAL:
             raise _foreign(node)
-        return _bind(kind, _arguments(node))
+        sizes = _arguments(node)
+        if kind == _T.DECIMAL and not sizes and context.session.of_postgres:
+            return DECIMAL(*OPEN_DECIMAL)
+        return _bind(kind, sizes)
 
 
 def bind_cast_type(node: Any, context: Context) -> DataType:
@@ -88,6 +97,8 @@ def bind_cast_type(node: Any, context: Context) -> DataType:
         return array_of(bind_cast_type(node.expressions[0], context))
     if kind == _T.TIMESTAMPTZ:
         return TIMESTAMP  # timestamps are in UTC
+    if kind == _T.DECIMAL and not node.expressions:
+        return DECIMAL(*OPEN_DECIMAL)
     name = str(node.args.get("kind") or "").lower().removeprefix("pg_catalog.") if kind == _T.USERDEFINED else ""
     if name in _PLAIN_BY_NAME:
         return _PLAIN_BY_NAME[name]

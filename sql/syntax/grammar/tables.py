@@ -348,6 +348,8 @@ class TableParser(CatalogParser):
 
     def _truncate_table(self) -> Any:
         self._match(TokenType.TABLE)
+        if self._next and self._next.token_type is not TokenType.DOT:
+            self._match_text_seq("ONLY")  # PostgreSQL's word for a table without those that inherit from it
         name = self._parse_table_parts(schema=True)
         if self._curr and self._curr.token_type == TokenType.COMMA:
             self.refuse("TRUNCATE of several tables", self._curr, hint="truncate them one by one")
