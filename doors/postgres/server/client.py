@@ -274,8 +274,8 @@ class PostgresClient:
             parameters = dict(event.parameters)
             user = parameters.pop("user")
             given = startup.command_line_settings(parameters.pop("options", ""))
-            for name in ("database", "replication"):
-                parameters.pop(name, None)
+            parameters.pop("replication", None)
+            database = parameters.pop("database", "")
             given.update({name: value for name, value in parameters.items() if not name.startswith("_pq_.")})
             settings = ClientSettings(user, given)
             session = self._server.open_session(user, settings.unknown)
@@ -289,7 +289,7 @@ class PostgresClient:
                 replies.error_response(replies.Report("FATAL", found.sqlstate, found.message, hint=found.hint))
             )
             return
-        self._backend = Backend(session, settings, self._following, self._arm, self._audited)
+        self._backend = Backend(session, settings, self._following, self._arm, self._audited, database)
         self._reader.is_authenticated = True
         self._idle_since = time.monotonic()
         with self._lock:

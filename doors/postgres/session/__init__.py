@@ -6,6 +6,7 @@ transaction  the transaction block as PostgreSQL has it: implicit, failed, its n
 commands     statements that concern the connection alone: DEALLOCATE, DISCARD, LISTEN, SET of a driver's settings
 client_settings   the settings that drivers set and read
 portals      prepared statements and portals
+descriptions types of a statement's parameters and the columns of its result, before it runs
 results      an execution to bytes: rows, suspended or not, and the tag of the command
 copy_syntax  COPY with STDIN or STDOUT
 copying      its data, in both directions

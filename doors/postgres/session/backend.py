@@ -16,23 +16,21 @@ from typing import Any, Final
 
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
-from ....driver.session.plan_cache import Version
 from ....errors import Error
 from ....executor.statements.single_rows import RowWrite
 from ....model.types import DataType
-from ....sql import bound
-from ....sql.binding.parameter_types import infer_parameters
 from ..protocol import frontend, replies
 from ..values.parameters import parameter_value
-from ..values.types import TEXT, type_of
+from ..values.types import TEXT
 from . import commands, statements
 from .audited import Audited
 from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
+from .descriptions import Descriptions
 from .named_objects import NamedObjects, refuse_many
 from .names import decoded, result_columns, shown
-from .portals import Description, Portal, PreparedStatement, formats_for, row_fields
+from .portals import Portal, PreparedStatement, formats_for, row_fields
 from .reports import Refused, report
 from .results import RowWriter, command_tag
 from .statements import Kind, StatementText
@@ -68,6 +66,8 @@ class Backend(NamedObjects):
         Called with a number of seconds and a `Halt` when a statement with a timeout begins: `time_out` is due then.
     audited : Audited, optional
         Logs the statements.
+    database : str
+        The name under which the client knows the store; "" for the store's own.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Backend(NamedObjects):
         following: Callable[[], type | None] = lambda: None,
         arm: Callable[[float, Halt], object] = lambda seconds, halt: None,
         audited: Audited | None = None,
+        database: str = "",
     ):
         self.connection = connection
         self.settings = settings
@@ -86,8 +87,10 @@ class Backend(NamedObjects):
         self._following = following
         self._arm = arm
         self._audited = audited
+        self._database = database
         self._block = TransactionBlock(self._session)
         super().__init__()
+        self._descriptions = Descriptions(self._session, settings, self._run)
         self._skips = False
         self._in_extended = False
         """True from an extended message up to Sync or a simple query."""
@@ -114,6 +117,8 @@ class Backend(NamedObjects):
             user=self.settings.values()["session_authorization"],
             session_user=self.settings.values()["session_authorization"],
             process=process,
+            of_postgres=True,
+            database=self._database or session.facts.database,
             settings=lambda: session.settings.texts() | self.settings.values(),
         )
         values = {**self.settings.reported(), "TimeZone": "UTC"}
@@ -437,12 +442,15 @@ class Backend(NamedObjects):
             return ()
         formats = formats_for(message.formats, len(given))
         oids = prepared.oids
-        needs_types = any(
-            format_ != TEXT and not (place < len(oids) and oids[place]) for place, format_ in enumerate(formats)
-        )
+        untyped = [format_ for place, format_ in enumerate(formats) if not (place < len(oids) and oids[place])]
         inferred: tuple[DataType | None, ...] = ()
-        if needs_types and prepared.statement is not None:
-            inferred = self._describe_statement(prepared, prepared.statement).parameters
+        if untyped and prepared.statement is not None:
+            try:
+                inferred = self._descriptions.of(prepared, prepared.statement).parameters
+            except Error:
+                if any(format_ != TEXT for format_ in untyped):
+                    raise
+                # A statement may need its values to be bound: texts take their types from the context then.
         values: list[object] = []
         for place, (data, format_) in enumerate(zip(given, formats, strict=True)):
             oid = oids[place] if place < len(oids) else 0
@@ -458,7 +466,7 @@ class Backend(NamedObjects):
                 return
             self._block.check(prepared.statement)
             self._note(prepared.statement)
-            found = self._describe_statement(prepared, prepared.statement)
+            found = self._descriptions.of(prepared, prepared.statement)
             yield replies.parameter_description(prepared.parameter_oids(found.parameters))
             yield self._row_description(found.columns, ())
             return
@@ -499,31 +507,6 @@ class Backend(NamedObjects):
         elif statement.kind is Kind.CHANGE and "RETURNING" in statement.text.upper():
             (parsed,) = self._session.parse(statement.text)
             portal.columns = result_columns(self._session.bind(parsed, portal.values or None))
-
-    def _describe_statement(self, prepared: PreparedStatement, statement: StatementText) -> Description:
-        """Types of the parameters and columns of the result; kept until the catalog changes."""
-        version = self._session.plans.version
-        if prepared.description is None or prepared.description.version != version:
-            prepared.description = self._described(prepared, statement, version)
-        return prepared.description
-
-    def _described(self, prepared: PreparedStatement, statement: StatementText, version: Version) -> Description:
-        if statement.kind is Kind.SETTING:
-            return Description(version, (), commands.shown_columns(self.settings, self._session, statement))
-        if statement.kind not in (Kind.QUERY, Kind.CHANGE, Kind.OTHER):
-            return Description(version, (), None)
-        (parsed,) = self._session.parse(statement.text)
-        found, types = infer_parameters(
-            parsed, self._session.store, [type_of(oid) for oid in prepared.oids], self._session.facts
-        )
-        if isinstance(found, bound.WITH_QUERY):
-            return Description(version, types, result_columns(found))
-        # A listing, such as DESCRIBE: its columns are known once it has run, and it changes nothing.
-        execution = self._run(statement.text) if statement.kind is Kind.QUERY else None
-        columns = None if execution is None else execution.columns
-        if execution is not None:
-            execution.close()
-        return Description(version, types, columns)
 
     def _execute(self, message: frontend.Execute) -> Iterator[bytes]:
         portal = self._portal(message.portal)

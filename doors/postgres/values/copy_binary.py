@@ -52,6 +52,8 @@ def read_binary(data: BinaryIO, names: Sequence[str], types: Sequence[DataType])
             raise DataError(f"COPY data, row {row + starts.shape[1]}: {len(types)} fields expected, {found} found")
         if not at_end and not starts.shape[1] and _has_row(block, len(types)):
             raise DataError(f"COPY data, row {row}: a field has a length that its column's type does not have")
+        if not piece and not at_end and not trailer:
+            return  # the end of the data in place of a trailer, as ADBC's driver has it and PostgreSQL accepts
         if not piece and not at_end:
             raise DataError(f"COPY data ends in the middle of row {row + starts.shape[1]}")
         if starts.shape[1]:

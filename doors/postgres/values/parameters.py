@@ -1,13 +1,14 @@
 """Parameters of statements: bytes in either format to the Python values that a statement is run with.
 
-A parameter without a named type comes as text and stays a text: the context gives it a type, as it does for a
-quoted constant. One of a named type becomes a value of that type.
+A parameter of a named type, or of the type that its context requires, becomes a value of that type: plans are kept for
+values of a type. Without either it stays a text, as a quoted constant would.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import re
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,6 +19,9 @@ from .arrays import array_from_bytes
 from .columns import POSTGRES_EPOCH_DAYS, POSTGRES_EPOCH_MICROSECONDS
 from .numerics import numeric_from_bytes
 from .types import BINARY_FORMAT, TEXT, element_oid, type_of
+
+_DATE_WITH_OFFSET: Final = re.compile(r"\s*(\d{4,}-\d\d-\d\d)\s*(?:[+-]\d\d(?::?\d\d)?|Z)\s*")
+"""A date as the JDBC driver writes it: with the offset of its time zone, which PostgreSQL ignores."""
 
 
 def parameter_value(data: bytes, oid: int, format_: int, inferred: DataType | None = None) -> Any:
@@ -31,18 +35,16 @@ def parameter_value(data: bytes, oid: int, format_: int, inferred: DataType | No
     format_ : int
         `types.TEXT` or `types.BINARY_FORMAT`.
     inferred : DataType, optional
-        The one reported by Describe; used for values in the binary format.
+        The one reported by Describe, for a parameter without `oid`.
 
     Raises `InvalidText` if the bytes are no value of the type.
     """
-    type_ = type_of(oid) if oid else None
+    type_ = type_of(oid) if oid else inferred
     if format_ == TEXT:
         text = _text(data)
-        return text if type_ is None else _from_text(text, type_)
+        return text if type_ is None or type_.alias is not None else _from_text(text, type_)
     if format_ != BINARY_FORMAT:
         raise InvalidText(f"there is no format {format_}: 0 is text, 1 is binary")
-    if type_ is None and not oid:
-        type_ = inferred
     if type_ is None:
         if oid:
             raise NotSupportedError(f"a parameter of the type with the oid {oid} is not supported in the binary format")
@@ -65,6 +67,8 @@ def _from_text(text: str, type_: DataType) -> Any:
         return text  # an INTERVAL takes its value from the context
     if type_.kind is Kind.DECIMAL:
         return _decimal(text)
+    if type_.kind is Kind.DATE and (dated := _DATE_WITH_OFFSET.fullmatch(text)):
+        text = dated[1]
     return type_.to_python(type_.to_physical(text.strip() if type_.is_numeric else text))
 
 

@@ -301,6 +301,42 @@ def test_psql_with_a_password(tmp_path: Path) -> None:
         assert "password authentication failed" in psql(server, "-Atc", "SELECT 42", PGPASSWORD="pass")
 
 
+def test_tables_as_clients_of_postgresql_create_them(server: PostgresServer) -> None:
+    with psycopg.connect(dsn(server), autocommit=True) as connection:
+        connection.execute("CREATE TABLE loose (n numeric, at timestamptz, d numeric(5, 1))")
+        connection.execute("INSERT INTO loose VALUES (%s, %s, 1), (%s, %s, 1)", (Decimal("1.5"), None) * 2)
+        connection.execute("CREATE TEMPORARY TABLE own AS SELECT n FROM loose")
+        assert connection.execute("SELECT * FROM loose").fetchall() == [(Decimal("1.5"), None, 1)] * 2
+        assert connection.execute("SELECT * FROM own").fetchall() == [(Decimal("1.5"),)] * 2
+        assert connection.execute("SELECT round(2::numeric / 3, 2), current_database()").fetchone() == (
+            Decimal("0.67"),
+            "store",
+        )
+        assert connection.execute("SELECT count(*) FROM store.public.loose").fetchone() == (2,)
+        found = connection.execute("""SELECT '"public" . "loose"'::regclass = 'loose'::regclass""").fetchone()
+        assert found == (True,)
+        connection.execute("TRUNCATE TABLE ONLY loose")
+        assert connection.execute("SELECT count(*) FROM loose").fetchone() == (0,)
+
+
+def test_parameters_without_a_type_get_that_of_their_context(server: PostgresServer) -> None:
+    with psycopg.connect(dsn(server), autocommit=True) as connection, connection.cursor() as cursor:
+        for key in range(10, 14):  # as texts: psycopg gives no type to a text
+            cursor.execute(
+                "INSERT INTO v (k, big, price, day, seen, is_on) VALUES (%s,%s,%s,%s,%s,%s)",
+                (str(key), "7", "1.5", "2024-02-29 +01", "2024-01-01 10:00:00+02", "t"),
+                prepare=True,
+            )
+            cursor.execute("UPDATE v SET big = big + %s WHERE k = %s", ("5", str(key)), prepare=True)
+        cursor.execute("SELECT big, price, day, seen, is_on FROM v WHERE k = %s", ("12",), prepare=True)
+        day, seen = datetime.date(2024, 2, 29), datetime.datetime(2024, 1, 1, 8)
+        assert cursor.fetchall() == [(12, Decimal("1.5"), day, seen, True)]
+        with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+            cursor.execute("SELECT 1 FROM v WHERE k = %s", ("twelve",))
+        cursor.execute("SELECT k FROM v ORDER BY k LIMIT %s", ("1",))
+        assert cursor.fetchall() == [(1,)]
+
+
 # ---- SQLAlchemy, pandas ----------------------------------------------------------------------------------------------
 
 
