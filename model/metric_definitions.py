@@ -62,6 +62,8 @@ nyala_gc_collections_total            counter    runs of Python's garbage collec
 nyala_gc_pause_seconds                histogram  pauses of Python's garbage collector, since the HTTP server started |
 nyala_reactor_lag_seconds             gauge      how long a job waits for the event loop, at this reading | reactor max
 nyala_connections                     gauge      sockets of an event loop: listeners, clients, peers | reactor
+nyala_postgres_clients                gauge      clients of the PostgreSQL protocol |
+nyala_postgres_lookups_total          counter    look-ups by key that its event loop answered in one step |
 nyala_sessions                        gauge      open sessions of SQL |
 nyala_statements_total                counter    statements begun: "row" by the row path, "planned" all others | path
 nyala_statements_running              gauge      statements that run now, or whose rows are not all read |

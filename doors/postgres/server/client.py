@@ -41,6 +41,7 @@ from ..protocol.reader import MessageReader
 from ..session.audited import Audited, log_refused
 from ..session.backend import Backend
 from ..session.client_settings import ClientSettings
+from ..session.lookups import LONGEST
 from ..session.reports import report
 from .options import PostgresOptions
 
@@ -93,6 +94,7 @@ class Host(Protocol):
     tls: ssl.SSLContext | None
     needs_tls: bool
     authenticator: Authentication
+    lookups: int
 
     def admit(self) -> None:
         """Raises `Refused` if there is no room for a client."""
@@ -161,6 +163,11 @@ class PostgresClient:
         if self._is_direct_tls(data):
             self._begin_tls(bytes(data))
             return
+        whole = b""
+        if self._state is State.IDLE and len(data) <= LONGEST and not self._reader.buffered:
+            whole = bytes(data)
+            if self._look_up(whole):
+                return
         self._reader.feed(data)
         try:
             while self._state is State.STARTING:
@@ -178,7 +185,7 @@ class PostgresClient:
             self._refuse(error)
             return
         if found:
-            self._enqueue(found)
+            self._enqueue(found, b"" if self._reader.buffered else whole)
         self._server.note_bytes(self, self._reader.buffered + self._queued)
 
     def drained(self) -> None:
@@ -330,7 +337,20 @@ class PostgresClient:
 
     # ---- the queue -------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, found: list[tuple[Any, int]]) -> None:
+    def _look_up(self, data: bytes) -> bool:
+        """Handles the messages of a look-up that has run before; False for any others. The client is idle, and only
+        this thread can change that."""
+        backend = self._backend
+        response = None if backend is None else backend.look_up(data)
+        if response is None:
+            return False
+        self._server.lookups += 1
+        self._idle_since = time.monotonic()
+        self.connection.send(response)
+        return True
+
+    def _enqueue(self, found: list[tuple[Any, int]], whole: bytes) -> None:
+        """Queues messages. `whole`: their bytes, if these are no others; they may be those of a look-up."""
         with self._lock:
             if self._is_lost:
                 return
@@ -346,8 +366,12 @@ class PostgresClient:
         if not begins:
             return
         # Waking a thread costs more than a look-up takes.
-        if self._backend is not None and self._backend.are_lookups([message for message, _ in found]):
+        messages = [message for message, _ in found]
+        backend = self._backend
+        if backend is not None and backend.are_lookups(messages):
             self._work()
+            if whole and self._state is State.IDLE:
+                backend.learn_lookup(whole, messages)
         else:
             self._server.submit(self._work)
 

@@ -12,13 +12,14 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ....driver.connection import Connection
 from ....driver.session.identity import as_user
 from ....errors import Error
+from ....model import metrics
 from ....model.forks import stay_with_process
 from ....net.listener import Listener
 from ....net.reactor import Reactor
@@ -75,6 +76,9 @@ class PostgresServer:
         self._is_closed = False
         self.used = time.monotonic()
         """When a client last sent something."""
+        self.lookups = 0
+        """Look-ups in one step (`session.lookups`)."""
+        metrics.register(self.samples)
         stay_with_process(self)
 
     @property
@@ -91,6 +95,11 @@ class PostgresServer:
     def client_count(self) -> int:
         """Number of clients that have entered."""
         return len(self._clients)
+
+    def samples(self) -> Iterator[metrics.Sample]:
+        """For `metrics.collect`."""
+        yield metrics.Sample("nyala_postgres_clients", len(self._clients))
+        yield metrics.Sample("nyala_postgres_lookups_total", self.lookups)
 
     # ---- life ------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from typing import Any, Final
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
 from ....errors import Error
-from ....executor.statements.single_rows import RowWrite
 from ....model.types import DataType
 from ..protocol import frontend, replies
 from ..values.parameters import parameter_value
@@ -28,6 +27,7 @@ from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
 from .descriptions import Descriptions
+from .lookups import LookUps, is_lookup
 from .named_objects import NamedObjects, refuse_many
 from .names import decoded, result_columns, shown
 from .portals import Portal, PreparedStatement, formats_for, row_fields
@@ -91,6 +91,9 @@ class Backend(NamedObjects):
         self._block = TransactionBlock(self._session)
         super().__init__()
         self._descriptions = Descriptions(self._session, settings, self._run)
+        self._lookups = LookUps(
+            self._session, settings, self._block, self._statements, self._portals, self._descriptions
+        )
         self._skips = False
         self._in_extended = False
         """True from an extended message up to Sync or a simple query."""
@@ -164,17 +167,29 @@ class Backend(NamedObjects):
             kind = type(message)
             if kind is frontend.Bind:
                 prepared = self._statements.get(message.statement)
-                if prepared is None or prepared.statement is None or not self._is_lookup(prepared.statement.text):
+                if (
+                    prepared is None
+                    or prepared.statement is None
+                    or not is_lookup(self._session.plans.find(prepared.statement.text))
+                ):
                     return False
             elif kind not in _LIGHT:
                 return False
         return True
 
-    def _is_lookup(self, text: str) -> bool:
-        variants = self._session.plans.find(text)
-        return bool(variants) and all(
-            known.single is not None and not isinstance(known.single, RowWrite) for known in variants or ()
-        )
+    def look_up(self, data: bytes) -> bytes | None:
+        """The response to the messages of one look-up that has run before; None if they must be handled one by one."""
+        if self._skips or self._waiting is not None:
+            return None
+        try:
+            return self._lookups.response(data)
+        except Exception as error:
+            failed = b"".join(self._failed(error, frontend.Execute))
+            return replies.BIND_COMPLETE + failed + b"".join(self.handle(frontend.Sync()))
+
+    def learn_lookup(self, data: bytes, messages: Sequence[Any]) -> None:
+        """Keeps the messages of a look-up that has been handled for `look_up`."""
+        self._lookups.learn(data, messages)
 
     def handle(self, message: Any) -> Iterator[bytes]:
         """Yields the response to a message, piece by piece."""
