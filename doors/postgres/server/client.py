@@ -25,7 +25,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -41,7 +41,7 @@ from ..protocol.reader import MessageReader
 from ..session.audited import Audited, log_refused
 from ..session.backend import Backend
 from ..session.client_settings import ClientSettings
-from ..session.lookups import LONGEST
+from ..session.known_groups import LONGEST, Known
 from ..session.reports import report
 from .options import PostgresOptions
 
@@ -95,6 +95,7 @@ class Host(Protocol):
     needs_tls: bool
     authenticator: Authentication
     lookups: int
+    writes: int
 
     def admit(self) -> None:
         """Raises `Refused` if there is no room for a client."""
@@ -166,7 +167,7 @@ class PostgresClient:
         whole = b""
         if self._state is State.IDLE and len(data) <= LONGEST and not self._reader.buffered:
             whole = bytes(data)
-            if self._look_up(whole):
+            if self._handle_known(whole):
                 return
         self._reader.feed(data)
         try:
@@ -337,11 +338,19 @@ class PostgresClient:
 
     # ---- the queue -------------------------------------------------------------------------------------------------
 
-    def _look_up(self, data: bytes) -> bool:
-        """Handles the messages of a look-up that has run before; False for any others. The client is idle, and only
-        this thread can change that."""
+    def _handle_known(self, data: bytes) -> bool:
+        """Handles the messages of a statement on a single row that has run before; False for any others. The client is
+        idle, and only this thread can change that."""
         backend = self._backend
-        response = None if backend is None else backend.look_up(data)
+        found = None if backend is None else backend.match(data)
+        if backend is None or found is None:
+            return False
+        if found[0].writes:
+            with self._lock:
+                self._to(State.WORKING)
+            self._server.submit(lambda: self._write_known(backend, *found))
+            return True
+        response = backend.run_known(*found)
         if response is None:
             return False
         self._server.lookups += 1
@@ -349,8 +358,17 @@ class PostgresClient:
         self.connection.send(response)
         return True
 
+    def _write_known(self, backend: Backend, known: Known, values: tuple[Any, ...]) -> None:
+        """Runs a statement that writes a single row; in a thread of the pool, since a commit waits for the disk."""
+        response = backend.run_known(known, values)
+        if response:
+            self._server.writes += 1
+            self._out.append(response)
+        self._work()
+
     def _enqueue(self, found: list[tuple[Any, int]], whole: bytes) -> None:
-        """Queues messages. `whole`: their bytes, if these are no others; they may be those of a look-up."""
+        """Queues messages. `whole`: their bytes, if these are no others; they may be those of a statement on a
+        single row."""
         with self._lock:
             if self._is_lost:
                 return
@@ -369,11 +387,9 @@ class PostgresClient:
         messages = [message for message, _ in found]
         backend = self._backend
         if backend is not None and backend.are_lookups(messages):
-            self._work()
-            if whole and self._state is State.IDLE:
-                backend.learn_lookup(whole, messages)
+            self._work(whole, messages)
         else:
-            self._server.submit(self._work)
+            self._server.submit(lambda: self._work(whole, messages))
 
     def _following(self) -> type | None:
         with self._lock:
@@ -407,9 +423,12 @@ class PostgresClient:
 
     # ---- a thread of the pool --------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        """Handles messages until there is none, or the client does not read."""
+    def _work(self, whole: bytes = b"", messages: Sequence[Any] = ()) -> None:
+        """Handles messages until there is none, or the client does not read. `whole`: the bytes of the first ones, for
+        their next run."""
         try:
+            if whole and self._backend is not None:
+                self._backend.learn(whole, messages)
             while True:
                 if self._steps is None:
                     if not self._queue:

@@ -77,7 +77,9 @@ class PostgresServer:
         self.used = time.monotonic()
         """When a client last sent something."""
         self.lookups = 0
-        """Look-ups in one step (`session.lookups`)."""
+        """Look-ups in one step (`session.known_groups`)."""
+        self.writes = 0
+        """Writes of single rows in one step."""
         metrics.register(self.samples)
         stay_with_process(self)
 
@@ -99,7 +101,8 @@ class PostgresServer:
     def samples(self) -> Iterator[metrics.Sample]:
         """For `metrics.collect`."""
         yield metrics.Sample("nyala_postgres_clients", len(self._clients))
-        yield metrics.Sample("nyala_postgres_lookups_total", self.lookups)
+        yield metrics.Sample("nyala_postgres_single_rows_total", self.lookups, ("read",))
+        yield metrics.Sample("nyala_postgres_single_rows_total", self.writes, ("write",))
 
     # ---- life ------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
 from .descriptions import Descriptions
-from .lookups import LookUps, is_lookup
+from .known_groups import Known, KnownGroups, is_lookup
 from .named_objects import NamedObjects, refuse_many
 from .names import decoded, result_columns, shown
 from .portals import Portal, PreparedStatement, formats_for, row_fields
@@ -91,7 +91,7 @@ class Backend(NamedObjects):
         self._block = TransactionBlock(self._session)
         super().__init__()
         self._descriptions = Descriptions(self._session, settings, self._run)
-        self._lookups = LookUps(
+        self._known = KnownGroups(
             self._session, settings, self._block, self._statements, self._portals, self._descriptions
         )
         self._skips = False
@@ -177,19 +177,26 @@ class Backend(NamedObjects):
                 return False
         return True
 
-    def look_up(self, data: bytes) -> bytes | None:
-        """The response to the messages of one look-up that has run before; None if they must be handled one by one."""
-        if self._skips or self._waiting is not None:
+    def match(self, data: bytes) -> tuple[Known, tuple[Any, ...]] | None:
+        """The statement on a single row whose messages these are, with its values, if it has run before; None if the
+        messages must be handled one by one."""
+        if self._skips or self._waiting is not None or self._audited is not None or not self._is_local:
             return None
+        return self._known.match(data)
+
+    def run_known(self, known: Known, values: tuple[Any, ...]) -> bytes | None:
+        """The response to the messages of a statement of `match`; None if they must be handled one by one."""
         try:
-            return self._lookups.response(data)
+            return self._known.run(known, values)
         except Exception as error:
             failed = b"".join(self._failed(error, frontend.Execute))
-            return replies.BIND_COMPLETE + failed + b"".join(self.handle(frontend.Sync()))
+            before = known.before if known.writes else replies.BIND_COMPLETE
+            return before + failed + b"".join(self.handle(frontend.Sync()))
 
-    def learn_lookup(self, data: bytes, messages: Sequence[Any]) -> None:
-        """Keeps the messages of a look-up that has been handled for `look_up`."""
-        self._lookups.learn(data, messages)
+    def learn(self, data: bytes, messages: Sequence[Any]) -> None:
+        """Keeps messages that have been handled for `match`, if their statement is about a single row."""
+        if self._is_local and self._audited is None:
+            self._known.learn(data, messages)
 
     def handle(self, message: Any) -> Iterator[bytes]:
         """Yields the response to a message, piece by piece."""

@@ -1,11 +1,12 @@
-"""Look-ups in one step: the messages of a prepared look-up by key, compared with those of its previous run.
+"""Statements on single rows in one step: the messages of a prepared statement, compared with those of its previous run.
 
     Bind  portal, statement, formats │ values │ result formats  Describe  Execute  Sync
           └──────── head ──────────┘ └ new  ┘ └───────────────── tail ─────────────────┘
 
 A driver sends the same bytes for each run of a prepared statement, but for the values. `learn` keeps head and tail of
-a run that went message by message; `response` answers a group of messages with the same head and tail by one read and
-one write. Whatever differs (another plan, an open transaction, a timeout) goes message by message, as does all else.
+a group that went message by message, if its statement reads or writes one row by its key; `match` recognizes a group
+with the same head and tail, and `run` makes its response. Whatever differs (another plan, an open transaction, a
+timeout) goes message by message, as does all else.
 """
 
 from __future__ import annotations
@@ -30,17 +31,24 @@ from .client_settings import ClientSettings
 from .descriptions import Descriptions
 from .portals import Portal, PreparedStatement, formats_for, row_fields
 from .results import command_tag
+from .statements import StatementText
 from .transaction import TransactionBlock
 
 LONGEST: Final = 4096
 """Bytes of a group of messages that is handled here."""
 _MOST: Final = 200
 _LENGTH: Final = struct.Struct("!i")
+_READY: Final = replies.READY[replies.IDLE]
 _BIND: Final = ord("B")
 _FIRST: Final = 5
 """Place of a message's body."""
 _READ: Final = (frontend.Bind, frontend.Execute, frontend.Sync)
 _DESCRIBED: Final = (frontend.Bind, frontend.Describe, frontend.Execute, frontend.Sync)
+
+
+def are_single(variants: Sequence[Prepared] | None) -> bool:
+    """True if the plans that are kept of a text read or write single rows by their keys, and there are any."""
+    return bool(variants) and all(known.single is not None for known in variants or ())
 
 
 def is_lookup(variants: Sequence[Prepared] | None) -> bool:
@@ -51,29 +59,31 @@ def is_lookup(variants: Sequence[Prepared] | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Learnt:
-    """A look-up as a driver sends it, and the fixed parts of its response."""
+class Known:
+    """A group of messages as a driver sends it, and the fixed parts of its response."""
 
     prepared: PreparedStatement
-    text: str
+    statement: StatementText
+    writes: bool
     variants: tuple[Prepared, ...]
     head: bytes
     tail: bytes
     length: int
     """Of the Bind message, without its kind and its values."""
     readers: tuple[Callable[[bytes], Any], ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] | None
     types: tuple[DataType, ...]
     formats: tuple[int, ...]
     before: bytes
+    """Bytes in front of a row, or of the error of a write."""
     found: bytes
     """Behind a row."""
     missing: bytes
-    """In place of a row."""
+    """The response without a row."""
 
 
-class LookUps:
-    """The look-ups of one client that have run message by message, by the name of their statement.
+class KnownGroups:
+    """The groups of messages of one client that have been handled one by one, by the name of their statement.
 
     Parameters
     ----------
@@ -100,13 +110,10 @@ class LookUps:
         self._statements = statements
         self._portals = portals
         self._descriptions = descriptions
-        self._learnt: dict[bytes, _Learnt] = {}
+        self._learnt: dict[bytes, Known] = {}
 
-    def response(self, data: bytes) -> bytes | None:
-        """The response to a group of messages; None if they must be handled one by one.
-
-        Raises as the statement does.
-        """
+    def match(self, data: bytes) -> tuple[Known, tuple[Any, ...]] | None:
+        """The group of these bytes, and its values; None if its messages must be handled one by one."""
         if len(data) <= _FIRST or data[0] != _BIND or data[_FIRST]:
             return None
         name = data[_FIRST + 1 : data.find(b"\0", _FIRST + 1)]
@@ -115,12 +122,20 @@ class LookUps:
             return None
         if self._statements.get(name) is not known.prepared or self._block.is_open or self._portals:
             return None
-        if self._session.plans.find(known.text) is not known.variants or not self._settings.are_plain:
+        if self._session.plans.find(known.statement.text) is not known.variants or not self._settings.are_plain:
             return None
         values = _values(data, known)
-        if values is None:
-            return None
-        execution = self._session.run(known.text, values or None)
+        return None if values is None else (known, values)
+
+    def run(self, known: Known, values: tuple[Any, ...]) -> bytes | None:
+        """The response to a group; None if its messages must be handled one by one, which a write never needs.
+
+        Raises as the statement does.
+        """
+        execution = self._session.run(known.statement.text, values or None)
+        if known.writes:
+            execution.drain()
+            return known.before + replies.command_complete(command_tag(known.statement, execution, 0)) + _READY
         if not isinstance(execution, RowExecution) or not _are_same(execution.columns, known.columns):
             execution.close()
             return None
@@ -130,7 +145,7 @@ class LookUps:
         return known.before + encode_row(rows[0][0], known.types, known.formats) + known.found
 
     def learn(self, data: bytes, messages: Sequence[Any]) -> None:
-        """Keeps a group of messages that has been handled, if its statement is a look-up."""
+        """Keeps a group of messages that has been handled, if its statement is about single rows."""
         kinds = tuple(map(type, messages))
         if kinds not in (_READ, _DESCRIBED) or len(data) > LONGEST:
             return
@@ -143,35 +158,33 @@ class LookUps:
         if prepared is None or prepared.statement is None:
             return
         variants = self._session.plans.find(prepared.statement.text)
-        if not variants or not is_lookup(variants):
+        if not variants or variants[0].single is None or not are_single(variants):
             return
-        single = variants[0].single
-        assert single is not None and not isinstance(single, RowWrite)
-        parts = _parts(data, bind)
-        columns = single.columns
+        execution = RowExecution(variants[0].single)
+        columns = execution.columns
         try:
             readers = self._readers(bind, prepared)
-            formats = formats_for(bind.result_formats, len(columns))
+            formats = () if columns is None else formats_for(bind.result_formats, len(columns))
         except Error:
             return
         before = replies.BIND_COMPLETE
         if is_described:
-            before += replies.row_description(row_fields(columns, formats))
-        ready = replies.READY[replies.IDLE]
-        execution = RowExecution(single)
+            described = columns and replies.row_description(row_fields(columns, formats))
+            before += described or replies.NO_DATA
         found, missing = (
-            replies.command_complete(command_tag(prepared.statement, execution, rows)) + ready for rows in (1, 0)
+            replies.command_complete(command_tag(prepared.statement, execution, rows)) + _READY for rows in (1, 0)
         )
         if len(self._learnt) >= _MOST:
             self._learnt.clear()
-        self._learnt[bind.statement] = _Learnt(
+        self._learnt[bind.statement] = Known(
             prepared,
-            prepared.statement.text,
+            prepared.statement,
+            columns is None,
             variants,
-            *parts,
+            *_parts(data, bind),
             readers,
             columns,
-            tuple(column.type for column in columns),
+            tuple(column.type for column in columns or ()),
             formats,
             before,
             found,
@@ -192,7 +205,7 @@ class LookUps:
         )
 
 
-def _are_same(columns: tuple[Column, ...] | None, known: tuple[Column, ...]) -> bool:
+def _are_same(columns: tuple[Column, ...] | None, known: tuple[Column, ...] | None) -> bool:
     """True if plans for other types of values have these columns, too."""
     return columns is known or columns == known
 
@@ -205,13 +218,13 @@ def _parts(data: bytes, bind: frontend.Bind) -> tuple[bytes, bytes, int]:
     return data[_FIRST : _FIRST + head], data[_FIRST + head + size :], length - size
 
 
-def _values(data: bytes, known: _Learnt) -> tuple[Any, ...] | None:
+def _values(data: bytes, known: Known) -> tuple[Any, ...] | None:
     """The values of a group; None if its bytes are not those of a Bind message, or no values of their types."""
     place = _FIRST + len(known.head)
     end = len(data) - len(known.tail)
     if _LENGTH.unpack_from(data, 1)[0] != known.length + end - place:
         return None
-    values = []
+    values: list[Any] = []
     for reader in known.readers:
         if place + 4 > end:
             return None

@@ -1,4 +1,4 @@
-"""Look-ups in one step have the responses of look-ups that go message by message."""
+"""Statements on single rows in one step have the responses of those that go message by message."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class Asking:
         """The response, which is the same each way; `steps`: how often it comes in one step, of three times, if
         that is known."""
         expected = self.pieces(group)
-        before = self.server.lookups
+        before = self.server.lookups + self.server.writes
         for _ in range(3):
             assert self.whole(group) == expected
-        assert steps is None or self.server.lookups - before == steps
+        assert steps is None or self.server.lookups + self.server.writes - before == steps
         return expected
 
     def __enter__(self) -> Asking:
@@ -172,3 +172,39 @@ def test_lengths_that_are_wrong_are_errors(server: PostgresServer, size: int) ->
         client.wire.send(group[:place] + number(size) + group[place + 4 :])
         found: Any = client.wire.until("E")
         assert found[-1][0] == "E"
+
+
+def test_writes(server: PostgresServer, store: nyala.driver.connection.Connection) -> None:
+    texts = {
+        "insert": ("INSERT INTO v (k, big) VALUES ($1, $2)", lambda key: (number(key), number(7))),
+        "upsert": ("UPSERT INTO v (k, big) VALUES ($1, $2)", lambda key: (number(key), number(8))),
+        "update": ("UPDATE v SET big = big + $2 WHERE k = $1", lambda key: (number(key), number(1))),
+        "delete": ("DELETE FROM v WHERE k = $1", lambda key: (number(key),)),
+    }
+    end = describe("P") + execute() + SYNC
+    with Asking(server) as client:
+
+        def run(name: str, key: int) -> list[tuple[str, bytes]]:
+            return client.whole(bind(*texts[name][1](key), name=name, formats=(1,)) + end)
+
+        for name, (text, _) in texts.items():
+            client.whole(parse(text, name, 23, 23) + SYNC)
+            slow = [run(name, key) for key in (100, 101)]
+            before = server.writes
+            assert [run(name, key) for key in (102, 103)] == slow
+            assert server.writes - before == 2, name
+            tag = "INSERT 0 1" if name in ("insert", "upsert") else f"{name.upper()} 1"
+            assert slow[0][2] == ("C", tag.encode() + b"\0")
+            found = store.execute("SELECT big FROM v WHERE k BETWEEN 100 AND 103").fetchall()
+            assert found == {"insert": [(7,)] * 4, "upsert": [(8,)] * 4, "update": [(9,)] * 4, "delete": []}[name]
+        assert run("update", 104)[2] == ("C", b"UPDATE 0\0")
+        before = server.writes
+        failed = run("insert", 1)
+        assert server.writes - before == 1
+        assert [kind for kind, _ in failed] == ["2", "n", "E", "Z"]
+        assert failed == client.pieces(bind(*texts["insert"][1](1), name="insert", formats=(1,)) + end)
+        assert run("insert", 200)[2] == ("C", b"INSERT 0 1\0")
+        client.whole(query("BEGIN"))
+        run("insert", 201)
+        client.whole(query("ROLLBACK"))
+        assert store.execute("SELECT k FROM v WHERE k >= 200").fetchall() == [(200,)]
