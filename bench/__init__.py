@@ -6,6 +6,7 @@
    after updates and compactions.
 3. `points.measure` writes and looks up single rows, with SQLite and DuckDB as peers.
 4. `driver.measure` does so through PEP 249, and measures many rows of parameters, results and the import.
+   `doors.measure` measures the PostgreSQL protocol, with PostgreSQL as peer.
 5. `maintenance.simulate` runs the maintenance policies against a model of a tablet for hours of a workload.
 6. `ycsb`, `lineitem` and `mixed` are packages: YCSB's workloads, the Kudu paper's queries of lineitem, and upserts
    during queries, with SQLite, DuckDB, PostgreSQL and RocksDB as peers.

@@ -90,6 +90,30 @@ BENCH = Command(
             examples=("nyala bench driver --runs 5",),
         ),
         Command(
+            "doors",
+            "the PostgreSQL protocol",
+            "The PostgreSQL protocol of nyala against PostgreSQL: look-ups, inserts, results, COPY; 1 and 8 clients.",
+            handler="bench.command:doors_command",
+            arguments=(
+                argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
+                argument(
+                    "--rows", type=count, default=1_000_000, metavar="N", help="rows of a result (default 1000000)"
+                ),
+                argument(
+                    "--seconds",
+                    type=positive,
+                    default=2.0,
+                    metavar="N",
+                    help="seconds of each step with single rows (default 2)",
+                ),
+                argument(
+                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
+                ),
+                JSON,
+            ),
+            examples=("nyala bench doors --rows 100000 --json doors.json",),
+        ),
+        Command(
             "cluster",
             "a cluster of three servers",
             "A cluster of three tablet servers on this machine against the embedded store: ingest, single rows "

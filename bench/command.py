@@ -1,4 +1,4 @@
-"""`nyala bench load`, `storage`, `points`, `driver`, `cluster`, `spark`, `plan` and `maintenance`."""
+"""`nyala bench load`, `storage`, `points`, `driver`, `doors`, `cluster`, `spark`, `plan` and `maintenance`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..tpch import manifest
 from ..tpch.generate import parquet_file
 from ..tpch.queries import QUERIES
 from ..tpch.schema import LINEITEM, TABLES
-from . import cluster, cluster_queries, driver, load, maintenance, planning, points, storage
+from . import cluster, cluster_queries, doors, driver, load, maintenance, planning, points, storage
 from .files import save_json
 from .lineitem_source import lineitem_source
 
@@ -58,6 +58,14 @@ def driver_command(arguments: argparse.Namespace) -> int:
     driver.show(result, Console(width=140))
     rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in result.rates.items()}
     save_json({"rates": rates, "imports": result.imports}, arguments.json)
+    return 0
+
+
+def doors_command(arguments: argparse.Namespace) -> int:
+    """Measure the PostgreSQL protocol against PostgreSQL."""
+    found = doors.measure(rows=arguments.rows, runs=arguments.runs, seconds=arguments.seconds, work=arguments.work_dir)
+    doors.show(found, Console(width=140))
+    save_json(doors.plain(found), arguments.json)
     return 0
 
 

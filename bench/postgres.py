@@ -190,6 +190,12 @@ class PostgresServer:
             " connect_timeout=30 sslmode=disable gssencmode=disable"
         )
 
+    @property
+    def process_id(self) -> int:
+        """Of the process that all others of the server descend from, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     @staticmethod
     def version() -> str:
         """The version, such as "PostgreSQL 15.18"."""
