@@ -92,6 +92,10 @@ class Doors:
         """The connection to the store."""
         return self._connection
 
+    def masters(self) -> list[str]:
+        """Returns the addresses of the store's masters; none of a directory."""
+        return list(getattr(self._connection.store, "masters", ()))
+
     def start(self) -> None:
         """Accepts clients."""
         for server in self._servers:

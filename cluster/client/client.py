@@ -195,6 +195,11 @@ class Client:
             self._login.start()
         self._finalizer = close_when_dropped(self, self.name, release, "client of")
 
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """The addresses of the masters that it calls: the present ones, then those of its URL."""
+        return self._masters.addresses
+
     def close(self) -> None:
         """Closes the connections; acknowledged writes are durable at the servers. Idempotent."""
         self._finalizer.detach()

@@ -123,6 +123,36 @@ class Profile:
         )
 
     @classmethod
+    def changing(cls, chance: random.Random) -> Profile:
+        """A group whose peers are replaced while others fail, as the masters of a cluster are: it begins with one or
+        three. Not drawn by `draw`."""
+        return cls(
+            voters=chance.choice((1, 3)),
+            duration=chance.uniform(10.0, 25.0),
+            election_timeout=0.8,
+            drop=chance.choice((0.0, 0.05)),
+            delay=chance.choice((0.002, 0.02)),
+            disk=chance.choice((0.001, 0.01)),
+            partial_sync=chance.choice((0.0, 0.3)),
+            client_interval=0.4,
+            fault_interval=chance.choice((0.3, 0.6)),
+            fault_length=chance.choice((0.5, 1.5)),
+            longest_restart=chance.choice((0.3, 2.0)),
+            short_reigns=chance.choice((0.0, 0.4)),
+            holds_messages=chance.random() < 0.5,
+            keeps_lead=chance.random() < 0.5,
+            faults={
+                "add": 3.0,
+                "replace": 3.0,
+                "remove": 1.0,
+                "crash": chance.choice((1.0, 3.0)),
+                "cut_link": 1.0,
+                "transfer": 1.0,
+                "trim": 1.0,
+            },
+        )
+
+    @classmethod
     def wary(cls, chance: random.Random) -> Profile:
         """Leaders that live long, but are not heard by all peers: a forgotten promise or too long a lease shows
         here."""

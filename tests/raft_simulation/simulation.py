@@ -340,6 +340,19 @@ class Simulation:
             self._change(leader, tuple(peer for peer in peers if peer is not removed))
             self.after(seconds, self._forget, self.servers[removed.id])
 
+    def _replace(self, server: Server, seconds: float) -> None:
+        """Removes a peer, a stopped one if there is one, and soon adds another at the leader of that time. The removed
+        one keeps its data, and campaigns in vain when it runs again."""
+        leader = self._leader()
+        if leader is None:
+            return
+        peers = leader.node.configuration.peers
+        others = [peer for peer in peers if peer.id != leader.id]
+        if len(others) > 1:
+            removed = min(others, key=lambda peer: self.servers[peer.id].is_up)
+            self._change(leader, tuple(peer for peer in peers if peer is not removed))
+            self.after(seconds, self._add, server, seconds)
+
     def _readdress(self, server: Server, seconds: float) -> None:
         """Moves a server to another address."""
         leader = self._leader()
@@ -448,6 +461,7 @@ _FAULTS: dict[str, Callable[[Simulation, Server, float], None]] = {
     "transfer": Simulation._transfer,
     "add": Simulation._add,
     "remove": Simulation._remove,
+    "replace": Simulation._replace,
     "readdress": Simulation._readdress,
     "trim": Simulation._trim,
     "campaign": Simulation._campaign,

@@ -7,6 +7,7 @@ number of schedules instead of 10,000 NYALA_RAFT_FIRST_SEED=10000 begin with thi
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from examples import cases
 from raft_simulation import InvariantViolation, Simulation, simulate
+from raft_simulation.profile import Profile
 
 SCHEDULES = int(os.environ.get("NYALA_RAFT_SCHEDULES", "10000"))
 FIRST_SEED = int(os.environ.get("NYALA_RAFT_FIRST_SEED", "0"))
@@ -51,6 +54,23 @@ def test_invariants_hold_in_random_schedules(chunk: int) -> None:
     for seed in range(FIRST_SEED + chunk * size, FIRST_SEED + (chunk + 1) * size):
         count += _run(seed)
     assert count["acknowledged"] > size, "most schedules commit several entries"
+
+
+@pytest.mark.slow
+def test_invariants_hold_while_peers_are_replaced() -> None:
+    """As masters are: one becomes several, dead ones are removed, removed ones return."""
+    count: Counter[str] = Counter()
+    sizes: Counter[int] = Counter()
+    for seed in range(cases(200)):
+        simulation = Simulation(seed, profile=Profile.changing(random.Random(seed)))
+        try:
+            count += simulation.run().count
+        except InvariantViolation as violation:
+            pytest.fail(f"seed {seed} of Profile.changing: {violation}", pytrace=False)
+        if simulation.profile.voters == 1:
+            sizes[len(simulation.invariants.configuration.voters)] += 1
+    assert count["acknowledged"] and count["change"] and count["bootstrap"] and count["replace"]
+    assert sum(number for size, number in sizes.items() if size >= 3) > sum(sizes.values()) // 3, sizes
 
 
 @pytest.mark.skipif("NYALA_RAFT_SEED" not in os.environ, reason="replays the schedule of NYALA_RAFT_SEED")
