@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy.testing import exclusions
 from sqlalchemy.testing.requirements import SuiteRequirements
 
 OPEN = [
+    "schemas",
+    "schema_reflection",
+    "schema_create_delete",
+    "implicit_default_schema",
+    "default_schema_name_switch",
+    "temporary_tables",
+    "temporary_views",
+    "temp_table_reflection",
+    "has_temp_table",
+    "temp_table_names",
+    "temp_table_comment_reflection",
+    "create_temp_table_as",
     "aggregate_order_by",
     "boolean_col_expressions",
     "cast_precision_numerics_many_significant_digits",
@@ -86,19 +99,14 @@ CLOSED_FOR: dict[str, str] = {
         fk_constraint_option_reflection_ondelete_noaction foreign_key_constraint_option_reflection_onupdate
         fk_constraint_option_reflection_onupdate_restrict foreign_keys_reflect_as_index""",
     "there are no secondary indexes": """
-        index_reflection index_ddl_if_exists index_reflects_included_columns indexes_with_ascdesc
-        reflect_indexes_with_ascdesc reflect_indexes_with_ascdesc_as_expression indexes_check_column_order
-        indexes_with_expressions reflect_indexes_with_expressions""",
+        index_reflection temp_table_reflect_indexes index_ddl_if_exists index_reflects_included_columns
+        indexes_with_ascdesc reflect_indexes_with_ascdesc reflect_indexes_with_ascdesc_as_expression
+        indexes_check_column_order indexes_with_expressions reflect_indexes_with_expressions""",
     "only the primary key is unique": """
         unique_constraint_reflection unique_constraints_reflect_as_index unique_index_reflect_as_unique_constraints""",
     "constraints have no names: the primary key is the only one": """
         named_constraints implicitly_named_constraints reflects_pk_names constraint_comment_reflection""",
     "there are no check constraints": "check_constraint_reflection inline_check_constraint_reflection",
-    "the suite wants a schema test_schema, which a new store lacks: test_schemas.py has tests": """
-        schemas schema_reflection schema_create_delete implicit_default_schema default_schema_name_switch""",
-    "not run with the suite: test_schemas.py has tests of temporary tables": """
-        temporary_tables temporary_views temp_table_reflection temp_table_reflect_indexes has_temp_table
-        temp_table_names temp_table_comment_reflection create_temp_table_as""",
     "there are no computed columns": """
         computed_columns computed_columns_stored computed_columns_virtual computed_columns_default_persisted
         computed_columns_reflect_persisted""",
@@ -134,8 +142,9 @@ def _isolation_levels(self: Any, config: Any) -> dict[str, Any]:
     return {"default": "SNAPSHOT", "supported": levels}
 
 
-def _property(requirement: Any) -> property:
-    return property(lambda self: requirement)
+def _property(make: Callable[..., Any], *args: str) -> property:
+    """A requirement, made anew at each use: a second decorator of a test changes that of the first."""
+    return property(lambda self: make(*args))
 
 
 def _closed(reason: str) -> Any:
@@ -147,7 +156,7 @@ Requirements = type(
     (SuiteRequirements,),
     {
         "get_isolation_levels": _isolation_levels,
-        **{name: _property(exclusions.open()) for name in OPEN},
-        **{name: _property(_closed(reason)) for name, reason in CLOSED.items()},
+        **{name: _property(exclusions.open) for name in OPEN},
+        **{name: _property(_closed, reason) for name, reason in CLOSED.items()},
     },
 )
