@@ -170,6 +170,22 @@ def test_names_of_any_kind(connection, read):
     assert read(dbtable='odd "name', columns='Select,"a, b"') == ([("x", 1)], 1)
 
 
+def test_a_table_of_another_schema(cluster, connection, load):
+    connection.execute("CREATE SCHEMA a")
+    connection.execute("CREATE TABLE a.wide (k INT PRIMARY KEY, v STRING) DISTRIBUTE BY HASH (k) INTO 2 BUCKETS")
+    connection.execute("INSERT INTO a.wide VALUES (1, 'x'), (2, 'y')")
+    connection.execute("CREATE VIEW a.seen AS SELECT v FROM a.wide WHERE k = 2")
+    assert sorted(map(tuple, load(dbtable="a.wide").collect())) == [(1, "x"), (2, "y")]
+    assert load(dbtable='a."wide"', columns="v", where="k < 2").collect() == [("x",)]
+    assert load(dbtable="a.seen").collect() == [("y",)]
+    assert load(dbtable="public.wide").count() == load(dbtable="wide").count() == ROWS
+    load(dbtable="a.wide").selectExpr("k + 2 AS k", "v").write.format("nyala").mode("append").options(
+        url=cluster.url, dbtable="a.wide"
+    ).save()
+    assert connection.execute("SELECT k FROM a.wide ORDER BY k").fetchall() == [(1,), (2,), (3,), (4,)]
+    connection.execute("DROP SCHEMA a CASCADE")
+
+
 def test_timestamps_can_be_moments(load):
     assert load(dbtable="wide").schema["ts"].dataType.typeName() == "timestamp_ntz"
     frame = load(dbtable="wide", preferTimestampNTZ="false", where="k = 1")
