@@ -141,9 +141,9 @@ class EmbeddedServer:
             **EmbeddedCatalog(store, self.id, calls, lambda: self.peer).handlers(),
             **served.handlers(),
             **self._writes.handlers(),
-            **self._loads.handlers(),
             BeginLogin: logins.begin,
             FinishLogin: logins.finish,
+            **self._loads.handlers(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
         self._rpc.handlers[GetStatus] = lambda request, context: self.status()

@@ -74,7 +74,7 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
         ("nyala://one:port", {}, nyala.InterfaceError, "'one:port' is not a server"),
         ("nyala://one:70000", {}, nyala.InterfaceError, "70000 is not a port"),
         ("nyala://one/table", {}, nyala.InterfaceError, "nothing may follow the servers, but '/table' does"),
-        ("nyala://me@one/", {}, nyala.InterfaceError, "a user name has no place"),
+        ("nyala://@one/", {}, nyala.InterfaceError, "a user's name is missing before the @"),
         ("postgresql://host/db", {}, nyala.InterfaceError, "postgresql:// is not a target"),
         (":memory:", {"thread": 2}, nyala.InterfaceError, "no option thread; did you mean threads?"),
         (":memory:", {"threads": 0}, nyala.InterfaceError, "threads=0: a whole number of at least 1"),
