@@ -75,6 +75,7 @@ nyala_tablets_quarantined             gauge      tablets that are damaged, and n
 nyala_rowsets                         gauge      DiskRowSets of all tablets |
 nyala_table_rows                      gauge      existing rows of a table | table
 nyala_table_disk_bytes                gauge      bytes of a table's DiskRowSets | table
+nyala_table_quota_bytes               gauge      quota of a table, of those that have one | table max
 nyala_memory_bytes                    gauge      memory by kind: rows not on disk yet, cached pages | kind
 nyala_memory_limit_bytes              gauge      limit of rows and pages of all stores of the process | max
 nyala_writes_delayed_total            counter    writes slowed down because memory is nearly full |

@@ -134,6 +134,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `maintenance.tablet_flush` | flushes of a tablet |
 | `statistics.analysis` | ANALYZE |
 | `statistics.table_statistics` | statistics of a table |
+| `tables.quotas` | sizes of tables with a quota |
 | `files.filesystem` | `FileSystem`, the one way to the disk |
 | `files.os_filesystem` | the file system of the machine |
 | `files.io_limit` | the ceiling of bytes per second of background work |

@@ -98,7 +98,7 @@ class KsckReport:
 def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
     """Checks a cluster; with `channels`, reads every tablet's replicas as of the view's timestamp and compares their
     checksums."""
-    servers = (*_server_findings(view), *_transaction_findings(view))
+    servers = (*_server_findings(view), *_transaction_findings(view), *_quota_findings(view))
     tablets = [_tablet_finding(view, tablet) for tablet in view.tablets]
     checksums: dict[str, tuple[int, str]] = {}
     if channels is not None:
@@ -180,6 +180,22 @@ def _transaction_findings(view: ClusterView) -> Iterator[str]:
                     f"outcome, the oldest for {report.prepared_seconds:.0f} s: readers and writers of these rows wait, "
                     "and the tablet is not flushed, until the tablet that decides the transaction has a leader"
                 )
+
+
+def _quota_findings(view: ClusterView) -> Iterator[str]:
+    """Yields tables that have reached their quota, with the sizes that their leaders report."""
+    sizes = dict.fromkeys(view.quotas, 0)
+    tables = {tablet.id: tablet.table for tablet in view.tablets}
+    for answer in view.answers.values():
+        for tablet, size in ({} if answer.status is None else answer.status.details.get("sizes", {})).items():
+            if (name := tables.get(tablet)) in sizes:
+                sizes[name] += size
+    for name, quota in view.quotas.items():
+        if sizes[name] >= quota:
+            yield (
+                f"table {name} has reached its quota: its data take {sizes[name]:,} of {quota:,} bytes; it accepts only "
+                "deletions"
+            )
 
 
 def _directory_findings(address: str, status: ServerStatus) -> list[str]:

@@ -67,6 +67,8 @@ class ClusterView:
     """Of tablet servers, by id."""
     tablets: tuple[TabletView, ...]
     tables: tuple[str, ...]
+    quotas: Mapping[str, int]
+    """Of the tables that have one, in bytes, by name."""
     clock: int
     """A hybrid time at or above every write acknowledged before."""
 
@@ -101,7 +103,7 @@ def look(
         except DeadlineExceeded:
             statuses = list(pool.map(lambda address: _status(channels, address), masters))
             if leaderless and any(master.status is not None for master in statuses):
-                return ClusterView(tuple(statuses), (), {}, (), (), clock.now())
+                return ClusterView(tuple(statuses), (), {}, (), (), {}, clock.now())
             raise
         present = [address for address, _ in known.masters]  # others than were given, if some have been replaced
         statuses = list(pool.map(lambda address: _status(channels, address), present))
@@ -124,7 +126,8 @@ def look(
                 )
             )
     tables = tuple(sorted(table["name"] for table in catalog.tables or ()))
-    return ClusterView(tuple(statuses), known.tservers, answers, tuple(views), tables, clock.now())
+    quotas = {table["name"]: table["quota_bytes"] for table in catalog.tables or () if table.get("quota_bytes")}
+    return ClusterView(tuple(statuses), known.tservers, answers, tuple(views), tables, quotas, clock.now())
 
 
 def call(channels: Channels, address: str, request: Request, seconds: float = _CALL_SECONDS) -> Any:

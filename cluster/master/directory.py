@@ -46,6 +46,8 @@ class Server:
     is_quiescing: bool = False
     location: str = ""
     checks_rights: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the tablets that it leads, by id, of tables with a quota, by its last heartbeat."""
     reports: dict[str, TabletReport] = field(default_factory=dict)
     """Of all its replicas, by tablet id."""
 
@@ -179,7 +181,7 @@ class TabletDirectory:
         if not beat.is_full and (not is_known or beat.sequence < server.sequence):
             return False
         is_repeated = not beat.is_full and beat.sequence == server.sequence
-        server.session, server.sequence = beat.session, beat.sequence
+        server.session, server.sequence, server.sizes = beat.session, beat.sequence, beat.sizes
         if is_repeated:
             return True
         removed = set(beat.removed)

@@ -26,6 +26,7 @@ from ..wire.messages.plain import namespace_to_plain, view_to_plain
 from ..wire.security.users import Users, rights_to_plain
 from .catalog.catalog_manager import CatalogManager
 from .catalog.catalog_state import CatalogState
+from .catalog.quotas import tables_above_quota
 from .directory import TabletDirectory
 from .options import MasterOptions
 
@@ -75,6 +76,7 @@ class Queries:
                 taken = directory.heartbeat(request, manager.monotonic())
                 if directory.version != before:
                     manager.notify()
+                above = tables_above_quota(state, directory)
         except NotTheLeader as error:
             return HeartbeatReply(is_leader=False, leader=error.leader)
         cluster_id = "" if state.cluster is None else state.cluster.id
@@ -85,6 +87,7 @@ class Queries:
             cluster_id=cluster_id,
             masters=self._masters(),
             rights=None if request.rights_version >= state.rights_version else rights_to_plain(state.rights),
+            above_quota=above,
         )
 
     def _holder(self, context: CallContext, state: CatalogState, method: type[Request]) -> Holder | None:

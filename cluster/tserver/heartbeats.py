@@ -55,6 +55,10 @@ class MasterReporter:
         Called with this reporter and each response.
     rights : KnownRights, optional
         Takes the users and grants that the leading master has; None: this server checks none.
+    sizes : callable
+        Returns the bytes of the tablets that lead here, by id, of tables with a quota.
+    above_quota : callable
+        Called with the bytes of tables above their quota, by id, after each response of the leading master.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class MasterReporter:
         location: str = "",
         answered: Callable[[MasterReporter, HeartbeatReply], None] = lambda reporter, reply: None,
         rights: KnownRights | None = None,
+        sizes: Callable[[], dict[str, int]] = dict,
+        above_quota: Callable[[dict[str, int]], None] = lambda above: None,
     ):
         self.address = address
         self._channels = channels
@@ -78,6 +84,8 @@ class MasterReporter:
         self._location = location
         self._answered = answered
         self._rights = rights
+        self._sizes = sizes
+        self._above_quota = above_quota
         self._session = uuid.uuid4().hex
         self._sequence = int(time.time() * 1000)
         self._lock = threading.Lock()
@@ -151,6 +159,7 @@ class MasterReporter:
         if not reply.is_leader:
             self._sends_all = False
             return False
+        self._above_quota(reply.above_quota)
         self._sends_all = reply.wants_full_report or not (was_leader or is_full)
         return self._sends_all
 
@@ -168,6 +177,7 @@ class MasterReporter:
             is_quiescing=self._is_quiescing(),
             location=self._location,
             rights_version=-1 if self._rights is None else self._rights.durable_version,
+            sizes=self._sizes(),
         )
         reply: HeartbeatReply = self._channels.get(self.address).call(request, TIMEOUT)
         if reply.rights is not None and reply.is_leader and self._rights is not None:
@@ -217,6 +227,8 @@ class Heartbeats:
         location: str = "",
         note_masters: Callable[[tuple[str, ...]], None] = lambda masters: None,
         rights: KnownRights | None = None,
+        sizes: Callable[[], dict[str, int]] = dict,
+        above_quota: Callable[[dict[str, int]], None] = lambda above: None,
     ):
         self._make = partial(
             MasterReporter,
@@ -228,6 +240,8 @@ class Heartbeats:
             location=location,
             answered=self._learn,
             rights=rights,
+            sizes=sizes,
+            above_quota=above_quota,
         )
         self._note_masters = note_masters
         self._lock = threading.Lock()

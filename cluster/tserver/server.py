@@ -51,6 +51,7 @@ from .maintenance import Maintenance
 from .options import TabletServerOptions
 from .quiescing import Quiescing
 from .rights import KnownRights
+from .quotas import Quotas
 from .scans.fragments import Fragments
 from .scans.scan_service import ScanService
 from .service import Service
@@ -176,6 +177,8 @@ class TabletServer:
                 options.location,
                 self._masters.note,
                 self._rights,
+                lambda: self.quotas.sizes(),
+                lambda above: self.quotas.update(above),
             )
             self.tablets = TabletManager(
                 files,
@@ -192,6 +195,7 @@ class TabletServer:
                 space_again=lambda: self.maintenance.try_again(),
             )
             stack.callback(self.tablets.close)
+            self.quotas = Quotas(self.tablets.replicas, options.heartbeat_interval)
             self.quiescing = Quiescing(self._host, self.tablets, self.peer.address, lambda: self.scans.count)
             self.scans = ScanService(
                 self.quiescing.replica_for_scan,
@@ -221,7 +225,13 @@ class TabletServer:
             )
             stack.callback(self._abandoned.stop)
             self._service = Service(
-                self.tablets, self.scans, self.maintenance, self.quiescing, self.status, self._completions
+                self.tablets,
+                self.scans,
+                self.maintenance,
+                self.quotas,
+                self.quiescing,
+                self.status,
+                self._completions,
             )
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()
@@ -309,6 +319,7 @@ class TabletServer:
                 "memory_limit_bytes": memory.limit,
                 "scans": self.scans.count,
                 "is_quiescing": self.quiescing.is_quiescing,
+                "sizes": self.quotas.sizes(),
                 "directories": [{"path": d.path, "error": d.error, "full": d.full} for d in self._directories.all],
                 "masters": [
                     {"address": r.address, "is_leader": r.is_leader, "error": r.error}

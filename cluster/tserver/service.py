@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from ...errors import ConfigurationRefused, WriteTooLarge
 from ...model.codec.values import map_from_plain
-from ...model.store import WriteResult
+from ...model.store import Op, WriteResult
+from ...model.vectors.vector import Array
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..consensus.log.transaction_entries import PreparedNote, StagedNote
@@ -36,6 +37,7 @@ from ..wire.server import Later
 from .completions import Completions
 from .maintenance import Maintenance
 from .quiescing import Quiescing
+from .quotas import Quotas
 from .replies import op_of, write_reply
 from .scans.scan_service import ScanService
 from .tablet_manager import TabletManager
@@ -51,7 +53,7 @@ class Service:
 
     Parameters
     ----------
-    tablets, scans, maintenance, quiescing
+    tablets, scans, maintenance, quotas, quiescing
         The server's parts.
     status : callable
         Returns the server's status.
@@ -64,6 +66,7 @@ class Service:
         tablets: TabletManager,
         scans: ScanService,
         maintenance: Maintenance,
+        quotas: Quotas,
         quiescing: Quiescing,
         status: Callable[[], methods.ServerStatus],
         completions: Completions,
@@ -72,6 +75,7 @@ class Service:
         self._tablets = tablets
         self._served = TabletService(tablets.get, scans, admit=self._admit, written=self._written)
         self._maintenance = maintenance
+        self._quotas = quotas
         self._quiescing = quiescing
         self._status = status
 
@@ -107,7 +111,8 @@ class Service:
 
     # ---- rows without a waiting thread -------------------------------------------------------------------------------
 
-    def _admit(self, replica: Replica, size: int) -> None:
+    def _admit(self, replica: Replica, size: int, ops: Op | Array) -> None:
+        self._quotas.check(replica, ops)
         self._tablets.check_space(replica)
         self._maintenance.admit(size)
 
@@ -118,6 +123,7 @@ class Service:
         """Like `write_row`, with the reply sent when the write is decided."""
         replica = self._tablets.get(request.tablet_id)
         op = op_of(request)
+        self._quotas.check(replica, op)
         self._tablets.check_space(replica)
         if not self._maintenance.admit_at_once(ROW_BYTES):
             return False
@@ -140,6 +146,7 @@ class Service:
         if batch.rows.num_rows * batch.rows.num_columns > FEW_CELLS:
             return False
         size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
+        self._quotas.check(replica, batch.ops)
         self._tablets.check_space(replica)
         if not self._maintenance.admit_at_once(size):
             return False
@@ -171,6 +178,7 @@ class Service:
         replica = self._tablets.get(part.tablet_id)
         batch = write_from_request(part)
         size = part_bytes(batch.rows.nbytes, batch.rows.num_rows)
+        self._quotas.check(replica, batch.ops)
         self._tablets.check_space(replica)
         # The log has the rows, memory only those of whole parts: they are admitted when they are prepared.
         limit = int(MEMORY_SHARE * self._maintenance.memory.limit)
@@ -199,7 +207,7 @@ class Service:
         size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
         if request.staged:
             size = replica.transactions.staged_bytes(request.transaction)
-        self._admit(replica, size)
+        self._admit(replica, size, batch.ops)
         note = PreparedNote(
             request.transaction,
             request.decider_table,

@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
 from ...model.codec.values import key_from_plain, map_from_plain, value_to_plain
-from ...model.store import Timestamp
+from ...model.store import Op, Timestamp
+from ...model.vectors.vector import Array
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..tablets.checksum import checksum
@@ -44,8 +45,8 @@ class TabletService(Generic[Tablet]):
         Returns the tablet of an id; raises `ReplicaUnavailable` if the server does not serve it.
     scans : ScanService
     admit, written : callable
-        Called before and after each write with the tablet and the approximate bytes of memory that it takes; `admit`
-        may refuse it.
+        Called before and after each write with the tablet and the approximate bytes of memory that it takes; `admit`,
+        which also gets the operations, may refuse it.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class TabletService(Generic[Tablet]):
         served: Callable[[str], Tablet],
         scans: ScanService,
         *,
-        admit: Callable[[Tablet, int], None] = lambda tablet, size: None,
+        admit: Callable[[Tablet, int, Op | Array], None] = lambda tablet, size, ops: None,
         written: Callable[[Tablet, int], None] = lambda tablet, size: None,
     ):
         self._served = served
@@ -89,7 +90,7 @@ class TabletService(Generic[Tablet]):
         batch = write_from_request(request)
         size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
         if not request.check_only:
-            self._admit(tablet, size)
+            self._admit(tablet, size, batch.ops)
         result = tablet.write(
             batch,
             request.call,
@@ -106,7 +107,7 @@ class TabletService(Generic[Tablet]):
         """Writes one row, at the leader."""
         tablet = self._served(request.tablet_id)
         op = op_of(request)
-        self._admit(tablet, ROW_BYTES)
+        self._admit(tablet, ROW_BYTES, op)
         result = tablet.write_row(
             op,
             map_from_plain(request.row),

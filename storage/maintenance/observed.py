@@ -26,6 +26,7 @@ def tablet_samples(tablets: Iterable[Tablet]) -> Iterator[Sample]:
     """Tablets, rowsets, rows, bytes and logs."""
     rows: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
+    quotas: dict[str, int] = {}
     count = rowsets = log_bytes = 0
     for tablet in tablets:
         stored = tablet.state.rowsets
@@ -34,11 +35,14 @@ def tablet_samples(tablets: Iterable[Tablet]) -> Iterator[Sample]:
         log_bytes += tablet.log.size
         rows[tablet.table.name] += tablet.row_count
         sizes[tablet.table.name] += sum(each.metadata.data_bytes for each in stored)
+        if tablet.table.quota_bytes is not None:
+            quotas[tablet.table.name] = tablet.table.quota_bytes
     yield Sample("nyala_tablets", count)
     yield Sample("nyala_rowsets", rowsets)
     yield Sample("nyala_log_bytes", log_bytes)
     yield from (Sample("nyala_table_rows", number, (name,)) for name, number in rows.items())
     yield from (Sample("nyala_table_disk_bytes", number, (name,)) for name, number in sizes.items())
+    yield from (Sample("nyala_table_quota_bytes", number, (name,)) for name, number in quotas.items())
 
 
 def work_samples(memory: MemoryStatus, cache: PageCache, manager: MaintenanceManager) -> Iterator[Sample]:

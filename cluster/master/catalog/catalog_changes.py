@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ....errors import NotSupportedError
 from ....model.access.steps import AccessStep
 from ....model.access.tokens import TokenKey
 from ....model.alterations import AlterStep, SetReplicas
@@ -51,7 +50,6 @@ def created(
 ) -> tuple[Change, TableRecord]:
     """Adds a table. Raises `InvalidTableDefinition` for an invalid one, `DuplicateTable` if the name is taken."""
     state.catalog.check_new(definition)
-    refuse_quota(definition.quota_bytes)
     catalog = state.catalog.with_table(definition)
     entry = catalog.entries[definition.name]
     entry = replace(entry, table=replace(entry.table, replicas=definition.replicas))
@@ -60,17 +58,10 @@ def created(
     return Change((*_common(state, catalog), record, *tablets)), record
 
 
-def refuse_quota(quota_bytes: int | None) -> None:
-    """`NotSupportedError` for a table with a quota: tablet servers do not hold tables against one."""
-    if quota_bytes is not None:
-        raise NotSupportedError("a cluster's tables have no QUOTA; those of a directory have")
-
-
 def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: Place) -> tuple[Change, TableRecord]:
     """Changes a table to its next version; errors as for `Store.alter_table`."""
     before = state.table(name)
     table = state.catalog.altered_table(name, steps)
-    refuse_quota(table.quota_bytes)
     catalog = state.catalog.with_altered(name, table)
     waiting = TableState.CREATING if before.state is TableState.CREATING else TableState.ALTERING
     replicas = next((step.count for step in reversed(steps) if isinstance(step, SetReplicas)), before.replicas)

@@ -31,11 +31,9 @@ class Done(Reply, frozen=True):
 
 
 class Call(Struct, frozen=True, array_like=True):
-    """The call id: a retry of a call has the same numbers and gets the same reply.
-
-    `client` is a UUID in hex; `sequence` counts its calls from 1. All calls below `first_incomplete` were answered, and
-    their results may be dropped. `cluster` is the id of the cluster that the client means, "" if unspecified.
-    """
+    """The call id: a retry of a call has the same numbers and gets the same reply. `client` is a UUID in hex;
+    `sequence` counts its calls from 1. All calls below `first_incomplete` were answered, and their results may be
+    dropped. `cluster` is the id of the cluster that the client means, "" if unspecified."""
 
     client: str
     sequence: int
@@ -300,9 +298,8 @@ class ReportTablets(Request, frozen=True, tag="report_tablets"):
 
 
 class TabletFacts(Struct, frozen=True, kw_only=True):
-    """Statistics of a tablet, for a planner and for people. `statistics`: `messages.plain.statistics_to_plain`;
-    `storage`: the numbers of `TableStorage`; `sketches`, by column: `messages.plain.sketch_to_plain`, so that those of
-    several tablets can be merged."""
+    """Statistics of a tablet. `statistics`: `plain.statistics_to_plain`; `storage`: the numbers of `TableStorage`;
+    `sketches`, by column, which can be merged with those of other tablets: `plain.sketch_to_plain`."""
 
     tablet_id: str
     rows: int
@@ -468,7 +465,8 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 class HeartbeatReply(Reply, frozen=True):
     """`is_leader`: this master accepts reports; otherwise `leader` is the leader's address ("" if it is not known).
     `wants_full_report`: the next heartbeat must list all tablets. `cluster_id`: a server with tablets of another one
-    must take no orders here, since ids of tablets repeat. `masters`: of all, if known. `rights`: `SetRights`."""
+    must take no orders here, since ids of tablets repeat. `masters`: of all, if known. `rights`: `SetRights`.
+    `above_quota`: bytes of tables that have reached their quota, by id."""
 
     is_leader: bool
     leader: str = ""
@@ -476,12 +474,13 @@ class HeartbeatReply(Reply, frozen=True):
     cluster_id: str = ""
     masters: tuple[str, ...] = ()
     rights: dict[str, Any] | None = None
+    above_quota: dict[str, int] = {}
 
 
 class Heartbeat(Request, frozen=True, tag="heartbeat"):
-    """Reports that a tablet server is alive, with the changes of its tablets since the last accepted report, or with
-    all of them (`is_full`). `sequence` counts its reports and identifies a late one; `session` distinguishes it from
-    those of an earlier process. `removed`: it no longer has a replica. `rights_version`: of `SetRights`; -1: none."""
+    """Reports a living tablet server, with the changes of its tablets since the last accepted report, or all of them
+    (`is_full`). `sequence` counts its reports, `session` identifies its process. `removed`: tablets without a replica
+    there now. `sizes`: bytes of led tablets, by id, of tables with a quota. `rights_version`: of `SetRights`, or -1."""
 
     reply = HeartbeatReply
     server: Peer
@@ -493,6 +492,7 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
     is_quiescing: bool = False
     location: str = ""
     rights_version: int = -1
+    sizes: dict[str, int] = {}
 
 
 class CatalogReply(Reply, frozen=True):

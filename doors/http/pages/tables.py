@@ -100,6 +100,7 @@ def table_page(request: Request) -> Page:
                 (
                     ("Rows", f"{sum(tablet.rows for tablet in tablets):,}"),
                     ("On disk", size(sum(tablet.bytes for tablet in tablets))),
+                    ("Quota", None if found.quota_bytes is None else size(found.quota_bytes)),
                     ("Tablets", str(len(tablets))),
                     ("Partitions", _partitions(found)),
                     ("Comment", getattr(found, "comment", None) or None),

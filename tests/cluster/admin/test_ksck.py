@@ -49,6 +49,7 @@ def view(reports: dict[str, TabletReport], peers: tuple[Peer, ...] = PEERS) -> C
         answers={id: ServerView(f"{id}:1", status(id)) for id in "abc"},
         tablets=(TabletView("p0", "t", "a", peers, reports, wanted=3),),
         tables=("t",),
+        quotas={},
         clock=1,
     )
 
