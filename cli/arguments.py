@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from ..cluster.wire.process.log_files import Retention
 from ..cluster.wire.security.tls_files import OPTIONS, TlsFiles, tls_files
 
 SPELLED = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
@@ -28,6 +30,22 @@ def io_limit(text: str | None, name: str = "maintenance-io-limit") -> int | None
     from ..sql.settings import parse_rate  # a master, which has no such option, needs nothing of SQL
 
     return parse_rate(text, name)
+
+
+def log_retention(arguments: argparse.Namespace) -> Retention:
+    """The part of a server's logs that is kept; `InterfaceError` for invalid values."""
+    size = Retention().bytes
+    if arguments.log_size is not None:
+        from ..sql.settings import parse_bytes  # as above
+
+        size = 0 if arguments.log_size.strip() == "0" else parse_bytes(arguments.log_size, "log-size")
+    return Retention(size, arguments.log_files, arguments.log_days)
+
+
+def log_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The log of a server, as the functions that run one take it."""
+    path = None if arguments.log is None else str(arguments.log)
+    return {"log_file": path, "retention": log_retention(arguments)}
 
 
 def names(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from ..driver.stores.cluster_url import servers, tls_options, without_password
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
 from ..net.addresses import address_of
+from .arguments import log_options
 from .doors import Doors, door_options
 from .http_options import cluster_look, http_options, shown_options
 
@@ -46,7 +47,9 @@ def gateway_command(arguments: argparse.Namespace) -> int:
     def ready(address: str) -> None:
         print(*made[0].urls, *(server.http.url for server in pages), sep="\n", flush=True)
 
-    return run_server(with_pages(make, subject, http, pages.append), name="gateway", ready=ready)
+    return run_server(
+        with_pages(make, subject, http, pages.append), name="gateway", ready=ready, **log_options(arguments)
+    )
 
 
 def _look(target: str, given: dict[str, Any]) -> Callable[[Any], ClusterView] | None:

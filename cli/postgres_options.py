@@ -8,6 +8,7 @@ from ..doors.audit import open_audit_log
 from ..doors.authentication import read_password_file
 from ..doors.postgres.server.options import PostgresOptions
 from ..errors import InterfaceError
+from .arguments import log_retention
 
 
 def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
@@ -32,7 +33,7 @@ def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
         tls_cert=None if certificate is None else str(certificate),
         tls_key=None if key is None else str(key),
         connections=arguments.postgres_connections,
-        audit=None if audit is None else open_audit_log(audit),
+        audit=None if audit is None else open_audit_log(audit, log_retention(arguments)),
     )
     options.endpoint(has_users=None)
     return options

@@ -17,7 +17,7 @@ from ..executor.fragments.evaluate import table_evaluator
 from ..model.store import Store
 from ..shell.serving import note_new
 from ..sql.settings import parse_bytes
-from .arguments import io_limit
+from .arguments import io_limit, log_options
 from .doors import Doors, door_options
 from .http_options import http_options, shown_options
 
@@ -69,6 +69,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         make_door=make_door if of_doors else None,
         ready=ready,
         around=lambda make: with_pages(make, subject, http, pages.append),
+        **log_options(arguments),
     )
 
 

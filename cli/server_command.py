@@ -13,7 +13,7 @@ from ..cluster.tserver.options import TabletServerOptions
 from ..cluster.tserver.server import run as run_tserver
 from ..cluster.wire.process.server_process import Around, itself
 from ..errors import InterfaceError
-from .arguments import given_tls, io_limit, tls_of
+from .arguments import given_tls, io_limit, log_options, tls_of
 from .http_options import cluster_look, http_options, shown_options
 
 _LEASE = 0.9
@@ -25,7 +25,12 @@ def master_command(arguments: argparse.Namespace) -> int:
     options = MasterOptions(
         **_server_options(arguments), dead_after=arguments.dead_after, default_replicas=arguments.replicas
     )
-    return run_master(options, address_file=_optional(arguments.address_file), around=_around("master", arguments))
+    return run_master(
+        options,
+        address_file=_optional(arguments.address_file),
+        around=_around("master", arguments),
+        **log_options(arguments),
+    )
 
 
 def tserver_command(arguments: argparse.Namespace) -> int:
@@ -51,6 +56,7 @@ def tserver_command(arguments: argparse.Namespace) -> int:
         fragments=table_evaluator,
         address_file=_optional(arguments.address_file),
         around=_around("tserver", arguments),
+        **log_options(arguments),
     )
 
 

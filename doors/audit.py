@@ -12,7 +12,8 @@
 
 Statements are as the client has written them, with asterisks in place of passwords; values of parameters are not
 logged. The file is for its owner alone (mode 600), and each line is one write at its end. `request_reopening`, which
-SIGHUP calls, has the next line open the path again, so that the file can be renamed away first.
+SIGHUP calls, has the next line open the path again, so that the file can be renamed away first. A full file is rotated
+(`cluster.wire.process.log_files`); a line that cannot be written for that is refused as on a full disk.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from ..cluster.wire.process.log_files import LogFileSize, Retention, rotate
 from ..errors import DiskError, InterfaceError, hide_passwords
 from ..model.forks import stay_with_process
 
@@ -43,12 +45,16 @@ class AuditLog:
     ----------
     path : str or Path
         Created if it does not exist; lines are added at its end.
+    retention : Retention, optional
+        When the file is rotated, and what is kept.
 
     Raises `InterfaceError` if it cannot be opened.
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, retention: Retention | None = None):
         self.path = Path(path)
+        self._retention = retention or Retention()
+        self._size = LogFileSize("audit", str(self.path))
         self._lock = threading.Lock()
         self._is_reopening = False
         try:
@@ -69,6 +75,9 @@ class AuditLog:
         with self._lock:
             try:
                 if self._is_reopening:
+                    self._reopen()
+                elif self._retention.is_reached(os.fstat(self._file).st_size):
+                    rotate(str(self.path), self._retention)
                     self._reopen()
                 written = os.write(self._file, line)
             except OSError as error:
@@ -97,8 +106,8 @@ class AuditLog:
         os.close(self._file)
 
 
-def open_audit_log(path: str | Path) -> AuditLog:
+def open_audit_log(path: str | Path, retention: Retention | None = None) -> AuditLog:
     """An audit log that SIGHUP has reopened; in a process's main thread."""
-    log = AuditLog(path)
+    log = AuditLog(path, retention)
     signal.signal(signal.SIGHUP, lambda number, frame: log.request_reopening())
     return log

@@ -82,6 +82,7 @@ nyala_writes_delayed_total            counter    writes slowed down because memo
 nyala_writes_waited_total             counter    writes that waited for a flush because memory is full |
 nyala_write_wait_seconds_total        counter    time that these writes waited |
 nyala_log_bytes                       gauge      write-ahead logs that are needed until their rows are flushed |
+nyala_log_file_bytes                  gauge      files of the server's log and the audit log, with rotated ones | log
 nyala_page_cache_hits_total           counter    pages found in the cache by scans |
 nyala_page_cache_insertions_total     counter    pages read from files and put into the cache |
 nyala_page_cache_evictions_total      counter    pages dropped from the cache to make room |

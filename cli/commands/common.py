@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...command_line import Argument, argument, seconds
 
 STORE = "a store's directory, or nyala://HOST:PORT"
@@ -14,6 +16,17 @@ MAINTENANCE_IO_LIMIT = argument(
 IO_LIMIT = argument(
     "--io-limit", metavar="SIZE", help="bytes per second to read and write, such as 50MB (default: no limit)"
 )
+LOGS = (
+    argument("--log", type=Path, metavar="FILE", help="write the server's log to this file (default: standard error)"),
+    argument(
+        "--log-size",
+        metavar="SIZE",
+        help="size at which --log, and --audit, are renamed to FILE.1 (default 64MB; 0: never)",
+    ),
+    argument("--log-files", type=int, default=8, metavar="N", help="number of such files that are kept (default 8)"),
+    argument("--log-days", type=float, default=90.0, metavar="DAYS", help="age at which they are removed (default 90)"),
+)
+"""The log of a server, and how much of its logs is kept."""
 _TLS_HELP = (
     ("ca", "the PEM file with the certificate of the cluster's CA"),
     ("cert", "the PEM file with {whose} certificate, which that CA has signed"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...command_line import Argument, Command, argument
-from .common import CLIENT_TLS, MAINTENANCE_IO_LIMIT, tls_options
+from .common import CLIENT_TLS, LOGS, MAINTENANCE_IO_LIMIT, tls_options
 
 FLIGHT_PORT = argument(
     "--flight-port",
@@ -74,6 +74,7 @@ def _server(bind: str) -> tuple[Argument, ...]:
         ),
         *tls_options("this server's", "all three, or none for no encryption and no authentication"),
         *HTTP,
+        *LOGS,
         argument("--allow-faults", action="store_true", help="allow fault injection by tests; never on a real cluster"),
     )
 
@@ -162,6 +163,7 @@ SERVE = Command(
         *POSTGRES,
         *FLIGHT_SQL,
         *HTTP,
+        *LOGS,
     ),
     examples=(
         "nyala serve weather",
@@ -182,6 +184,7 @@ GATEWAY = Command(
         *POSTGRES,
         *FLIGHT_SQL,
         *HTTP,
+        *LOGS,
         *CLIENT_TLS,
     ),
     examples=("nyala gateway nyala://10.0.0.1:7051 --postgres 127.0.0.1:5433 --flight-sql 127.0.0.1:50051",),

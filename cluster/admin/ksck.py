@@ -193,8 +193,8 @@ def _quota_findings(view: ClusterView) -> Iterator[str]:
     for name, quota in view.quotas.items():
         if sizes[name] >= quota:
             yield (
-                f"table {name} has reached its quota: its data take {sizes[name]:,} of {quota:,} bytes; it accepts only "
-                "deletions"
+                f"table {name} has reached its quota: its data take {sizes[name]:,} of {quota:,} bytes; it accepts "
+                "only deletions"
             )
 
 

@@ -19,6 +19,7 @@ from ...storage.database import Database
 from ...storage.files.filesystem import Lock
 from ...storage.files.os_filesystem import OsFileSystem
 from ..tserver.scans.fragments import Fragments
+from ..wire.process.log_files import Retention
 from ..wire.process.server_process import Around, itself, run_server
 from .server import LOOPBACK, EmbeddedServer
 from .server_record import ServerRecord, place_of
@@ -183,6 +184,8 @@ def run(
     make_door: MakeDoor | None = None,
     ready: Callable[[str], None] | None = None,
     around: Around = itself,
+    log_file: str | None = None,
+    retention: Retention | None = None,
 ) -> int:
     """Serves a directory until SIGTERM, or until no call has arrived for long enough; returns the exit status.
 
@@ -190,4 +193,4 @@ def run(
     `wire.process.server_process.run_server` explains the rest.
     """
     make = around(lambda: EmbeddedServerProcess(options, fragments, make_door))
-    return run_server(make, name="owner", ready=ready)
+    return run_server(make, name="owner", ready=ready, log_file=log_file, retention=retention)

@@ -61,6 +61,7 @@ from ..wire.messages.methods import (
 from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ..wire.messages.user_methods import BeginLogin, ChangeAccess, FinishLogin
 from ..wire.peer_transport import PeerTransport
+from ..wire.process.log_files import Retention
 from ..wire.process.server_process import Around, itself, run_server
 from ..wire.security.logins import Logins
 from ..wire.security.tls import expiry, server_credentials
@@ -399,8 +400,16 @@ def run(
     name: str = "master",
     address_file: str | None = None,
     log_file: str | None = None,
+    retention: Retention | None = None,
     around: Around = itself,
 ) -> int:
     """Runs a master in this process until it is stopped; returns the exit status.
-    `wire.process.server_process.run_server` explains `name`, `address_file`, `log_file` and `around`."""
-    return run_server(around(lambda: MasterServer(options)), name=name, address_file=address_file, log_file=log_file)
+    `wire.process.server_process.run_server` explains `name`, `address_file`, `log_file`, `retention` and
+    `around`."""
+    return run_server(
+        around(lambda: MasterServer(options)),
+        name=name,
+        address_file=address_file,
+        log_file=log_file,
+        retention=retention,
+    )

@@ -37,6 +37,7 @@ from ..wire.messages.envelope import Caller
 from ..wire.messages.methods import ServerStatus, TabletReport
 from ..wire.messages.user_methods import SetRights
 from ..wire.peer_transport import PeerTransport
+from ..wire.process.log_files import Retention
 from ..wire.process.server_process import Around, itself, run_server
 from ..wire.security.table_rights import TableRights
 from ..wire.security.tls import expiry, server_credentials
@@ -50,8 +51,8 @@ from .known_masters import KnownMasters
 from .maintenance import Maintenance
 from .options import TabletServerOptions
 from .quiescing import Quiescing
-from .rights import KnownRights
 from .quotas import Quotas
+from .rights import KnownRights
 from .scans.fragments import Fragments
 from .scans.scan_service import ScanService
 from .service import Service
@@ -374,13 +375,16 @@ def run(
     name: str = "tserver",
     address_file: str | None = None,
     log_file: str | None = None,
+    retention: Retention | None = None,
     around: Around = itself,
 ) -> int:
     """Runs a tablet server in this process until it is stopped; returns the exit status.
-    `wire.process.server_process.run_server` explains `name`, `address_file`, `log_file` and `around`."""
+    `wire.process.server_process.run_server` explains `name`, `address_file`, `log_file`, `retention` and
+    `around`."""
     return run_server(
         around(lambda: TabletServer(options, fragments=fragments)),
         name=name,
         address_file=address_file,
         log_file=log_file,
+        retention=retention,
     )

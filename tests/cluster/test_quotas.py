@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import nyala
@@ -74,7 +75,7 @@ def fill(connection: nyala.Connection) -> Exception:
 
     numbers = iter(range(0, 1 << 30, 100))
     for key in range(0, -16, -1):  # in all tablets
-        error = until(lambda: write(key), lambda outcome: outcome is not None)
+        error = until(partial(write, key), lambda outcome: outcome is not None)
     assert error is not None
     return error
 

@@ -28,6 +28,7 @@ from typing import Any, Protocol, TypeAlias
 from .... import errors
 from ....storage.files.os_filesystem import OsFileSystem
 from ....storage.malloc import configure_heap
+from .log_files import Retention, RotatingLogHandler
 from .pandas_import import keep_pandas_out
 
 _logger = logging.getLogger("nyala.cluster.process")
@@ -94,9 +95,17 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_as_json(server: str, *, path: str | None = None, level: int = logging.INFO) -> None:
-    """Sends nyala's log lines to a file (appended to), or to stderr, as JSON; errors of threads too."""
-    handler: logging.Handler = logging.StreamHandler() if path is None else logging.FileHandler(path)
+def log_as_json(
+    server: str, *, path: str | None = None, retention: Retention | None = None, level: int = logging.INFO
+) -> None:
+    """Sends nyala's log lines to a file (appended to, rotated by `retention`), or to stderr, as JSON; errors of threads
+    too. Raises `InterfaceError` if the file cannot be opened."""
+    handler: logging.Handler = logging.StreamHandler()
+    if path is not None:
+        try:
+            handler = RotatingLogHandler(path, retention or Retention())
+        except OSError as error:
+            raise errors.InterfaceError(f"{path}: the log cannot be opened: {error.strerror}") from None
     handler.setFormatter(JsonFormatter(server))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -112,6 +121,7 @@ def run_server(
     name: str = "server",
     address_file: str | None = None,
     log_file: str | None = None,
+    retention: Retention | None = None,
     grace: float = GRACE_SECONDS,
     ready: Callable[[str], None] | None = None,
 ) -> int:
@@ -127,12 +137,14 @@ def run_server(
         File to which "host:port" is written, atomically, as soon as the server serves calls.
     log_file : str, optional
         File of the log; None: stderr.
+    retention : Retention, optional
+        When this file is rotated, and what is kept.
     grace : float
         Seconds from the signal until the process ends, even with running calls.
     ready : callable, optional
         Called with the address when the server serves calls.
     """
-    log_as_json(name, path=log_file)
+    log_as_json(name, path=log_file, retention=retention)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     configure_heap()
