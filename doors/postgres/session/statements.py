@@ -12,7 +12,8 @@ from sqlglot.tokens import TokenType
 from ....model.lazy_dataclass import dataclass
 from ....sql.syntax.tokenizing import tokenize
 
-_SPACE: Final = r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_SPACE: Final = r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:[^*]|\*(?!/))*\*/)"
+"""One space or comment. Each text matches in one way alone: with another, a failing match would try all of them."""
 _MORE: Final = rf"(?:{_SPACE}+([A-Za-z_]+))?"
 _WORDS: Final = re.compile(rf"(?:{_SPACE}|\()*([A-Za-z_]+)?{_MORE}{_MORE}{_MORE}", re.S)
 _BLANK: Final = re.compile(rf"(?:{_SPACE}|;)*", re.S)
