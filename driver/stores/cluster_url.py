@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode
 
-from ...cluster.wire.security.tls_files import OPTIONS, tls_files
 from ...errors import InterfaceError, did_you_mean
 
 SCHEME: Final = "nyala"
 DEFAULT_PORT: Final = 7051
-TLS_OPTIONS: Final = OPTIONS
-"""Of `connect`, and of URLs."""
+TLS_OPTIONS: Final = ("tls_ca", "tls_cert", "tls_key")
+"""Of `connect`, and of URLs; the `OPTIONS` of `cluster.wire.security.tls_files`, which a directory does not import."""
 ENVIRONMENT: Final[Mapping[str, str]] = {name: f"NYALA_{name.upper()}" for name in TLS_OPTIONS}
 USER_ENVIRONMENT: Final = {"user": "NYALA_USER", "password": "NYALA_PASSWORD"}
 PLAIN: Final = {"tls": "off"}
@@ -135,6 +134,8 @@ def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, st
         raise InterfaceError(f"{url}: the URL says {', '.join(parameters)}, and the options say {', '.join(named)}")
     if parameters == PLAIN:
         return {}
+    from ...cluster.wire.security.tls_files import tls_files
+
     files = tls_files(named or parameters)
     if files is None:
         files = tls_files({name: environment.get(variable) for name, variable in ENVIRONMENT.items()}, ENVIRONMENT)

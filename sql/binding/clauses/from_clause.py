@@ -34,7 +34,6 @@ from ...bound import Join, Query, Relation, SeriesRef, SubqueryRef, TableRef, Ti
 from ...coercion import unify
 from ...expressions import Call, Column, Expr
 from ...syntax.written_names import did_you_mean
-from ..catalog.views import view_source
 from ..context import Context, Frame, name_of, only, unsupported
 from ..expressions.comparisons import compare, connect
 from ..expressions.expressions import condition
@@ -248,6 +247,8 @@ def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, 
     if common is None and schema is None and name.startswith(OWN_PREFIX):
         common = _own_of_postgresql(name, context)
     if common is None and (view := context.catalog.view(found_name(name, schema, context))) is not None:
+        from ..catalog.views import view_source  # queries of tables do without
+
         context.require(view, Right.SELECT)
         common, schema = view_source(view, node, context), view.namespace
         _note_schema(node, schema, context)
