@@ -109,6 +109,15 @@ class Authentication:
         return True
 
 
+def require_all_rights(access: Access, user: str) -> None:
+    """Raises `InterfaceError` unless a server whose connection has this user can check passwords, and act as others."""
+    if access.has_users and not access.is_superuser(user):
+        raise InterfaceError(
+            f"user {user} is no superuser: a server for other clients checks their passwords and acts as their users. "
+            "Let it log in as one (NYALA_USER, NYALA_PASSWORD), or with the certificate of an administrator"
+        )
+
+
 def _failure(user: str) -> str:
     return f'password authentication failed for user "{user}"'
 

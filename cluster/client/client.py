@@ -333,7 +333,7 @@ class Client:
     @property
     def access(self) -> Access:
         """Returns users, memberships and grants, as of the last second."""
-        return self._catalog.current.access
+        return self._catalog.recent().access
 
     def change_access(self, steps: Sequence[AccessStep]) -> None:
         """Implements `Store.change_access`. Raises `NotSupportedError` for servers of an earlier version."""

@@ -75,3 +75,11 @@ def _answers(channel: Channel, request: ReadRow) -> bool:
     except (NotTheLeader, ReplicaUnavailable, ServerUnavailable):
         return False
     return True
+
+
+def test_a_gateway_checks_the_passwords_of_the_clusters_users(cluster: MiniCluster) -> None:
+    pytest.importorskip("psycopg")
+    from gateway_support import users_of_a_gateway
+
+    with nyala.connect(cluster.url) as owner:
+        users_of_a_gateway(owner, cluster.url)

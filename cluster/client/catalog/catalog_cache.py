@@ -99,11 +99,24 @@ class CatalogCache:
         self._lock = threading.Lock()
         """Held while the masters are called: threads that miss the same entry share one reply."""
         self._asked = 0.0
+        """When the last call that the masters have answered began (monotonic)."""
+        self._failed = 0.0
+        """When `recent` last had no answer."""
         self._used = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     # ---- lookups -----------------------------------------------------------------------------------------------------
+
+    def recent(self) -> KnownCatalog:
+        """The catalog as of the last second, also after an idle time, in which nothing refreshes it. While the masters
+        do not respond it is the last known one, as at tablet servers."""
+        if time.monotonic() - max(self._asked, self._failed) > REFRESH_SECONDS:
+            try:
+                self.refresh(seconds=REFRESH_SECONDS)
+            except Error:
+                self._failed = time.monotonic()
+        return self.current
 
     def table(self, name: str) -> Table:
         """Returns a table by its name; after a call to the masters, `UnknownTable` suggests similar names."""

@@ -22,7 +22,7 @@ from ....errors import Error, ServerUnavailable
 from ....model.forks import stay_with_process
 from ....net.addresses import address_of
 from ....sql.session_facts import USER
-from ...authentication import Authentication
+from ...authentication import Authentication, require_all_rights
 from ...endpoints import is_loopback
 from ..session.client_session import ClientSession
 from .authentication import MIDDLEWARE, CallerFactory, NoHandshake
@@ -53,6 +53,7 @@ class FlightSqlServer:
 
     def __init__(self, connection: Connection, options: FlightSqlOptions):
         store = connection.session.transactions.store
+        require_all_rights(store.access, connection.session.facts.session_user)
         host, port = options.endpoint(store.access.has_users)
         tls = options.tls()
         self.authenticator = Authentication(lambda: store.access, options.password, is_open=is_loopback(host))

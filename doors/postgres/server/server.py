@@ -23,7 +23,7 @@ from ....model import metrics
 from ....model.forks import stay_with_process
 from ....net.listener import Listener
 from ....net.reactor import Reactor
-from ...authentication import Authentication
+from ...authentication import Authentication, require_all_rights
 from ...endpoints import is_loopback
 from ..session.reports import Refused
 from .client import PostgresClient
@@ -53,6 +53,7 @@ class PostgresServer:
 
     def __init__(self, connection: Connection, options: PostgresOptions):
         store = connection.session.transactions.store
+        require_all_rights(store.access, connection.session.facts.session_user)
         host, port = options.endpoint(store.access.has_users)
         self.options = options
         self.tls = options.tls()

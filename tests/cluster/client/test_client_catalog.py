@@ -53,6 +53,30 @@ def test_what_others_do_is_seen_in_the_background(client, make_client, monkeypat
     wait_until(lambda: not client.views() and not client.tables())
 
 
+def test_grants_are_those_of_the_last_second_after_an_idle_time(client, monkeypatch):
+    catalog, asked = client._catalog, []
+    catalog.stop()  # an idle client does not refresh in the background
+    monkeypatch.setattr(catalog, "refresh", lambda **given: asked.append(given))
+    assert client.access is catalog.current.access and not asked
+    catalog._asked -= catalog_cache.REFRESH_SECONDS
+    assert client.access is catalog.current.access and len(asked) == 1
+
+
+def test_while_no_master_responds_a_client_goes_on_with_the_grants_that_it_knows(client, monkeypatch):
+    catalog, asked = client._catalog, []
+
+    def refuse(**given: float) -> None:
+        asked.append(given)
+        raise errors.DeadlineExceeded("no master responds")
+
+    catalog.stop()
+    monkeypatch.setattr(catalog, "refresh", refuse)
+    monkeypatch.setattr(catalog_cache, "REFRESH_SECONDS", 1000.0)
+    catalog._asked = catalog._failed = time.monotonic() - 1001
+    assert client.access is client.access is catalog.current.access
+    assert len(asked) == 1  # not for each statement
+
+
 def test_a_client_that_is_closed_just_when_it_would_look_again_ends(make_client, monkeypatch):
     monkeypatch.setattr(catalog_cache, "REFRESH_SECONDS", 0.01)
     catalog = make_client()._catalog

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nyala
 import pytest
+from gateway_support import users_of_a_gateway
 from nyala.__main__ import main
 from nyala.cli.doors import DoorOptions, Doors
 from nyala.doors.postgres.server.options import PostgresOptions
@@ -36,6 +37,11 @@ def test_a_gateway_is_in_front_of_a_served_directory(tmp_path: Path) -> None:
             gateway.drain()
             gateway.stop()
         assert owner.execute("SELECT v FROM t ORDER BY k").fetchall() == [("one",), ("two",)]
+
+
+def test_users_of_a_gateway_are_those_of_the_store_behind_it(tmp_path: Path) -> None:
+    with nyala.connect(tmp_path / "store") as owner:
+        users_of_a_gateway(owner, owner.serve())
 
 
 @pytest.mark.parametrize(
