@@ -2,20 +2,27 @@
 
 --postgres ADDRESS    ─┐
 --flight-sql ADDRESS  ─┴─► DoorOptions ──► Doors, on one connection to the store
+--audit FILE          ───► AuditLog, of both and of the pages
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+from dataclasses import replace
 from typing import Protocol
 
+from ..doors.audit import open_audit_log
 from ..doors.flight_sql.server.options import FlightSqlOptions
+from ..doors.http.options import HttpOptions
 from ..doors.postgres.server.options import PostgresOptions
 from ..doors.postgres.server.server import PostgresServer
 from ..driver.connection import Connection
+from ..errors import InterfaceError
 from ..model.lazy_dataclass import dataclass
+from .arguments import log_retention
 from .flight_sql_options import flight_sql_options
+from .http_options import http_options
 from .postgres_options import postgres_options
 
 
@@ -30,9 +37,23 @@ class DoorOptions:
         return self.postgres is not None or self.flight_sql is not None
 
 
-def door_options(arguments: argparse.Namespace) -> DoorOptions:
-    """The options of all protocols. Raises `InterfaceError` if they are invalid."""
-    return DoorOptions(postgres_options(arguments), flight_sql_options(arguments))
+def door_options(arguments: argparse.Namespace) -> tuple[DoorOptions, HttpOptions | None]:
+    """The options of all protocols, and of the pages; with --audit, one log is opened for all of them.
+
+    Raises `InterfaceError` if they are invalid, or the log cannot be opened.
+    """
+    postgres, flight_sql, http = postgres_options(arguments), flight_sql_options(arguments), http_options(arguments)
+    if arguments.audit is not None:
+        if postgres is None and flight_sql is None and http is None:
+            raise InterfaceError(
+                "--audit is for clients of PostgreSQL, Flight SQL and the pages, and needs --postgres HOST:PORT, "
+                "--flight-sql HOST:PORT or --http HOST:PORT"
+            )
+        log = open_audit_log(arguments.audit, log_retention(arguments))
+        postgres = None if postgres is None else replace(postgres, audit=log)
+        flight_sql = None if flight_sql is None else replace(flight_sql, audit=log)
+        http = None if http is None else replace(http, audit=log)
+    return DoorOptions(postgres, flight_sql), http
 
 
 class _Server(Protocol):

@@ -18,12 +18,12 @@ from ..errors import InterfaceError
 from ..net.addresses import address_of
 from .arguments import log_options
 from .doors import Doors, door_options
-from .http_options import cluster_look, http_options, shown_options
+from .http_options import cluster_look, shown_options
 
 
 def gateway_command(arguments: argparse.Namespace) -> int:
     """`nyala gateway`: prints its URLs."""
-    options, http = door_options(arguments), http_options(arguments)
+    options, http = door_options(arguments)
     if not options and http is None:
         raise InterfaceError(
             "a gateway needs an address for its clients: --postgres HOST:PORT, --flight-sql HOST:PORT, --http HOST:PORT"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..doors.audit import open_audit_log
 from ..doors.authentication import read_password_file
 from ..doors.postgres.server.options import PostgresOptions
 from ..errors import InterfaceError
-from .arguments import log_retention
 
 
 def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
@@ -17,7 +15,6 @@ def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
         "--postgres-password-file": arguments.postgres_password_file,
         "--postgres-tls-cert": arguments.postgres_tls_cert,
         "--postgres-tls-key": arguments.postgres_tls_key,
-        "--audit": arguments.audit,
     }
     if arguments.postgres is None:
         for name, value in named.items():
@@ -26,14 +23,13 @@ def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
         return None
     if arguments.postgres_connections < 1:
         raise InterfaceError(f"--postgres-connections {arguments.postgres_connections}: a number from 1 is needed")
-    password_file, certificate, key, audit = named.values()
+    password_file, certificate, key = named.values()
     options = PostgresOptions(
         address=arguments.postgres,
         password=None if password_file is None else read_password_file(password_file),
         tls_cert=None if certificate is None else str(certificate),
         tls_key=None if key is None else str(key),
         connections=arguments.postgres_connections,
-        audit=None if audit is None else open_audit_log(audit, log_retention(arguments)),
     )
     options.endpoint(has_users=None)
     return options

@@ -19,7 +19,7 @@ from ..shell.serving import note_new
 from ..sql.settings import parse_bytes
 from .arguments import io_limit, log_options
 from .doors import Doors, door_options
-from .http_options import http_options, shown_options
+from .http_options import shown_options
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
         raise InterfaceError(f"--idle-exit {arguments.idle_exit:g}: a number of seconds above 0 is needed")
     if arguments.history_seconds is not None and arguments.history_seconds < 0:
         raise InterfaceError(f"--history-seconds {arguments.history_seconds}: a whole number of seconds is needed")
-    of_doors, http = door_options(arguments), http_options(arguments)
+    of_doors, http = door_options(arguments)
     if (url := _served(arguments)) is not None:
         print(url, flush=True)
         return 0

@@ -8,7 +8,9 @@
 | `login` | a client has entered; `authenticated` is false in a store without users and password |
 | `refused` | it has not: `sqlstate` and `reason` |
 | `statement` | a statement, or a part of its rows that the client fetched, has ended; `sqlstate` is that of its error |
-| `logout` | the connection has ended |
+| `logout` | the connection of PostgreSQL, or the session of Flight SQL, has ended |
+
+`door` is "postgres", "flight_sql", or "http" for the pages, which have no sessions: neither logins nor logouts.
 
 Statements are as the client has written them, with asterisks in place of passwords; values of parameters are not
 logged. The file is for its owner alone (mode 600), and each line is one write at its end. `request_reopening`, which

@@ -397,14 +397,14 @@ class Connection:
         http : str, optional
             The same for browsers and Prometheus: pages, /metrics and probes.
         options
-            Of the protocol: `password`, `tls_cert`, `tls_key`; `connections` (not of Flight SQL), `sessions` (of it).
+            Of the protocol: `password`, `tls_cert`, `tls_key`; `connections` (not of Flight SQL), `sessions` (of it);
+            `audit`, a `doors.audit.AuditLog`.
 
         Notes
         -----
         The store of a directory, or in memory, is served by this process from now on, until the last connection to it
         is closed; connections of this process go on using it directly. Other processes that connect to the directory
-        itself are led here. A cluster's URL is the cluster's. Only this machine can reach it; there is no
-        authentication.
+        itself are led here. A cluster's URL is the cluster's. Only this machine can reach it, without authentication.
         """
         self.check_open()
         door = opened_one(self, {"postgres": postgres, "flight_sql": flight_sql, "http": http}, options)

@@ -22,6 +22,9 @@ def ask(
         client.close()
 
 
-def post(server: HttpServer | str, path: str, **values: object) -> tuple[http.client.HTTPResponse, str]:
+def post(
+    server: HttpServer | str, path: str, authorization: str | None = None, **values: object
+) -> tuple[http.client.HTTPResponse, str]:
     """A response to a form, and its text."""
-    return ask(server, path, "POST", urlencode(values))
+    headers = {} if authorization is None else {"Authorization": authorization}
+    return ask(server, path, "POST", urlencode(values), **headers)

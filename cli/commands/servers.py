@@ -95,12 +95,6 @@ POSTGRES = (
     argument("--postgres-tls-cert", type=Path, metavar="FILE", help="the PEM file with the certificate for them"),
     argument("--postgres-tls-key", type=Path, metavar="FILE", help="the PEM file with the key of that certificate"),
     argument(
-        "--audit",
-        type=Path,
-        metavar="FILE",
-        help="add a JSON line for each login and statement of these clients to a file; SIGHUP opens it again",
-    ),
-    argument(
         "--postgres-connections", type=int, default=500, metavar="N", help="how many of them may connect (default 500)"
     ),
 )
@@ -123,6 +117,14 @@ FLIGHT_SQL = (
     argument("--flight-sql-sessions", type=int, default=500, metavar="N", help="limit of their sessions (default 500)"),
 )
 """The options of Flight SQL."""
+
+AUDIT = argument(
+    "--audit",
+    type=Path,
+    metavar="FILE",
+    help="add a JSON line for each login and statement of clients of PostgreSQL, Flight SQL and the console to a file; "
+    "SIGHUP opens it again",
+)
 
 SERVE = Command(
     "serve",
@@ -163,6 +165,7 @@ SERVE = Command(
         *POSTGRES,
         *FLIGHT_SQL,
         *HTTP,
+        AUDIT,
         *LOGS,
     ),
     examples=(
@@ -184,6 +187,7 @@ GATEWAY = Command(
         *POSTGRES,
         *FLIGHT_SQL,
         *HTTP,
+        AUDIT,
         *LOGS,
         *CLIENT_TLS,
     ),

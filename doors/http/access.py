@@ -106,6 +106,12 @@ def _basic(authorization: str | None) -> tuple[str, str] | None:
     return (name, password) if mark else None
 
 
+def named_user(authorization: str) -> str:
+    """The user whom a header names, with whatever password; "" if it names none."""
+    given = _basic(authorization)
+    return "" if given is None else given[0]
+
+
 def access_of(password: str | None) -> Access:
     """The authentication for a password; None: everyone."""
     return Everyone() if password is None else OnePassword(password)

@@ -7,6 +7,7 @@ Every response forbids scripts, frames and foreign content; there is no script i
 
 from __future__ import annotations
 
+import contextlib
 import http
 import logging
 import secrets
@@ -15,14 +16,15 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
 
-from ...errors import Error
+from ...errors import Error, InvalidPassword
 from ...model.metrics import collect
 from ...model.version import __version__
-from .access import Access, is_own_name
+from ...net.addresses import address_of
+from ..audited import log_refused
+from .access import Access, is_own_name, named_user
 from .exposition import exposition
-from .options import HttpOptions
 from .pages import ROUTES, STYLESHEET, framed, problem
-from .request import PageServer, Request
+from .request import DOOR, PageServer, Request
 from .stacks import profile, stacks
 
 BODY_BYTES: Final = 1 << 20
@@ -39,6 +41,7 @@ SECURITY: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_WRONG: Final = "the user and the password are wrong, or not those of a superuser"
 _TEXT: Final = "text/plain; charset=utf-8"
 _HTML: Final = "text/html; charset=utf-8"
 _logger = logging.getLogger("nyala.doors.http")
@@ -48,7 +51,6 @@ class RequestServer(PageServer, Protocol):
     """The server of the handlers: an `HttpServer`."""
 
     host: str
-    options: HttpOptions
     access: Access
 
 
@@ -92,7 +94,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(503 if reason else 200, f"{reason or 'ready'}\n")
         user = self._server.access.user_of(self.headers.get("Authorization"))
         if user is None:
-            if self.headers.get("Authorization") is not None:
+            if (given := self.headers.get("Authorization")) is not None:
+                self._note_refused(given)
                 time.sleep(WRONG_SECONDS)  # guesses are slow; other requests have other threads
             challenge = {"WWW-Authenticate": 'Basic realm="nyala", charset="UTF-8"'}
             return self._send(401, "a password is needed\n", more=challenge)
@@ -104,10 +107,20 @@ class Handler(BaseHTTPRequestHandler):
             if not secrets.compare_digest(body.pop("token", "").encode(), self._server.token.encode()):
                 return self._send(403, "the form is from another process or another site: load the page again\n")
             values = body
-        request = Request(path.path, values, user, self._server, is_post)
+        request = Request(path.path, values, user, self._server, is_post, self._client)
         if not self._plain(request):
             self._page(request)
         return None
+
+    @property
+    def _client(self) -> str:
+        return address_of(*self.client_address[:2])
+
+    def _note_refused(self, authorization: str) -> None:
+        """Wrong credentials, for the audit log; the request is refused in any case."""
+        if (log := self._server.options.audit) is not None:
+            with contextlib.suppress(Error):
+                log_refused(log, DOOR, named_user(authorization), self._client, InvalidPassword.sqlstate, _WRONG)
 
     def _form(self) -> dict[str, str] | None:
         length = self.headers.get("Content-Length", "")

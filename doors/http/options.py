@@ -12,6 +12,7 @@ import ssl
 from typing import Final
 
 from ...model.lazy_dataclass import dataclass
+from ..audit import AuditLog
 from ..endpoints import endpoint, server_context
 
 DEFAULT_PORT: Final = 8050
@@ -33,6 +34,8 @@ class HttpOptions:
         True: /profile samples the stacks of all threads, which costs a few per cent of a core while it does.
     connections : int
         Requests at the same time; others are refused.
+    audit : AuditLog, optional
+        Log of the console's statements, of cancelled ones and of wrong credentials; it stays open.
     """
 
     address: str = "127.0.0.1:0"
@@ -41,6 +44,7 @@ class HttpOptions:
     tls_key: str | None = None
     profiler: bool = False
     connections: int = 32
+    audit: AuditLog | None = None
 
     def __repr__(self) -> str:
         return f"HttpOptions({self.address})"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ....errors import Error, NotSupportedError, ProtocolError
 from ..protocol.messages import from_any, in_any, message, read
-from ..protocol.numbers import CLOSED, CancelStatus
+from ..protocol.numbers import CLOSED, CancelStatus, End
 from ..session import session_options
 from .call import Call
 
@@ -22,7 +22,8 @@ def _request(name: str, body: bytes) -> Any:
 
 def _create_prepared(call: Call, body: bytes) -> Iterator[bytes]:
     request = _request("ActionCreatePreparedStatementRequest", body)
-    with call.session() as session, call.running():
+    # A statement that is only prepared is not logged, unless that fails: its executions are.
+    with call.session() as session, call.audited(session, request.query), call.running():
         found = session.prepare(request.query)
     schemas = [schema.serialize().to_pybytes() for schema in (found.schema, found.parameters)]
     yield in_any(
@@ -48,28 +49,38 @@ def _create_prepared_substrait(call: Call, body: bytes) -> Iterator[bytes]:
 
 def _begin_transaction(call: Call, body: bytes) -> Iterator[bytes]:
     _request("ActionBeginTransactionRequest", body)
-    with call.session() as session:
-        yield in_any(message("ActionBeginTransactionResult", transaction_id=session.transactions.begin()))
+    with call.session() as session, call.audited_action(session, "BEGIN"):
+        handle = session.transactions.begin()
+    yield in_any(message("ActionBeginTransactionResult", transaction_id=handle))
 
 
 def _end_transaction(call: Call, body: bytes) -> Iterator[bytes]:
     request = _request("ActionEndTransactionRequest", body)
-    with call.session_of(request.transaction_id) as session, call.running():
+    text = "COMMIT" if request.action == End.COMMIT else "ROLLBACK"
+    with call.session_of(request.transaction_id) as session, call.audited_action(session, text), call.running():
         session.transactions.end(request.transaction_id, request.action)
     yield from ()
 
 
 def _begin_savepoint(call: Call, body: bytes) -> Iterator[bytes]:
     request = _request("ActionBeginSavepointRequest", body)
-    with call.session_of(request.transaction_id) as session:
+    with (
+        call.session_of(request.transaction_id) as session,
+        call.audited_action(session, f"SAVEPOINT {request.name}") as audited,
+    ):
         handle = session.transactions.begin_savepoint(request.transaction_id, request.name)
+        if audited is not None:
+            audited.text = f"SAVEPOINT {session.transactions.savepoint(handle)}"  # unique, unlike the client's name
     yield in_any(message("ActionBeginSavepointResult", savepoint_id=handle))
 
 
 def _end_savepoint(call: Call, body: bytes) -> Iterator[bytes]:
     request = _request("ActionEndSavepointRequest", body)
+    verb = "RELEASE SAVEPOINT" if request.action == End.COMMIT else "ROLLBACK TO"
     with call.session_of(request.savepoint_id) as session:
-        session.transactions.end_savepoint(request.savepoint_id, request.action)
+        text = f"{verb} {session.transactions.savepoint(request.savepoint_id)}"
+        with call.audited_action(session, text):
+            session.transactions.end_savepoint(request.savepoint_id, request.action)
     yield from ()
 
 

@@ -11,7 +11,7 @@ one with each reply that is the first of a session; they lose nothing when their
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import logging
 import secrets
 import threading
@@ -23,12 +23,16 @@ from pyarrow import flight
 
 from ....errors import AuthenticationFailed, Error, InvalidPassword
 from ....model.lazy_dataclass import dataclass
+from ...audit import AuditLog
+from ...audited import log_refused
 from ...authentication import Authentication
 from ..session.client_session import ID_BYTES
-from ..session.reports import flight_error
+from ..session.reports import flight_error, sqlstate_of
 
 _logger = logging.getLogger("nyala.doors.flight_sql")
 
+DOOR: Final = "flight_sql"
+"""Its name in the audit log."""
 MIDDLEWARE: Final = "caller"
 COOKIE: Final = "arrow_flight_session_id"
 _AUTHORIZATION: Final = "authorization"
@@ -60,11 +64,15 @@ class Caller:
 
 
 class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
-    """Makes the `Caller` of each call, and refuses strangers. Where no password is needed, none is looked at."""
+    """Makes the `Caller` of each call, and refuses strangers. Where no password is needed, none is looked at.
 
-    def __init__(self, authenticator: Authentication):
+    With an audit log, refused calls are logged, without the client's address: Flight does not give it before the call.
+    """
+
+    def __init__(self, authenticator: Authentication, audit: AuditLog | None = None):
         super().__init__()
         self._authenticator = authenticator
+        self._audit = audit
         self._lock = threading.Lock()
         self._tokens: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         """By token: the user, and whether a password was proved for it."""
@@ -78,6 +86,16 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
 
     def _started(self, is_handshake: bool, headers: dict[str, list[Any]]) -> CallerMiddleware:
         given = {name.lower(): [_text(value) for value in values] for name, values in headers.items()}
+        try:
+            return self._middleware(is_handshake, given)
+        except Error as error:
+            if self._audit is not None:
+                # The call is refused in any case.
+                with contextlib.suppress(Error):
+                    log_refused(self._audit, DOOR, _user_of(given), "", sqlstate_of(error), str(error))
+            raise
+
+    def _middleware(self, is_handshake: bool, given: dict[str, list[str]]) -> CallerMiddleware:
         scheme, _, credentials = next(iter(given.get(_AUTHORIZATION, ())), "").partition(" ")
         user, token, new_token = "", "", ""
         if scheme.lower() == "basic":
@@ -103,11 +121,9 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
     def _checked(self, credentials: str) -> str:
         """The user of Basic credentials."""
         try:
-            # Some clients leave the padding out.
-            decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError, ValueError):
+            user, password = _decoded(credentials)
+        except ValueError:
             raise AuthenticationFailed("the credentials are not user:password in base64") from None
-        user, _, password = decoded.partition(":")
         if self._authenticator.is_needed:
             try:
                 self._authenticator.check(user, password)
@@ -158,6 +174,26 @@ class NoHandshake(flight.ServerAuthHandler):  # type: ignore[misc]
     def is_valid(self, token: bytes) -> bytes:
         """See `flight.ServerAuthHandler`."""
         return b""
+
+
+def _decoded(credentials: str) -> tuple[str, str]:
+    """User and password. Raises `ValueError` if they are not in base64."""
+    # Some clients leave the padding out.
+    user, _, password = (
+        base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True).decode().partition(":")
+    )
+    return user, password
+
+
+def _user_of(headers: dict[str, list[str]]) -> str:
+    """The user that a refused call names; "" if there is none."""
+    scheme, _, credentials = next(iter(headers.get(_AUTHORIZATION, ())), "").partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return _decoded(credentials)[0]
+    except ValueError:
+        return ""
 
 
 def _text(value: Any) -> str:

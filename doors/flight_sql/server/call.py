@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, Protocol
 
 from ....driver.session.executions import Halt
+from ...audited import Audited, AuditedStatement
 from ..session.client_session import ClientSession
+from ..session.reports import sqlstate_of
 from .authentication import Caller
 from .calls import RunningCalls
 from .sessions import Sessions
+
+_NOT_AUDITED: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class Host(Protocol):
@@ -58,6 +62,32 @@ class Call:
         halt = Halt()
         with self.host.calls.running(self.context, halt):
             yield halt
+
+    def audited(self, session: ClientSession, text: str) -> AbstractContextManager[AuditedStatement | None]:
+        """Context manager for a statement in the audit log, which an error ends; after success the caller does. None
+        without an audit log."""
+        if session.audited is None:
+            return _NOT_AUDITED
+        return self._audited(session, session.audited, text)
+
+    @contextmanager
+    def _audited(self, session: ClientSession, audited: Audited, text: str) -> Iterator[AuditedStatement]:
+        statement = session.begin_audited(audited, text, self._address)
+        try:
+            yield statement
+        except BaseException as error:
+            statement.end(-1, sqlstate_of(error))
+            raise
+
+    def audited_action(self, session: ClientSession, text: str) -> AbstractContextManager[AuditedStatement | None]:
+        """`audited` for a statement that ends with the block, and has no rows."""
+        return _NOT_AUDITED if session.audited is None else self._audited_action(session, session.audited, text)
+
+    @contextmanager
+    def _audited_action(self, session: ClientSession, audited: Audited, text: str) -> Iterator[AuditedStatement]:
+        with self._audited(session, audited, text) as statement:
+            yield statement
+            statement.end()
 
     def note(self, size: int) -> None:
         """A further message of the call has arrived."""

@@ -14,6 +14,7 @@ Every error leaves as one of Flight's (`session.reports`): any other would carry
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, Final, TypeVar
 
@@ -23,9 +24,11 @@ from pyarrow import flight
 from ....cluster.wire.security.access import address_of
 from ....driver.session.executions import Halt
 from ....errors import Cancelled, NotSupportedError, ProtocolError
+from ...audited import AuditedStatement
 from ..metadata import commands
 from ..protocol.messages import from_any, given, in_any, message
 from ..session.client_session import ClientSession
+from ..session.ingestion import described_ingestion
 from ..session.reports import Refused, flight_error
 from ..session.results import Result
 from .actions import ACTIONS, DESCRIPTIONS
@@ -83,12 +86,20 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
         if name in commands.SCHEMAS:
             return _info(commands.schema_for(name, command), descriptor, descriptor.command)
         if name == "CommandStatementQuery":
-            with call.session() as session, call.running() as halt:
-                result = session.query(command.query, given(command, "transaction_id"), halt)
+            with (
+                call.session() as session,
+                call.audited(session, command.query) as audited,
+                call.running() as halt,
+            ):
+                result = session.query(command.query, given(command, "transaction_id"), halt, audited)
         elif name == "CommandPreparedStatementQuery":
             handle = command.prepared_statement_handle
-            with call.session_of(handle) as session, call.running() as halt:
-                result = session.query_prepared(handle, halt)
+            with (
+                call.session_of(handle) as session,
+                call.audited(session, session.prepared(handle).text) as audited,
+                call.running() as halt,
+            ):
+                result = session.query_prepared(handle, halt, audited)
         else:
             raise _unexpected(name, "GetFlightInfo")
         ticket = in_any(message("TicketStatementQuery", statement_handle=result.handle))
@@ -101,7 +112,7 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
         if name in commands.SCHEMAS:
             return flight.SchemaResult(commands.schema_for(name, command))
         if name == "CommandStatementQuery":
-            with call.session() as session, call.running():
+            with call.session() as session, call.audited(session, command.query), call.running():
                 return flight.SchemaResult(session.schema(command.query))
         if name == "CommandPreparedStatementQuery":
             handle = command.prepared_statement_handle
@@ -143,8 +154,14 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
                 session.bind(handle, BoundRows(call, reader).all())
             _reply(writer, message("DoPutPreparedStatementResult", prepared_statement_handle=handle))
             return
-        with self._writing(call, name, command) as session, call.running() as halt:
+        with (
+            self._writing(call, name, command) as session,
+            _audited(call, session, name, command) as audited,
+            call.running() as halt,
+        ):
             rows = _written(session, call, name, command, reader, halt)
+            if audited is not None:
+                audited.end(rows)
         _reply(writer, message("DoPutUpdateResult", record_count=rows))
 
     def _writing(self, call: Call, name: str, command: Any) -> ClientSession:
@@ -176,6 +193,21 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
         """See `flight.FlightServerBase`."""
         raise NotSupportedError("ListFlights is not supported: GetTables lists the tables")
+
+
+def _audited(
+    call: Call, session: ClientSession, name: str, command: Any
+) -> AbstractContextManager[AuditedStatement | None]:
+    """A command of `_written` in the audit log."""
+    if session.audited is None:
+        text = ""
+    elif name == "CommandStatementIngest":
+        text = described_ingestion(command)
+    elif name == "CommandPreparedStatementUpdate":
+        text = session.prepared(command.prepared_statement_handle).text
+    else:
+        text = command.query
+    return call.audited(session, text)
 
 
 def _written(session: ClientSession, call: Call, name: str, command: Any, reader: Any, halt: Halt) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ....errors import InterfaceError
 from ....model.lazy_dataclass import dataclass
+from ...audit import AuditLog
 from ...endpoints import endpoint
 from ..session.client_session import SessionLimits
 
@@ -41,6 +42,8 @@ class FlightSqlOptions:
         Bytes of incomplete messages of all clients together, above which the largest connection is cut.
     limits : SessionLimits
         Of each session.
+    audit : AuditLog, optional
+        Log of sessions and statements; it stays open.
     drain_seconds : float
         Seconds for which running statements go on when the server stops.
     """
@@ -53,6 +56,7 @@ class FlightSqlOptions:
     statements: int = 200
     incomplete_bytes: int = 1 << 30
     limits: SessionLimits = SessionLimits()
+    audit: AuditLog | None = None
     drain_seconds: float = 5.0
 
     def __repr__(self) -> str:

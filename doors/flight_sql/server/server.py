@@ -7,6 +7,8 @@ receive guard     cuts connections that send too much without completing a messa
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import threading
 import time
@@ -22,10 +24,13 @@ from ....errors import Error, ServerUnavailable
 from ....model.forks import stay_with_process
 from ....net.addresses import address_of
 from ....sql.session_facts import USER
+from ...audit import AuditLog
+from ...audited import Audited, log_refused
 from ...authentication import Authentication, require_all_rights
 from ...endpoints import is_loopback
 from ..session.client_session import ClientSession
-from .authentication import MIDDLEWARE, CallerFactory, NoHandshake
+from ..session.reports import sqlstate_of
+from .authentication import DOOR, MIDDLEWARE, CallerFactory, NoHandshake
 from .calls import LOOK_SECONDS, RunningCalls
 from .handlers import FlightHandlers
 from .options import MESSAGE_BYTES, FlightSqlOptions
@@ -59,8 +64,9 @@ class FlightSqlServer:
         self.authenticator = Authentication(lambda: store.access, options.password, is_open=is_loopback(host))
         self.options = options
         self._connection = connection
-        callers = CallerFactory(self.authenticator)
-        self.sessions = Sessions(self._open_session, options.sessions, callers.forget)
+        callers = CallerFactory(self.authenticator, options.audit)
+        self.sessions = Sessions(self._open_session, options.sessions, callers.forget, self._note_refused)
+        self._numbers = itertools.count(1)
         self.calls = RunningCalls(options.statements)
         self._scheme = "grpc+tls" if tls else "grpc"
         self.host = host
@@ -158,12 +164,30 @@ class FlightSqlServer:
 
     # ---- for calls (`call.Host`) -------------------------------------------------------------------------------------
 
-    def _open_session(self, session_id: bytes, user: str) -> ClientSession:
+    def _open_session(self, session_id: bytes, user: str, address: str) -> ClientSession:
         proved = self.authenticator.is_needed and self.authenticator.admits_as_user(user)
         connection = as_user(self._connection, user or USER, is_authenticated=proved)
         connection.autocommit = True
         connection.session.client = f"Flight SQL ({user})" if user else "Flight SQL"
-        return ClientSession(session_id, connection, user, self.options.limits)
+        session = ClientSession(session_id, connection, user, self.options.limits)
+        if self.options.audit is not None:
+            try:
+                session.audited = self._entered(self.options.audit, session, address)
+            except BaseException:
+                session.close()
+                raise
+        return session
+
+    def _entered(self, log: AuditLog, session: ClientSession, address: str) -> Audited:
+        """Writes the login to the audit log. Raises `DiskError` if that fails: nothing may go unlogged."""
+        audited = Audited(log, DOOR, session.connection.session.facts.user, address, next(self._numbers))
+        audited.enter(self.authenticator.is_needed)
+        return audited
+
+    def _note_refused(self, user: str, address: str, error: Error) -> None:
+        if self.options.audit is not None:
+            with contextlib.suppress(Error):
+                log_refused(self.options.audit, DOOR, user or USER, address, sqlstate_of(error), str(error))
 
     def note_message(self, address: str, size: int) -> None:
         """See `call.Host`."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ....errors import AccessDenied
+from ....errors import AccessDenied, Error
 from ..session.client_session import ID_BYTES, ClientSession
 from ..session.reports import Refused
 from .authentication import Caller
@@ -32,19 +32,26 @@ class Sessions:
     Parameters
     ----------
     open_session : callable
-        Makes a session for an id and a user.
+        Makes a session for an id, a user, and the address of the client.
     most : int
         Limit of sessions.
     token_ended : callable
         Called with the token of a session that has ended.
+    note_refused : callable
+        Called with user, address and error of a client that gets no session.
     """
 
     def __init__(
-        self, open_session: Callable[[bytes, str], ClientSession], most: int, token_ended: Callable[[str], None]
+        self,
+        open_session: Callable[[bytes, str, str], ClientSession],
+        most: int,
+        token_ended: Callable[[str], None],
+        note_refused: Callable[[str, str, Error], None],
     ):
         self._open_session = open_session
         self._most = most
         self._token_ended = token_ended
+        self._note_refused = note_refused
         # Guards the three dictionaries.
         self._lock = threading.Lock()
         self._by_id: dict[bytes, ClientSession] = {}
@@ -62,7 +69,11 @@ class Sessions:
         with self._lock:
             session = self._known(caller, peer)
             if session is None:
-                session = self._new(caller, peer)
+                try:
+                    session = self._new(caller, peer)
+                except Error as error:
+                    self._note_refused(caller.user, peer, error)
+                    raise
             session.peers.add(peer)
             return session
 
@@ -78,7 +89,8 @@ class Sessions:
         if len(self._by_id) >= self._most:
             raise Refused("there are too many sessions already", "53300", retryable=True)
         # A cookie of a session that has ended goes on as the id of the new one: the client does not get another.
-        session = self._open_session(caller.cookie if self._is_free(caller.cookie) else caller.new_id, caller.user)
+        session_id = caller.cookie if self._is_free(caller.cookie) else caller.new_id
+        session = self._open_session(session_id, caller.user, peer)
         self.used = time.monotonic()
         self._by_id[session.id] = session
         if caller.token:

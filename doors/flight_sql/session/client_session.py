@@ -6,6 +6,7 @@ run at the same time, too, unless a transaction is in progress: then they wait f
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
@@ -20,8 +21,10 @@ import pyarrow as pa
 from ....driver.connection import Connection
 from ....driver.session.bind_values import Normalized
 from ....driver.session.executions import Execution, Halt
+from ....errors import Error
 from ....model.lazy_dataclass import dataclass
 from ....sql.expressions import Column
+from ...audited import Audited, AuditedStatement
 from .ingestion import Ingestion
 from .prepared import PreparedStatement, described, result_columns
 from .reports import Refused
@@ -93,6 +96,8 @@ class ClientSession:
         self._is_closed = False
         self.used = time.monotonic()
         """When a call last began or ended."""
+        self.audited: Audited | None = None
+        """Logs the statements; set once, after the login was logged."""
         self.peers: set[str] = set()
         """Addresses of the connections that have used it."""
 
@@ -118,20 +123,36 @@ class ClientSession:
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 
-    def query(self, text: str, transaction: bytes | None, halt: Halt) -> Result:
+    def begin_audited(self, audited: Audited, text: str, address: str) -> AuditedStatement:
+        """A statement of a client at an address begins, for the audit log."""
+        return audited.begin(text, self._session.facts.user, address)
+
+    def query(
+        self, text: str, transaction: bytes | None, halt: Halt, audited: AuditedStatement | None = None
+    ) -> Result:
         """Runs a text of one or more statements; the result of the last one."""
         self.transactions.check(transaction)
-        return self._started(iter([(text, None)]), halt)
+        return self._started(iter([(text, None)]), halt, audited, True)
 
-    def query_prepared(self, handle: bytes, halt: Halt) -> Result:
+    def query_prepared(self, handle: bytes, halt: Halt, audited: AuditedStatement | None = None) -> Result:
         """Runs a prepared statement with its bound values: once for each row of them."""
         prepared = self.prepared(handle)
-        return self._started(((prepared.text, row) for row in prepared.rows()), halt)
+        is_single = prepared.values is None or prepared.values.num_rows < 2
+        return self._started(((prepared.text, row) for row in prepared.rows()), halt, audited, is_single)
 
-    def _started(self, runs: Iterator[tuple[str, Normalized | None]], halt: Halt) -> Result:
+    def _started(
+        self,
+        runs: Iterator[tuple[str, Normalized | None]],
+        halt: Halt,
+        audited: AuditedStatement | None,
+        is_single: bool,
+    ) -> Result:
+        """The result of texts, each with a row of values; `is_single`: there is one text, or one row, in all."""
         self._refuse_many_results()
         executions: Iterator[Execution] = (self._session.run(text, row, halt) for text, row in runs)
-        result = Result(self.new_handle(), executions, halt, self._forget)
+        result = Result(self.new_handle(), executions, halt, self._forget, audited)
+        if audited is not None and is_single:
+            result.end_changed()
         with self._lock:
             self._results[result.handle] = result
         if self._is_closed:
@@ -288,3 +309,6 @@ class ClientSession:
         self.cancel_all()
         self.each_result(Result.close)
         self.connection.close()
+        if self.audited is not None:
+            with contextlib.suppress(Error):
+                self.audited.leave()

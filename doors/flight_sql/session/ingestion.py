@@ -35,6 +35,19 @@ from .reports import Refused
 PRIMARY_KEY = "primary_key"
 
 
+def described_ingestion(command: Any) -> str:
+    """A CommandStatementIngest for the audit log, with ADBC's name of its mode: `INGEST "main"."t" (create_append)`."""
+    schema_name = TEMPORARY_NAMESPACE if command.temporary else given(command, "schema") or ""
+    target = ".".join(quoted(part) for part in (schema_name, command.table) if part)
+    options = command.table_definition_options
+    parts = [
+        *(["create"] if options.if_not_exist != IfNotExist.FAIL else []),
+        *(["append"] if options.if_exists == IfExists.APPEND else []),
+    ]
+    mode = "replace" if options.if_exists == IfExists.REPLACE else "_".join(parts)
+    return f"INGEST {target} ({mode})" if mode else f"INGEST {target}"
+
+
 class Ingestion:
     """One CommandStatementIngest. Raises `NotSupportedError` or `Refused` for options that cannot be followed."""
 

@@ -33,6 +33,7 @@ _logger = logging.getLogger("nyala.doors.flight_sql")
 
 _MOST_CHARACTERS: Final = 4000
 """Of a message: gRPC sends it in a header, whose size clients limit."""
+_NO_MEMORY: Final = "53200"
 _CLASSES: Final[tuple[tuple[type[Error], Any], ...]] = (
     (AuthenticationFailed, flight.FlightUnauthenticatedError),
     (InvalidPassword, flight.FlightUnauthenticatedError),
@@ -70,7 +71,7 @@ def flight_error(error: BaseException) -> flight.FlightError:
     if not isinstance(error, Error):
         error = _wrapped(error)
     message = "\n".join((str(error), *getattr(error, "__notes__", ())))[:_MOST_CHARACTERS]
-    sqlstate = error.code if isinstance(error, Refused) else error.sqlstate
+    sqlstate = sqlstate_of(error)
     facts: dict[str, Any] = {
         "sqlstate": sqlstate,
         "class": type(error).__name__,
@@ -83,10 +84,21 @@ def flight_error(error: BaseException) -> flight.FlightError:
     return class_(f"{message} (SQLSTATE {sqlstate})", extra_info=json.dumps(facts).encode())
 
 
+def sqlstate_of(error: BaseException) -> str:
+    """The sqlstate that `flight_error` gives to an error."""
+    if isinstance(error, Refused):
+        return error.code
+    if isinstance(error, Error):
+        return error.sqlstate
+    if isinstance(error, RecursionError):
+        return StatementTooComplex.sqlstate
+    return _NO_MEMORY if isinstance(error, MemoryError) else InternalError.sqlstate
+
+
 def _wrapped(error: BaseException) -> Error:
     if isinstance(error, RecursionError):
         return StatementTooComplex("the statement is nested too deeply")
     if isinstance(error, MemoryError):
-        return Refused("the server has no memory for this statement", "53200", retryable=True)
+        return Refused("the server has no memory for this statement", _NO_MEMORY, retryable=True)
     _logger.error("a call failed by a bug", exc_info=error)
     return InternalError(f"a bug in nyala: {type(error).__name__}: {error}")

@@ -11,6 +11,7 @@ Batches are cut so that a message stays below the limit that ADBC's driver has b
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +21,13 @@ from typing import Final
 import pyarrow as pa
 
 from ....driver.session.executions import Execution, Halt
-from ....errors import Cancelled
+from ....errors import Cancelled, Error
 from ....model.state_table import StateTable
+from ...audited import AuditedStatement
 from ..metadata.columns import schema_of
-from .reports import Refused
+from .reports import Refused, sqlstate_of
+
+_logger = logging.getLogger("nyala.doors.flight_sql")
 
 MESSAGE_BYTES: Final = 6 << 20
 """Size that messages are cut to: as many rows as are surely smaller than the limit of clients, if rows are of about
@@ -64,13 +68,23 @@ class Result:
         Stops them.
     forget : callable
         Called once, when it is closed.
+    audited : AuditedStatement, optional
+        Ends when the last row is out, at an error, or when the result is closed before that.
     """
 
-    def __init__(self, handle: bytes, run: Iterator[Execution], halt: Halt, forget: Callable[[Result], None]):
+    def __init__(
+        self,
+        handle: bytes,
+        run: Iterator[Execution],
+        halt: Halt,
+        forget: Callable[[Result], None],
+        audited: AuditedStatement | None = None,
+    ):
         self.handle = handle
         self.halt = halt
         self._run = run
         self._forget = forget
+        self._audited = audited
         # Guards the state; held while a batch is made, since an execution has one reader.
         self._lock = threading.RLock()
         self._state = STATES.first
@@ -79,6 +93,8 @@ class Result:
         self.schema = NO_COLUMNS if columns is None else schema_of(columns)
         self.rowcount = self._execution.rowcount
         """Rows that the statement has changed; -1 for a query."""
+        self._seen = -1 if columns is None else 0
+        """Rows that were read, or changed by executions that have ended; -1 without any."""
         self.used = time.monotonic()
         self._parts: Iterator[pa.RecordBatch] = iter(())
 
@@ -103,23 +119,49 @@ class Result:
 
     def __next__(self) -> pa.RecordBatch:
         with self._lock:
-            batch = next(self._parts, None)
-            while batch is None:
-                if self._state is State.CLOSED:
-                    raise Cancelled("the result was closed while it was read")
-                whole = self._next_batch()
-                if whole is None:
-                    raise StopIteration
-                self._parts = parts_of(whole)
-                batch = next(self._parts, None)
+            try:
+                batch = self._next_part()
+            except BaseException as error:
+                self._end_audited(-1, sqlstate_of(error))
+                raise
+            if batch is None:
+                self._end_audited(self._seen)
+                raise StopIteration
+            self._seen += batch.num_rows
             self.used = time.monotonic()
             return batch
+
+    def _next_part(self) -> pa.RecordBatch | None:
+        batch = next(self._parts, None)
+        while batch is None:
+            if self._state is State.CLOSED:
+                raise Cancelled("the result was closed while it was read")
+            whole = self._next_batch()
+            if whole is None:
+                return None
+            self._parts = parts_of(whole)
+            batch = next(self._parts, None)
+        return batch
+
+    def end_changed(self) -> None:
+        """Ends the line of the audit log if the statement has no rows: it is done, whether its result is read or not.
+
+        Raises `DiskError` if the line cannot be written.
+        """
+        if self._execution is not None and self._execution.columns is None:
+            self._end_audited(self.rowcount)
+
+    def _end_audited(self, rows: int = -1, sqlstate: str = "") -> None:
+        if self._audited is not None:
+            self._audited.end(rows, sqlstate)
 
     def _next_batch(self) -> pa.RecordBatch | None:
         while self._execution is not None:
             batch = None if self._execution.columns is None else self._execution.next_batch()
             if batch is not None:
                 return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema) if self.schema else batch
+            if self._execution.columns is None and self._execution.rowcount >= 0:
+                self._seen = max(0, self._seen) + self._execution.rowcount
             self._execution.close()
             self._execution = next(self._run, None)
         return None
@@ -144,6 +186,14 @@ class Result:
                     execution.close()
             finally:
                 self._forget(self)
+                self._end_early()
+
+    def _end_early(self) -> None:
+        """The line of a statement whose rows were not read to their end. The reader has gone: an error is logged."""
+        try:
+            self._end_audited(self._seen, Cancelled.sqlstate)
+        except Error as error:
+            _logger.error("a statement that was abandoned is missing in the audit log: %s", error)
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

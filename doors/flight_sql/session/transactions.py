@@ -85,6 +85,10 @@ class ClientTransactions:
             self._connection.rollback()
         self._connection.autocommit = True
 
+    def savepoint(self, handle: bytes) -> str:
+        """A savepoint's name as it is written in SQL; "" if it does not exist."""
+        return quoted(self._savepoints[handle]) if handle in self._savepoints else ""
+
     def begin_savepoint(self, handle: bytes, name: str) -> bytes:
         """BeginSavepoint; the savepoint's handle. Names may repeat: the one in SQL is made here."""
         if not handle:

@@ -41,7 +41,10 @@ def console(request: Request) -> Page:
 def _result(request: Request, text: str) -> Html:
     began = time.perf_counter()
     try:
-        headings, rows, more = _run(request, text)
+        with request.audited(text) as counted:
+            headings, rows, more = _run(request, text)
+            if headings:
+                counted.append(len(rows))
     except Error as error:
         return element("pre", f"{error.sqlstate}: {error}", class_="bad", role="alert")
     about = f"{len(rows):,} rows{', and more' if more else ''} in {duration(time.perf_counter() - began)}"

@@ -19,7 +19,9 @@ def statements(request: Request) -> Page:
     note = None
     if request.is_post:
         number = request.number("cancel", -1)
-        is_cancelled = records().cancel(number)
+        with request.audited(f"CANCEL STATEMENT {number}") as counted:
+            is_cancelled = records().cancel(number)
+            counted.append(int(is_cancelled))
         note = element(
             "p",
             f"Statement {number} was cancelled." if is_cancelled else f"Statement {number} does not run any more.",

@@ -35,10 +35,10 @@ from ....errors import Error, ProtocolError
 from ....model.state_table import StateTable
 from ....net.connection import Connection
 from ....net.tls import TlsFilter
+from ...audited import Audited, log_refused
 from ...authentication import Authentication
 from ..protocol import frontend, replies, startup
 from ..protocol.reader import MessageReader
-from ..session.audited import Audited, log_refused
 from ..session.backend import Backend
 from ..session.client_settings import ClientSettings
 from ..session.known_groups import LONGEST, Known
@@ -56,6 +56,8 @@ PARK_BYTES: Final = 1 << 20
 FLUSH_BYTES: Final = 1 << 16
 QUEUE_BYTES: Final = 4 << 20
 """Bytes of messages in the queue above which nothing more is read."""
+_DOOR: Final = "postgres"
+"""Its name in the audit log."""
 _TLS_RECORD: Final = 0x16
 """The first byte of a TLS handshake: the client does not request TLS first (sslnegotiation=direct)."""
 
@@ -308,14 +310,14 @@ class PostgresClient:
         """Writes the login to the audit log. Raises `DiskError` if that fails: nothing may go unlogged."""
         assert self._startup is not None
         if (log := self._server.options.audit) is not None:
-            audited = Audited(log, user, self._address, self.process)
+            audited = Audited(log, _DOOR, user, self._address, self.process)
             audited.enter(self._startup.is_authenticated)
             self._audited = audited
 
     def _note_refused(self, sqlstate: str, reason: str) -> None:
         if (log := self._server.options.audit) is not None and self._startup is not None:
             with contextlib.suppress(Error):
-                log_refused(log, self._startup.user, self._address, sqlstate, reason)
+                log_refused(log, _DOOR, self._startup.user, self._address, sqlstate, reason)
 
     def _refuse(self, error: ProtocolError) -> None:
         """Ends the connection: the bytes are not of the protocol."""

@@ -18,11 +18,11 @@ from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
 from ....errors import Error
 from ....model.types import DataType
+from ...audited import Audited, AuditedStatement
 from ..protocol import frontend, replies
 from ..values.parameters import parameter_value
 from ..values.types import TEXT
 from . import commands, statements
-from .audited import Audited
 from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
@@ -87,6 +87,7 @@ class Backend(NamedObjects):
         self._following = following
         self._arm = arm
         self._audited = audited
+        self._audited_statement: AuditedStatement | None = None
         self._database = database
         self._block = TransactionBlock(self._session)
         super().__init__()
@@ -245,11 +246,10 @@ class Backend(NamedObjects):
     def _failed(self, error: Exception, kind: type) -> Iterator[bytes]:
         timed_out, self._timed_out = self._timed_out, False
         found = report(error, self._offset, timed_out)
-        if self._audited is not None:
-            try:
-                self._audited.end(-1, found.sqlstate)
-            except Error as second:
-                found = report(second)
+        try:
+            self._note_end(-1, found.sqlstate)
+        except Error as second:
+            found = report(second)
         if self._copy is not None:
             self._copy.close()
             self._copy = None
@@ -323,13 +323,14 @@ class Backend(NamedObjects):
             portal.close()
 
     def _note(self, statement: StatementText) -> None:
-        """A statement begins, for the audit log."""
+        """A statement begins, for the audit log; one that has not ended by now was only described."""
         if self._audited is not None:
-            self._audited.begin(statement.text, self._session.facts.user)
+            self._audited_statement = self._audited.begin(statement.text, self._session.facts.user)
 
-    def _note_end(self, rows: int = -1) -> None:
-        if self._audited is not None:
-            self._audited.end(rows)
+    def _note_end(self, rows: int = -1, sqlstate: str = "") -> None:
+        audited, self._audited_statement = self._audited_statement, None
+        if audited is not None:
+            audited.end(rows, sqlstate)
 
     def _special(self, statement: StatementText, describes: bool) -> Iterator[bytes] | None:
         """The response to a statement that the session does not run itself; None if it does."""
