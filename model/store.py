@@ -449,6 +449,10 @@ class Store(KeepsAccess, KeepsNamespaces, Protocol):
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views durably, in one step; `UnknownTable` where one is not there."""
 
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """Rename a view durably, and move it to a namespace, in one step; its grants stay. `UnknownTable` where it is
+        not there, `DuplicateTable` where the new name is taken."""
+
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
         """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
         `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""

@@ -41,6 +41,7 @@ from .bound_catalog import Describe as Describe
 from .bound_catalog import DescribeView as DescribeView
 from .bound_catalog import DropSchema as DropSchema
 from .bound_catalog import DropView as DropView
+from .bound_catalog import RenameView as RenameView
 from .bound_catalog import ShowCreateTable as ShowCreateTable
 from .bound_catalog import ShowFunctions as ShowFunctions
 from .bound_catalog import ShowPartitions as ShowPartitions

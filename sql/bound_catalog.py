@@ -29,6 +29,15 @@ class DropView:
 
 
 @dataclass(frozen=True, slots=True)
+class RenameView:
+    """ALTER VIEW ... RENAME TO or SET SCHEMA, by names in the store; nothing to do if they are the same."""
+
+    name: str
+    new_name: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSchema:
     """CREATE SCHEMA [IF NOT EXISTS]."""
 
@@ -114,6 +123,7 @@ class DescribeView:
 CatalogStatement: TypeAlias = (
     CreateView
     | DropView
+    | RenameView
     | CreateSchema
     | DropSchema
     | ShowSchemas

@@ -24,6 +24,7 @@ from nyala.sql.bound_catalog import (
     DescribeView,
     DropSchema,
     DropView,
+    RenameView,
     ShowCreateTable,
     ShowFunctions,
     ShowPartitions,
@@ -103,11 +104,13 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             listed = f" ({', '.join(columns)})" if columns is not None else ""
             extra = "".join(f", {name} {value!r}" for name, value in options)
             yield f"copy {table.name}{listed} from {path!r} ({format_}{extra})"
-        case bound.CreateView() | bound.DropView() | bound.AnalyzeTables() | bound.DescribeView() | bound.ShowStats():
+        case bound.CreateView() | bound.DropView() | bound.RenameView() | bound.AnalyzeTables() | bound.ShowStats():
             yield from describe_catalog(statement)
         case bound.ShowFunctions() | bound.ShowSchemas() | bound.CreateSchema() | bound.DropSchema():
             yield from describe_catalog(statement)
-        case bound.ShowTables() | bound.ShowCreateTable() | bound.ShowPartitions() | bound.Describe():
+        case bound.ShowTables() | bound.ShowCreateTable() | bound.ShowPartitions():
+            yield from describe_catalog(statement)
+        case bound.Describe() | bound.DescribeView():
             yield from describe_catalog(statement)
         case bound.PrepareStatement() | bound.ExecutePrepared() | bound.Deallocate() | bound.Discard():
             yield repr(statement)
@@ -399,6 +402,8 @@ def describe_catalog(statement: CatalogStatement) -> Iterator[str]:
             yield f"  {view.text}"
         case DropView(name, if_exists, views):
             yield f"drop view {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
+        case RenameView(name, new_name, namespace):
+            yield f"rename view {name!r} to {new_name!r} of schema {namespace!r}"
         case CreateSchema(namespace, if_not_exists):
             yield f"create schema {namespace.name}{' if not exists' if if_not_exists else ''}"
         case DropSchema(name, if_exists, dropped, views):

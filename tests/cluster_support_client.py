@@ -19,7 +19,7 @@ from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire.messages import methods, namespace_methods, user_methods
+from nyala.cluster.wire.messages import methods, namespace_methods, user_methods, view_methods
 from nyala.cluster.wire.messages.access_plain import access_step_from_plain, access_to_plain
 from nyala.cluster.wire.messages.errors import error_from_body, error_to_body
 from nyala.cluster.wire.messages.plain import (
@@ -190,6 +190,12 @@ class FakeCluster:
     def _do_drop_views(self, address: str, request: methods.DropViews) -> Any:
         self._check_master(address)
         self._once(request.call, lambda: self.database.drop_views(request.names))
+        return methods.Done()
+
+    def _do_rename_view(self, address: str, request: view_methods.RenameView) -> Any:
+        self._check_master(address)
+        change = request.name, request.new_name, request.namespace
+        self._once(request.call, lambda: self.database.rename_view(*change))
         return methods.Done()
 
     def _do_create_namespace(self, address: str, request: namespace_methods.CreateNamespace) -> Any:

@@ -64,6 +64,7 @@ from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ..wire.messages.plain import definition_to_plain, namespace_to_plain, step_to_plain, view_to_plain
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.messages.user_methods import ChangeAccess
+from ..wire.messages.view_methods import RenameView
 from ..wire.process.forking import note_process
 from ..wire.security.tls import read_credentials
 from .catalog.catalog_cache import CatalogCache
@@ -329,6 +330,20 @@ class Client:
     def drop_views(self, names: Collection[str]) -> None:
         """Implements `Store.drop_views`."""
         self._change(lambda call: DropViews(names=tuple(names), call=call), Done, "DROP VIEW")
+
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """Implements `Store.rename_view`. Raises `NotSupportedError` for servers of an earlier version."""
+        try:
+            self._change(
+                lambda call: RenameView(name=name, new_name=new_name, namespace=namespace, call=call),
+                Done,
+                f"ALTER VIEW {name}",
+            )
+        except ProtocolError as error:
+            raise NotSupportedError(
+                f"{self.name} is served by an earlier version of nyala, which renames no views: upgrade its servers, "
+                f"or drop view {name} and create it under the new name ({error})"
+            ) from None
 
     @property
     def access(self) -> Access:

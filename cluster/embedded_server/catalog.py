@@ -15,7 +15,7 @@ from ...model.schema import Table
 from ...storage.database import Database
 from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
-from ..wire.messages import methods, namespace_methods, user_methods
+from ..wire.messages import methods, namespace_methods, user_methods, view_methods
 from ..wire.messages.access_plain import access_step_from_plain, access_to_plain
 from ..wire.messages.methods import Done, Reply, Request
 from ..wire.messages.plain import (
@@ -64,6 +64,7 @@ class EmbeddedCatalog:
             methods.DropTable: self._checked(self.drop_table),
             methods.CreateView: self._checked(self.create_view),
             methods.DropViews: self._checked(self.drop_views),
+            view_methods.RenameView: self._checked(self.rename_view),
             namespace_methods.CreateNamespace: self._checked(self.create_namespace),
             namespace_methods.DropNamespace: self._checked(self.drop_namespace),
             user_methods.ChangeAccess: self._checked(self.change_access),
@@ -199,6 +200,11 @@ class EmbeddedCatalog:
     def drop_views(self, request: methods.DropViews, context: CallContext) -> Done:
         """Drops views."""
         return self._done(request.call, context, lambda: self._store.drop_views(request.names))
+
+    def rename_view(self, request: view_methods.RenameView, context: CallContext) -> Done:
+        """Handles `RenameView`."""
+        name, new_name, namespace = request.name, request.new_name, request.namespace
+        return self._done(request.call, context, lambda: self._store.rename_view(name, new_name, namespace))
 
     def create_namespace(self, request: namespace_methods.CreateNamespace, context: CallContext) -> Done:
         """Creates a namespace."""

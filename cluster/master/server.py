@@ -60,6 +60,7 @@ from ..wire.messages.methods import (
 )
 from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ..wire.messages.user_methods import BeginLogin, ChangeAccess, FinishLogin
+from ..wire.messages.view_methods import RenameView
 from ..wire.peer_transport import PeerTransport
 from ..wire.process.log_files import Retention
 from ..wire.process.server_process import Around, itself, run_server
@@ -226,6 +227,7 @@ class MasterServer:
             DropTable: ddl.drop_table,
             CreateView: ddl.create_view,
             DropViews: ddl.drop_views,
+            RenameView: ddl.rename_view,
             CreateNamespace: ddl.create_namespace,
             DropNamespace: ddl.drop_namespace,
             ChangeAccess: ddl.change_access,

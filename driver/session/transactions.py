@@ -57,6 +57,7 @@ _CATALOG: Final = (
     nodes.DropTable,
     nodes.CreateView,
     nodes.DropView,
+    nodes.AlterView,
     nodes.CreateSchema,
     nodes.DropSchema,
     nodes.AlterTable,

@@ -115,6 +115,9 @@ class OverlaidTables(Generic[S]):
         if kept:
             self.base.drop_views(kept)
 
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        self._named(name).rename_view(name, new_name, namespace)
+
     def _drop_temporary(self, name: str, views: Collection[str]) -> list[str]:
         """Drop those of the views that are temporary, unless a temporary table takes them along; the others."""
         own = [view for view in views if view.startswith(_PREFIX)]

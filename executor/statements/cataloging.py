@@ -106,6 +106,13 @@ def drop_view(statement: bound.DropView, context: ExecutionContext) -> Statement
     return done()
 
 
+def rename_view(statement: bound.RenameView, context: ExecutionContext) -> StatementResult:
+    """ALTER VIEW ... RENAME TO, SET SCHEMA."""
+    if statement.new_name != statement.name:
+        context.store.rename_view(statement.name, statement.new_name, statement.namespace)
+    return done()
+
+
 def change_access(statement: bound.ChangeAccess, context: ExecutionContext) -> StatementResult:
     """CREATE, ALTER and DROP ROLE, GRANT, REVOKE."""
     if statement.steps:

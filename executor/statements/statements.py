@@ -78,6 +78,8 @@ def _catalog_change(statement: bound.Statement, context: ExecutionContext, plan:
         return cataloging.create_view(statement, context)
     if isinstance(statement, bound.DropView):
         return cataloging.drop_view(statement, context)
+    if isinstance(statement, bound.RenameView):
+        return cataloging.rename_view(statement, context)
     if isinstance(statement, bound.ChangeAccess):
         return cataloging.change_access(statement, context)
     if isinstance(statement, bound.CreateSchema):

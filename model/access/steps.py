@@ -100,8 +100,25 @@ class ForgetObjects:
     keys: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectRenamed:
+    """An object whose key is its name, a view, gets another name: its grants follow it."""
+
+    before: Secured
+    key: str
+
+
 AccessStep: TypeAlias = (
-    CreateRole | AlterRole | DropRole | AddMember | RemoveMember | AddGrant | RemoveGrant | OwnerChanged | ForgetObjects
+    CreateRole
+    | AlterRole
+    | DropRole
+    | AddMember
+    | RemoveMember
+    | AddGrant
+    | RemoveGrant
+    | OwnerChanged
+    | ForgetObjects
+    | ObjectRenamed
 )
 
 
@@ -137,6 +154,14 @@ def without_objects(access: Access, keys: Iterable[str]) -> Access:
     if not any(grant.key in gone for grant in access.grants):
         return access
     return replace(access, grants=tuple(grant for grant in access.grants if grant.key not in gone))
+
+
+def _with_key(access: Access, before: str, after: str) -> Access:
+    """The access with another key in the grants on an object."""
+    if not any(grant.key == before for grant in access.grants):
+        return access
+    moved = (replace(grant, key=after) if grant.key == before else grant for grant in access.grants)
+    return replace(access, grants=tuple(moved))
 
 
 def check_role(access: Access, name: str) -> Role:
@@ -306,4 +331,5 @@ _APPLY: Final[dict[type, Callable[[Access, Any, Owners], Access]]] = {
     RemoveGrant: _remove_grant,
     OwnerChanged: _owner_changed,
     ForgetObjects: lambda access, step, objects: without_objects(access, step.keys),
+    ObjectRenamed: lambda access, step, objects: _with_key(access, step.before.key, step.key),
 }

@@ -64,6 +64,10 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
         cascade = " CASCADE" if node.args.get("cascade") else ""
         return f"DROP VIEW {exists}{self.sql(node, 'this')}{cascade}"
 
+    def alterview_sql(self, node: nodes.AlterView) -> str:
+        exists = "IF EXISTS " if node.args.get("exists") else ""
+        return f"ALTER VIEW {exists}{self.sql(node, 'this')} {self.expressions(node, flat=True)}"
+
     def createschema_sql(self, node: nodes.CreateSchema) -> str:
         exists = "IF NOT EXISTS " if node.args.get("exists") else ""
         owner = f" AUTHORIZATION {self.sql(node, 'owner')}" if node.args.get("owner") is not None else ""

@@ -64,6 +64,12 @@ class SetSchema(exp.Expression):
     arg_types = {"this": True}
 
 
+class AlterView(exp.Expression):
+    """ALTER VIEW [IF EXISTS] `this`, with one action in `expressions`: `RenameTable` or `SetSchema`."""
+
+    arg_types = {"this": True, "expressions": True, "exists": False}
+
+
 class DropView(exp.Expression):
     """`DROP VIEW [IF EXISTS] this [CASCADE]`."""
 

@@ -32,7 +32,6 @@ OBJECTS: Final = {
     "UNIQUE": "the primary key is the only index, and unique",
     "UNLOGGED": "CREATE TEMPORARY TABLE makes one that ends with the session",
     "USER": _NO_USERS,
-    "VIEW": "CREATE OR REPLACE VIEW changes one",
 }
 """Keywords after CREATE, DROP and ALTER."""
 

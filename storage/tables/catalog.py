@@ -22,7 +22,7 @@ from ...errors import (
 )
 from ...model.access.rights import Secured, schema_key, secured, secured_schema, view_key
 from ...model.access.roles import Access
-from ...model.access.steps import AccessStep, OwnerChanged, apply_access_steps, without_objects
+from ...model.access.steps import AccessStep, ObjectRenamed, OwnerChanged, apply_access_steps, without_objects
 from ...model.alterations import AlterStep
 from ...model.altered_table import apply_steps
 from ...model.codec.access import access_from_dict, access_to_dict
@@ -218,6 +218,18 @@ class Catalog:
         if not (replaces and view.name in self.views):
             self.check_free(view.name)
         return replace(self, views={**self.views, view.name: view}, version=self.version + 1)
+
+    def with_renamed_view(self, name: str, new_name: str, namespace: str) -> Catalog:
+        """This catalog with another name and namespace of a view, whose grants follow it; errors as of
+        `Store.rename_view`, and `UnknownSchema` where there is no such namespace."""
+        self.check_views([name])
+        self.check_namespace(namespace)
+        self.check_free(new_name)
+        kept = {other: view for other, view in self.views.items() if other != name}
+        view = self.views[name]
+        renamed = replace(view, name=new_name, namespace=namespace)
+        access = apply_access_steps(self.access, [ObjectRenamed(secured(view), view_key(new_name))], self.objects())
+        return replace(self, views={**kept, new_name: renamed}, version=self.version + 1, access=access)
 
     def with_namespace(self, namespace: Namespace) -> Catalog:
         """This catalog with a namespace. `DuplicateSchema` where the name is taken, `InvalidTableDefinition` where it

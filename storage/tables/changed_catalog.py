@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...errors import SerializationFailure, StatementError
 from ...model.access.rights import secured, secured_schema
-from ...model.access.steps import apply_access_steps, without_objects
+from ...model.access.steps import ObjectRenamed, apply_access_steps, without_objects
 from ...model.catalog_changes import CatalogChanges, Named, NamespaceChange, TableChange
 from ...model.namespaces import DEFAULT_NAMESPACE, Namespace
 from ...model.schema import Table, View
@@ -52,6 +52,8 @@ def _with_access(current: Catalog, changed: Catalog, changes: CatalogChanges) ->
     created = [change.versions[0] for change in changes.tables if change.before is None and change.versions]
     schemas = [secured_schema(namespace.name, namespace.owner) for namespace in changed.namespaces.values()]
     new = [*map(secured, created), *map(secured, changed.views.values()), *schemas]
+    # A view that is created, granted and renamed has its grants under its first name until the step that moves them.
+    new += [step.before for step in changes.access if isinstance(step, ObjectRenamed)]
     objects = {**{each.key: each for each in new}, **current.objects()}
     try:
         access = apply_access_steps(current.access, changes.access, objects)

@@ -131,6 +131,12 @@ class DataDefinition:
             self._check_open()
             self._catalog.drop_views(names)
 
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """`Store.rename_view`."""
+        with self.lock:
+            self._check_open()
+            self._catalog.rename_view(name, new_name, namespace)
+
     def change_access(self, steps: Sequence[AccessStep]) -> None:
         """`Store.change_access`."""
         with self.lock:

@@ -106,3 +106,7 @@ class DurableCatalog:
         """Drop views; `UnknownTable` where one is not there."""
         self.current.check_views(names)
         self.replace(self.current.without((), names))
+
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """Rename a view; errors as of `Store.rename_view`."""
+        self.replace(self.current.with_renamed_view(name, new_name, namespace))

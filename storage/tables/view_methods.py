@@ -38,6 +38,11 @@ class ViewMethods:
         """Drop views durably, in one step; `UnknownTable` where one is not there."""
         self._ddl.drop_views(names)
 
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """Rename a view durably, and move it to a namespace, in one step; its grants stay. `UnknownTable` where it is
+        not there, `DuplicateTable` where the new name is taken."""
+        self._ddl.rename_view(name, new_name, namespace)
+
     def namespaces(self) -> Sequence[Namespace]:
         """All namespaces by name, ascending, with the default one."""
         self._check_open()

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from ...errors import SchemaChanged, SerializationFailure, UnknownTable
-from ...model.access.rights import schema_key, view_key
+from ...model.access.rights import schema_key, secured, view_key
 from ...model.access.roles import Access
-from ...model.access.steps import AccessStep, ForgetObjects, OwnerChanged
+from ...model.access.steps import AccessStep, ForgetObjects, ObjectRenamed, OwnerChanged
 from ...model.alterations import AlterStep, DropColumn, DropRangePartition
 from ...model.catalog_changes import CatalogChanges, Named, NamespaceChange, TableChange, ViewChange
 from ...model.lazy_dataclass import dataclass
@@ -258,6 +258,12 @@ class OwnCatalog:
         catalog = self.state.catalog
         catalog.check_views(names)
         self._change(catalog.without((), names), access=_forgotten(names))
+
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """`Store.rename_view`."""
+        catalog = self.state.catalog
+        changed = catalog.with_renamed_view(name, new_name, namespace)
+        self._change(changed, access=[ObjectRenamed(secured(catalog.views[name]), view_key(new_name))])
 
     def change_access(self, steps: Sequence[AccessStep]) -> None:
         """`Store.change_access`."""

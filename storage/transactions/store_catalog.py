@@ -90,6 +90,9 @@ class StoreCatalog:
     def drop_views(self, names: Collection[str]) -> NoReturn:
         self._refuse("DROP VIEW")
 
+    def rename_view(self, name: str, new_name: str, namespace: str) -> NoReturn:
+        self._refuse("ALTER VIEW")
+
     def create_namespace(self, namespace: Namespace) -> NoReturn:
         self._refuse("CREATE SCHEMA")
 

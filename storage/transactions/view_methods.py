@@ -52,6 +52,12 @@ class ViewMethods:
             self._check_writable()
             self._catalog.drop_views(names)
 
+    def rename_view(self, name: str, new_name: str, namespace: str) -> None:
+        """As `Store.rename_view`."""
+        with self._lock:
+            self._check_writable()
+            self._catalog.rename_view(name, new_name, namespace)
+
     def create_namespace(self, namespace: Namespace) -> None:
         """As `Store.create_namespace`."""
         with self._lock:

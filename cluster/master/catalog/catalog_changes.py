@@ -90,6 +90,12 @@ def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
     return Change(_common(state, state.catalog.without((), names)), removes)
 
 
+def view_renamed(state: CatalogState, name: str, new_name: str, namespace: str) -> Change:
+    """Renames a view; errors as for `Store.rename_view`."""
+    catalog = state.catalog.with_renamed_view(name, new_name, namespace)
+    return Change((*_common(state, catalog), ViewRecord(catalog.views[new_name])), ((ViewRecord.kind, name),))
+
+
 def namespace_created(state: CatalogState, namespace: Namespace) -> Change:
     """Adds a namespace; raises `DuplicateSchema` if the name is taken."""
     return Change((*_common(state, state.catalog.with_namespace(namespace)), NamespaceRecord(namespace)))

@@ -36,6 +36,7 @@ from ...wire.messages.methods import (
 from ...wire.messages.namespace_methods import CreateNamespace, DropNamespace
 from ...wire.messages.plain import definition_from_plain, namespace_from_plain, step_from_plain, view_from_plain
 from ...wire.messages.user_methods import ChangeAccess
+from ...wire.messages.view_methods import RenameView
 from ...wire.security.catalog_rights import CatalogRequest, check_catalog_change
 from ...wire.security.users import Users
 from ..balance.cluster_view import loads_of
@@ -52,6 +53,7 @@ from .catalog_changes import (
     namespace_dropped,
     replaced,
     view_created,
+    view_renamed,
     views_dropped,
     with_call,
 )
@@ -142,6 +144,13 @@ class Ddl:
         """Handles `DropViews`."""
         what = f"drop of views {', '.join(request.names)}"
         self._once(request, context, what, lambda state: (views_dropped(state, request.names), None))
+        return Done()
+
+    def rename_view(self, request: RenameView, context: CallContext) -> Done:
+        """Handles `RenameView`."""
+        name, new_name, namespace = request.name, request.new_name, request.namespace
+        what = f"renaming of view {name} to {new_name}"
+        self._once(request, context, what, lambda state: (view_renamed(state, name, new_name, namespace), None))
         return Done()
 
     def create_namespace(self, request: CreateNamespace, context: CallContext) -> Done:

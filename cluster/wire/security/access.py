@@ -21,7 +21,15 @@ from typing import Final
 from urllib.parse import unquote
 
 from ....errors import AccessDenied
-from ..messages import joint_methods, load_methods, methods, namespace_methods, transaction_methods, user_methods
+from ..messages import (
+    joint_methods,
+    load_methods,
+    methods,
+    namespace_methods,
+    transaction_methods,
+    user_methods,
+    view_methods,
+)
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.membership_methods import AddMaster, ListMasters, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
@@ -79,6 +87,7 @@ _CLIENTS: Final = (
     methods.AlterTable,
     methods.CreateView,
     methods.DropViews,
+    view_methods.RenameView,
     namespace_methods.CreateNamespace,
     namespace_methods.DropNamespace,
     user_methods.ChangeAccess,

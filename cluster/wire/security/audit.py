@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from ..messages import methods, namespace_methods, user_methods
+from ..messages import methods, namespace_methods, user_methods, view_methods
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.membership_methods import AddMaster, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
@@ -28,6 +28,7 @@ _AUDITED: Final = (
     methods.AlterTable,
     methods.CreateView,
     methods.DropViews,
+    view_methods.RenameView,
     namespace_methods.CreateNamespace,
     namespace_methods.DropNamespace,
     user_methods.ChangeAccess,

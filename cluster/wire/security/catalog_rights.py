@@ -33,9 +33,18 @@ from ..messages.methods import AlterTable, CreateTable, CreateView, DropTable, D
 from ..messages.namespace_methods import CreateNamespace, DropNamespace
 from ..messages.plain import definition_from_plain, namespace_from_plain, step_from_plain, view_from_plain
 from ..messages.user_methods import ChangeAccess
+from ..messages.view_methods import RenameView
 
 CatalogRequest: TypeAlias = (
-    CreateTable | AlterTable | DropTable | CreateView | DropViews | CreateNamespace | DropNamespace | ChangeAccess
+    CreateTable
+    | AlterTable
+    | DropTable
+    | CreateView
+    | DropViews
+    | RenameView
+    | CreateNamespace
+    | DropNamespace
+    | ChangeAccess
 )
 
 
@@ -83,6 +92,11 @@ def _create_view(holder: Holder, catalog: Catalog, request: CreateView) -> None:
 
 def _drop_views(holder: Holder, catalog: Catalog, request: DropViews) -> None:
     _require_cascade(holder, catalog, request.names)
+
+
+def _rename_view(holder: Holder, catalog: Catalog, request: RenameView) -> None:
+    _require_owner(holder, _found(catalog, [request.name]), "ALTER VIEW")
+    _require_create(holder, catalog, request.namespace)
 
 
 def _require_cascade(holder: Holder, catalog: Catalog, views: Iterable[str]) -> None:
@@ -163,6 +177,7 @@ _CHECKS: Final[Mapping[type[Any], Callable[[Holder, Catalog, Any], None]]] = {
     DropTable: _drop_table,
     CreateView: _create_view,
     DropViews: _drop_views,
+    RenameView: _rename_view,
     CreateNamespace: _create_namespace,
     DropNamespace: _drop_namespace,
     ChangeAccess: _change_access,

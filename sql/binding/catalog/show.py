@@ -24,7 +24,7 @@ from ...syntax import nodes
 from ..context import Context
 from ..tables.create_table import find_table
 from .schemas import bind_create_schema, bind_drop_schema
-from .views import bind_create_view, bind_drop_view, describe_view, find_view
+from .views import bind_alter_view, bind_create_view, bind_drop_view, describe_view, find_view
 
 
 def _analyze(node: Any, context: Context) -> AnalyzeTables:
@@ -71,6 +71,7 @@ def _pattern(node: Any) -> str | None:
 CATALOG_STATEMENTS: dict[type, Callable[[Any, Context], CatalogStatement]] = {
     nodes.CreateView: bind_create_view,
     nodes.DropView: bind_drop_view,
+    nodes.AlterView: bind_alter_view,
     nodes.CreateSchema: bind_create_schema,
     nodes.DropSchema: bind_drop_schema,
     nodes.ShowSchemas: lambda node, _: ShowSchemas(_pattern(node)),

@@ -20,19 +20,20 @@ from typing import Any
 
 from sqlglot import exp
 
-from ....errors import Error, InvalidTableDefinition, StatementError, UnknownTable
+from ....errors import Error, InvalidTableDefinition, NotSupportedError, StatementError, UnknownTable
 from ....model.access.roles import Access
 from ....model.lazy_dataclass import dataclass
 from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace
 from ....model.schema import Table, View
 from ....model.store import Timestamp
 from ...bound import Query
-from ...bound_catalog import CreateView, DescribeView, DropView
+from ...bound_catalog import CreateView, DescribeView, DropView, RenameView
 from ...deep_stack import require
+from ...syntax import nodes
 from ...syntax.parser import ParsedStatement, generate, parse
 from ...syntax.written_names import did_you_mean
 from ..context import Catalog, Context, name_of
-from ..names import droppable_name, new_name, refuse_taken, table_name
+from ..names import canonical, check_schema, droppable_name, new_full_name, new_name, refuse_taken, table_name
 from ..scope import CommonTable, Field, Scope
 from ..tables.show_create import name_text
 
@@ -207,15 +208,53 @@ def bind_drop_view(node: Any, context: Context) -> DropView:
         name = droppable_name(node.this, exists, context)
         if name is None:
             return DropView("", exists)
-        view = context.catalog.view(name)
-        if view is None and any(table.name == name for table in context.catalog.tables()):
-            raise StatementError(f"{name} is a table, not a view; DROP TABLE drops it")
-        if view is None and not exists:
-            known = [view.name for view in context.catalog.views()]
-            raise UnknownTable(f"view {name} does not exist{did_you_mean(name, known)}")
+        view = _existing(name, exists, "DROP TABLE drops it", context)
         if view is not None:
             context.require_owner(view, "DROP VIEW")
         return DropView(name, exists, dependents(f"view {name}", name, bool(node.args.get("cascade")), context))
+
+
+def _existing(name: str, exists: bool, hint: str, context: Context) -> View | None:
+    """The view of a name, for a statement that changes it; None for IF EXISTS if there is none. Raises `StatementError`
+    with a hint for a table, `UnknownTable` if there is neither."""
+    view = context.catalog.view(name)
+    if view is None and any(table.name == name for table in context.catalog.tables()):
+        raise StatementError(f"{name} is a table, not a view; {hint}")
+    if view is None and not exists:
+        known = [view.name for view in context.catalog.views()]
+        raise UnknownTable(f"view {name} does not exist{did_you_mean(name, known)}")
+    return view
+
+
+def bind_alter_view(node: Any, context: Context) -> RenameView:
+    """Binds ALTER VIEW, and ALTER TABLE of a view, whose one action is RENAME TO or SET SCHEMA."""
+    with context.at(node.this):
+        exists = bool(node.args.get("exists"))
+        name = droppable_name(node.this, exists, context)
+        view = None if name is None else _existing(name, exists, "ALTER TABLE changes it", context)
+        if view is None:
+            return RenameView("", "", "")
+        context.require_owner(view, "ALTER VIEW")
+    (action,) = node.expressions
+    with context.at(action):
+        namespace = view.namespace
+        if isinstance(action, nodes.SetSchema):
+            namespace = canonical(name_of(action.this))
+            check_schema(namespace, context)
+            if namespace == view.namespace:
+                return RenameView(view.name, view.name, namespace)
+            if TEMPORARY_NAMESPACE in (namespace, view.namespace):
+                raise NotSupportedError("views cannot be moved into or out of the schema of temporary objects")
+        if namespace != TEMPORARY_NAMESPACE:
+            context.require_create(namespace)
+        local = view.local_name if isinstance(action, nodes.SetSchema) else name_of(action.this)
+        if not local:
+            raise InvalidTableDefinition(f"view {view.name} cannot be renamed to an empty name")
+        new = new_full_name(namespace, local, context.catalog)
+        refuse_taken(new, context.catalog)
+        renamed = replace(view, name=new, namespace=namespace)
+        check_views(ChangedCatalog(context.catalog, {view.name}, new_views={new: renamed}), {view.name}, context)
+    return RenameView(view.name, new, namespace)
 
 
 def find_view(node: Any, context: Context) -> View | None:

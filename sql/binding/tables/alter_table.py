@@ -31,10 +31,10 @@ from ....model.alterations import (
 from ....model.altered_table import apply_steps
 from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.schema import RangePartition, Table
-from ...bound import AlterTable
+from ...bound import AlterTable, RenameView
 from ...syntax import nodes
 from ..access.grants import owner_of_table
-from ..catalog.views import ChangedCatalog, check_views
+from ..catalog.views import ChangedCatalog, bind_alter_view, check_views, find_view
 from ..context import Context, name_of
 from ..names import canonical, check_schema, new_full_name
 from .create_table import (
@@ -49,8 +49,18 @@ from .create_table import (
 from .partitions import bind_range_bounds
 
 
-def bind_alter_table(node: Any, context: Context) -> AlterTable:
-    """Binds ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the invalid action."""
+def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView:
+    """Binds ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the invalid action.
+
+    As in PostgreSQL, RENAME TO and SET SCHEMA change views too.
+    """
+    actions = node.expressions
+    if (
+        len(actions) == 1
+        and isinstance(actions[0], nodes.RenameTable | nodes.SetSchema)
+        and find_view(node.this, context)
+    ):
+        return bind_alter_view(node, context)
     table = find_table(node.this, context)
     with context.at(node.this):
         context.require_owner(table, "ALTER TABLE")

@@ -52,6 +52,26 @@ class CatalogParser(AccessParser):
         name = self._parse_table_parts(schema=True)
         return nodes.DropView(this=name, exists=exists, cascade=self._cascade())
 
+    def _alter_view(self) -> Any:
+        """Parses the rest of ALTER VIEW."""
+        exists = self._parse_exists()
+        name = self._parse_table_parts(schema=True)
+        action: Any = None
+        if self._match_text_seq("RENAME", "TO"):
+            action = nodes.RenameTable(this=self._identifier("the new name of the view expected"))
+        elif self._match_text_seq("SET", "SCHEMA"):
+            action = nodes.SetSchema(this=self._identifier("the name of a schema expected"))
+        else:
+            if self._word() in ("ALTER", "AS", "OWNER", "RENAME"):
+                self.refuse(
+                    f"ALTER VIEW ... {self._word()}",
+                    self._curr,
+                    "RENAME TO and SET SCHEMA",
+                    "CREATE OR REPLACE VIEW changes a view's query and its columns",
+                )
+            self.raise_error("RENAME TO or SET SCHEMA expected")
+        return nodes.AlterView(this=name, expressions=[action], exists=exists)
+
     def _cascade(self) -> bool:
         """True for `CASCADE`; RESTRICT is the default. Rejects a list of several objects."""
         if self._curr and self._curr.token_type == TokenType.COMMA:

@@ -12,7 +12,7 @@ from .. import nodes, not_supported
 from .catalog import CatalogParser
 
 _OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
-OTHER_OBJECTS = frozenset([*_OTHERS.split(), "EXTERNAL", "UNIQUE", "UNLOGGED", "USER", "VIEW"])
+OTHER_OBJECTS = frozenset([*_OTHERS.split(), "EXTERNAL", "UNIQUE", "UNLOGGED", "USER"])
 """Objects other than tables that other databases CREATE and DROP, by the first word."""
 
 
@@ -29,7 +29,7 @@ class TableParser(CatalogParser):
     def _expect_table(self, verb: str) -> None:
         if not self._match(TokenType.TABLE):
             if self._word() in OTHER_OBJECTS:
-                having = f"{verb} TABLE" if verb == "ALTER" else f"{verb} TABLE and {verb} VIEW"
+                having = f"{verb} TABLE and {verb} VIEW"
                 hint = not_supported.OBJECTS.get(self._word(), "")
                 self.refuse(f"{verb} {self._word()}", self._curr, having, hint)
             self.raise_error("TABLE expected")
@@ -264,6 +264,8 @@ class TableParser(CatalogParser):
     def _alter_table(self) -> Any:
         if self._is_role_next():
             return self._alter_role()
+        if self._match(TokenType.VIEW):
+            return self._alter_view()
         self._expect_table("ALTER")
         name = self._parse_table_parts(schema=True)
         return nodes.AlterTable(this=name, expressions=self._parse_csv(self._alter_action))

@@ -17,6 +17,7 @@ from nyala.cluster.client.catalog import catalog_cache
 from nyala.cluster.client.retry import Attempts
 from nyala.cluster.client.writes.call_ids import CallIds
 from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.messages.view_methods import RenameView
 from nyala.driver.connection import Connection
 from nyala.model.alterations import AddColumn
 from nyala.model.schema import ColumnSchema, Schema, TableDefinition, View
@@ -120,14 +121,17 @@ def test_tables_that_did_not_change_stay_the_same_objects(client):
 
 def test_ddl_is_done_once_though_answers_are_lost(client, cluster):
     lost = errors.ServerUnavailable("broke off")
-    for kind in (methods.CreateTable, methods.AlterTable, methods.CreateView, methods.DropViews, methods.DropTable):
+    tables = methods.CreateTable, methods.AlterTable, methods.DropTable
+    for kind in (*tables, methods.CreateView, RenameView, methods.DropViews):
         cluster.faults.append(once(kind, lost, "after"))
     client.create_table(DEFINITION)
     client.alter_table("t", [AddColumn(ColumnSchema("w", INT, True))])
     client.create_view(View("v", "SELECT 1 AS one", ("one",)))
-    client.drop_views(["v"])
+    client.rename_view("v", "w", "public")
+    assert client.view("v") is None and client.view("w") == View("w", "SELECT 1 AS one", ("one",))
+    client.drop_views(["w"])
     client.drop_table("t")
-    assert len(cluster.applied) == len(set(cluster.applied)) == 5
+    assert len(cluster.applied) == len(set(cluster.applied)) == 6
     assert len(cluster.requests(methods.CreateTable)) >= 2
 
 
@@ -137,8 +141,21 @@ def test_errors_of_ddl_are_the_masters(client):
         client.create_table(DEFINITION)
     with pytest.raises(errors.UnknownTable, match="view w does not exist"):
         client.drop_views(["w"])
+    with pytest.raises(errors.UnknownTable, match="view w does not exist"):
+        client.rename_view("w", "x", "public")
     with pytest.raises(errors.InvalidTableDefinition):
         client.alter_table("t", [AddColumn(ColumnSchema("v", INT, True))])
+
+
+def test_masters_of_an_earlier_version_rename_no_views(client, monkeypatch):
+    def refuse(*arguments, **named):
+        raise errors.ProtocolError("a malformed request: Invalid value 'rename_view'")
+
+    monkeypatch.setattr(client, "_change", refuse)
+    with pytest.raises(
+        errors.NotSupportedError, match=r"earlier version of nyala, which renames no views: .*drop view v"
+    ):
+        client.rename_view("v", "w", "public")
 
 
 def test_calls_are_numbered_without_gaps_under_many_threads():

@@ -35,6 +35,7 @@ from nyala.cluster.wire.messages.methods import (
     TableReply,
 )
 from nyala.cluster.wire.messages.plain import definition_to_plain, entry_from_plain, step_to_plain, view_to_plain
+from nyala.cluster.wire.messages.view_methods import RenameView
 from nyala.errors import (
     ClusterError,
     DeadlineExceeded,
@@ -173,6 +174,7 @@ class Master:
             DropTable: self.ddl.drop_table,
             CreateView: self.ddl.create_view,
             DropViews: self.ddl.drop_views,
+            RenameView: self.ddl.rename_view,
             LeaveCluster: self.ddl.leave_cluster,
             MaintainServer: self.ddl.maintain_server,
             Heartbeat: self.queries.heartbeat,
@@ -333,6 +335,23 @@ def test_drop_deletes_replicas_for_good_and_views_with_them(world: World) -> Non
     assert all(order.forget for order in orders)
     with pytest.raises(UnknownTable):
         world.locate(reply)
+
+
+def test_a_view_is_renamed_once_and_in_one_step(world: World) -> None:
+    for name in ("v", "w"):
+        view = view_to_plain(View(name, "SELECT 1", ("a",)))
+        world.master.call(CreateView(view=view, replace=False, call=world.next_call()))
+    with pytest.raises(DuplicateTable, match="view w exists already"):
+        world.master.call(RenameView(name="v", new_name="w", namespace="public", call=world.next_call()))
+    rename = RenameView(name="v", new_name="x", namespace="public", call=world.next_call())
+    before = world.master.call(GetCatalog())
+    for _ in range(2):  # the second is the retry of a client that has lost the reply
+        world.master.call(rename)
+    after = world.master.call(GetCatalog())
+    assert after.version == before.version + 1
+    assert {view["name"]: view["text"] for view in after.views} == {"w": "SELECT 1", "x": "SELECT 1"}
+    world.restart()
+    assert [view["name"] for view in world.master.call(GetCatalog()).views] == ["w", "x"]
 
 
 def test_a_server_that_was_away_deletes_what_was_dropped(world: World) -> None:

@@ -20,6 +20,7 @@ from nyala.cluster.wire.messages.plain import (
     step_to_plain,
     view_to_plain,
 )
+from nyala.cluster.wire.messages.view_methods import RenameView
 from nyala.cluster.wire.security.catalog_rights import check_catalog_change
 from nyala.cluster.wire.security.table_rights import TableRights
 from nyala.errors import PermissionDenied, ProtocolError
@@ -100,6 +101,8 @@ ALLOWED = [
     (view("n"), [CREATE]),
     (view("w", replace=True), []),
     (methods.DropViews(names=("w",), call=CALL), []),
+    (RenameView(name="w", new_name="n", namespace="public", call=CALL), [CREATE]),
+    (RenameView(name="w", new_name="mine.w", namespace="mine", call=CALL), []),
     (namespace_methods.DropNamespace(name="mine", tables=(), views=("w",), call=CALL), []),
     (access(AddGrant(Grant("t000001", Right.SELECT, "ben", "ann"))), []),
     (access(RemoveGrant("t000001", Right.SELECT, "ben", "ann")), []),
@@ -124,6 +127,8 @@ REFUSED = [
     (view("other", replace=True), [CREATE]),
     (view("hers", owner="ben", replace=True), [CREATE]),
     (methods.DropViews(names=("w", "other"), call=CALL), []),
+    (RenameView(name="other", new_name="n", namespace="public", call=CALL), [CREATE]),
+    (RenameView(name="w", new_name="n", namespace="public", call=CALL), []),
     (namespace_methods.CreateNamespace(namespace=namespace_to_plain(Namespace("n", "ann")), call=CALL), [CREATE]),
     (namespace_methods.DropNamespace(name="mine", tables=("theirs",), views=(), call=CALL), []),
     (namespace_methods.DropNamespace(name="public", tables=(), views=(), call=CALL), []),

@@ -140,6 +140,8 @@ def test_a_statement_needs_its_rights(owner: nyala.Connection, text: str, rights
         "ALTER TABLE t OWNER TO ann",
         "DROP TABLE t CASCADE",
         "DROP VIEW w",
+        "ALTER VIEW w RENAME TO n",
+        "ALTER TABLE w RENAME TO n",
         "CREATE OR REPLACE VIEW w AS SELECT 1 AS one",
         "COMPACT TABLE t",
         "ANALYZE t",

@@ -18,6 +18,7 @@ from nyala.model.access.steps import (
     CreateRole,
     DropRole,
     ForgetObjects,
+    ObjectRenamed,
     OwnerChanged,
     RemoveGrant,
     RemoveMember,
@@ -180,3 +181,19 @@ def test_a_store_has_users_when_a_role_can_log_in() -> None:
     access = apply_access_steps(Access(), [CreateRole(Role("group"))], {})
     assert not access.has_users and not access.is_first
     assert apply_access_steps(access, [CreateRole(Role("user", can_login=True))], {}).has_users
+
+
+def test_grants_follow_a_new_key_and_leave_others_alone() -> None:
+    access = apply_access_steps(Access(), [CreateRole(Role("b")), CreateRole(Role("a"))], OBJECTS)
+    granted = [
+        AddGrant(Grant("t1", Right.SELECT, "b", "a", True)),
+        AddGrant(Grant("t2", Right.SELECT, "b", STORE_ROLE)),
+    ]
+    access = apply_access_steps(access, granted, OBJECTS)
+    moved = apply_access_steps(access, [ObjectRenamed(OBJECTS["t1"], "t3")], OBJECTS)
+    of_tables = [grant for grant in moved.grants if grant.key.startswith("t")]
+    assert [(grant.key, grant.grantee, grant.has_option) for grant in of_tables] == [
+        ("t3", "b", True),
+        ("t2", "b", False),
+    ]
+    assert apply_access_steps(moved, [ObjectRenamed(OBJECTS["t1"], "t4")], OBJECTS) is moved

@@ -143,6 +143,7 @@ def test_ddl_is_refused_over_stores_without_it(database, table) -> None:
         lambda: transaction.alter_table("t", [DropColumn("n")]),
         lambda: transaction.create_view(View("v", "SELECT 1", ())),
         lambda: transaction.drop_views(["v"]),
+        lambda: transaction.rename_view("v", "w", "public"),
     ):
         with pytest.raises(NotSupportedError, match=r"inside a transaction .* COMMIT or ROLLBACK first"):
             call()
