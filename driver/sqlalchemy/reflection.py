@@ -31,16 +31,13 @@ _TABLES: Final = r"""
     ORDER BY table_name"""  # nyala's own: no application's model has them
 _COLUMNS: Final = """
     SELECT table_name, column_name, column_default, is_nullable, column_type, character_maximum_length,
-           numeric_precision, numeric_scale, is_identity, is_updatable, column_comment,
+           numeric_precision, numeric_scale, is_updatable, column_comment,
            column_encoding, column_compression, column_block_size
     FROM information_schema.columns WHERE table_schema = coalesce(:schema, current_schema())
     ORDER BY table_name, ordinal_position"""
 _KEYS: Final = """
     SELECT table_name, column_name FROM information_schema.key_column_usage
     WHERE table_schema = coalesce(:schema, current_schema()) ORDER BY table_name, ordinal_position"""
-_HIDDEN: Final = """
-    SELECT table_name, column_name FROM information_schema.columns
-    WHERE table_schema = coalesce(:schema, current_schema()) AND is_identity = 'YES'"""
 _TEMPORARY: Final = """
     SELECT table_name FROM information_schema.tables WHERE table_schema = 'pg_temp' AND table_type {} ORDER BY 1"""
 _VIEW: Final = """
@@ -102,21 +99,18 @@ class NyalaReflection(default.DefaultDialect):
         def read(schema: str | None) -> dict[str, list[Any]]:
             by_table = defaultdict(list)
             for row in _rows(connection, _COLUMNS, schema):
-                if row.is_identity == "NO":
-                    by_table[row.table_name].append(_column(row))
+                by_table[row.table_name].append(_column(row))
             return by_table
 
         return self._multi(connection, read, ReflectionDefaults.columns, schema=schema, **kw)
 
     def get_multi_pk_constraint(self, connection: Connection, schema: str | None = None, **kw: Any) -> Keyed:
         def read(schema: str | None) -> dict[str, Any]:
-            hidden = {name for name, _ in _rows(connection, _HIDDEN, schema)}
             by_table: dict[str, Any] = {}
             for table, column in _rows(connection, _KEYS, schema):
-                if table not in hidden:  # with hidden numbers in it, the key is nothing to know rows by
-                    # A primary key has no name of its own: what information_schema says is made of the table's.
-                    key = by_table.setdefault(table, {"name": None, "constrained_columns": []})
-                    key["constrained_columns"].append(column)
+                # A primary key has no name of its own: what information_schema says is made of the table's.
+                key = by_table.setdefault(table, {"name": None, "constrained_columns": []})
+                key["constrained_columns"].append(column)
             return by_table
 
         return self._multi(connection, read, ReflectionDefaults.pk_constraint, schema=schema, **kw)
@@ -145,7 +139,10 @@ class NyalaReflection(default.DefaultDialect):
         if distribution is not None:
             options["distribute_by"] = " ".join(distribution[1].split())
         if _NON_UNIQUE.search(created):
-            options["non_unique_key"] = [key for name, key in _rows(connection, _KEYS, schema) if name == table][:-1]
+            described = connection.exec_driver_sql(f"DESCRIBE {name}").mappings()
+            options["non_unique_key"] = [
+                each["column"] for each in described if each["key"] and not each["auto_increment"]
+            ]
         return {f"nyala_{option}": value for option, value in options.items() if value}
 
     def get_multi_foreign_keys(self, connection: Connection, **kw: Any) -> Keyed:

@@ -76,8 +76,7 @@ def _column(column: Attribute, database: str) -> Row:
         "udt_name": name,
         "dtd_identifier": str(column.place),
         "is_self_referencing": "NO",
-        "is_identity": _yes(stored is not None and stored.auto_increment),
-        "identity_generation": "ALWAYS" if stored is not None and stored.auto_increment else None,
+        "is_identity": "NO",
         "identity_cycle": "NO",
         "is_generated": "NEVER",
         "is_updatable": _yes(stored is not None and not stored.immutable),
@@ -135,6 +134,8 @@ def _constraint(objects: Objects, each: SystemObject) -> Row:
 def table_constraints(objects: Objects) -> Iterator[Row]:
     """The primary keys."""
     for each in objects.tables:
+        if not each.has_key:
+            continue
         yield _constraint(objects, each) | {
             "constraint_type": "PRIMARY KEY",
             "is_deferrable": "NO",
@@ -146,7 +147,8 @@ def table_constraints(objects: Objects) -> Iterator[Row]:
 def key_column_usage(objects: Objects) -> Iterator[Row]:
     """The columns of the primary keys."""
     for each in objects.tables:
-        assert each.table is not None
+        if each.table is None or not each.has_key:
+            continue
         constraint = _constraint(objects, each)
         for place, column in enumerate(each.table.schema.key, 1):
             yield constraint | {"column_name": column.name, "ordinal_position": place}

@@ -9,6 +9,9 @@ restart and on all servers:
     | 2**29 to 2**30 | schemas, by a hash of the name |
     | 2**30 and more | views, by a hash of the name |
     | below 16384 | PostgreSQL's own |
+
+The hidden column of a NON UNIQUE PRIMARY KEY is not among the columns: clients insert into all that they find, and it
+takes no values. Without it such a key is not unique, so for clients the table has none.
 """
 
 from __future__ import annotations
@@ -71,11 +74,16 @@ class SystemObject:
             assert self.table is not None
             return tuple(_stored(column, place) for place, column in enumerate(self.table.schema.key, 1))
         if self.table is not None:
-            return tuple(_stored(column, place) for place, column in enumerate(self.table.schema.columns, 1))
+            return tuple(_stored(column, place) for place, column in enumerate(self.table.schema.visible_columns, 1))
         if self.view is not None:
             return self._view_columns(self.view)
         columns = relations()[self.schema, self.name].columns
         return tuple(Attribute(column.name, place, column.type, True) for place, column in enumerate(columns, 1))
+
+    @property
+    def has_key(self) -> bool:
+        """True for a table with a unique key."""
+        return self.table is not None and self.table.schema.auto_increment is None
 
     def _view_columns(self, view: View) -> tuple[Attribute, ...]:
         assert self.context is not None
@@ -151,11 +159,11 @@ class Objects:
 
     @cached_property
     def keys(self) -> tuple[SystemObject, ...]:
-        """The indexes of the primary keys, by the name of their table."""
+        """The indexes of the unique primary keys, by the name of their table."""
         return tuple(
             SystemObject(each.schema, key_name(each.table), each.oid + 3, "i", table=each.table)
             for each in self.tables
-            if each.table is not None
+            if each.table is not None and each.has_key
         )
 
     @cached_property

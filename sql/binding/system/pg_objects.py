@@ -55,7 +55,7 @@ def pg_class(objects: Objects) -> Iterator[Row]:
             "relfilenode": 0 if each.kind == "v" else each.oid,
             "relpages": _pages(each, objects) if stored else 0,
             "reltuples": float(_rows(each, objects)) if stored else -1.0 if is_table else 0.0,
-            "relhasindex": stored,
+            "relhasindex": stored and each.has_key,
             "relpersistence": "t" if each.schema == TEMPORARY_NAMESPACE else "p",
             "relkind": each.kind,
             "relnatts": len(each.attributes) if each.view is None else len(each.view.columns),
@@ -101,7 +101,7 @@ def _attribute(each: SystemObject, column: Attribute) -> Row:
         "attcompression": "",
         "attnotnull": stored is not None and not stored.nullable,
         "atthasdef": stored is not None and stored.default is not None and each.kind == "r",
-        "attidentity": "a" if stored is not None and stored.auto_increment else "",
+        "attidentity": "",
         "attgenerated": "",
         "attislocal": True,
         "attcollation": type_.facts["typcollation"],
@@ -149,7 +149,8 @@ def pg_index(objects: Objects) -> Iterator[Row]:
 def pg_constraint(objects: Objects) -> Iterator[Row]:
     """The primary keys, as constraints."""
     for each in objects.tables:
-        assert each.table is not None
+        if each.table is None or not each.has_key:
+            continue
         yield {
             "oid": each.oid + 4,
             "conname": key_name(each.table),
@@ -257,7 +258,8 @@ def pg_rewrite(objects: Objects) -> Iterator[Row]:
 def pg_depend(objects: Objects) -> Iterator[Row]:
     """The dependencies of constraints on their tables, and of indexes on their constraints."""
     for each in objects.tables:
-        assert each.table is not None
+        if each.table is None or not each.has_key:
+            continue
         for place in range(1, each.table.schema.key_columns + 1):
             yield _dependency(2606, each.oid + 4, 1259, each.oid, place, "a")
         yield _dependency(1259, each.oid + 3, 2606, each.oid + 4, 0, "i")
