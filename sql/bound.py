@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 
 from ..model.alterations import AlterStep
 from ..model.lazy_dataclass import dataclass
-from ..model.schema import Table, TableDefinition
+from ..model.schema import Table, TableDefinition, View
 from ..model.store import ChangeRange, Op, Timestamp
 from .bound_access import AccessStatement
 from .bound_access import ChangeAccess as ChangeAccess
@@ -286,10 +286,14 @@ class CreateTableAs:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """ALTER TABLE: all steps or none; empty if IF [NOT] EXISTS left nothing to do."""
+    """ALTER TABLE: all steps or none; empty if IF [NOT] EXISTS left nothing to do.
+
+    If it gets another name, `readers` are the views that read the table, with the new name in their texts.
+    """
 
     table: Table
     steps: tuple[AlterStep, ...]
+    readers: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,13 @@ class DropView:
 
 @dataclass(frozen=True, slots=True)
 class RenameView:
-    """ALTER VIEW ... RENAME TO or SET SCHEMA, by names in the store; nothing to do if they are the same."""
+    """ALTER VIEW ... RENAME TO or SET SCHEMA, by names in the store; nothing to do if they are the same. `readers` are
+    the views that read it, with its new name in their texts."""
 
     name: str
     new_name: str
     namespace: str
+    readers: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

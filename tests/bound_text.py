@@ -72,9 +72,10 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             yield from _definition(definition)
             yield f"  as ({', '.join(columns)})"
             yield from _indented(_indented(describe_query(query)))
-        case bound.AlterTable(table, steps):
+        case bound.AlterTable(table, steps, readers):
             yield f"alter table {table.name}"
             yield from (f"  {_step(step)}" for step in steps)
+            yield from (f"  {view.name}: {view.text}" for view in readers)
         case bound.DropTable(name, if_exists, views):
             yield f"drop table {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
         case bound.InsertStatement(table, columns, query, op, returning):
@@ -113,6 +114,8 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
         case bound.Describe() | bound.DescribeView():
             yield from describe_catalog(statement)
         case bound.PrepareStatement() | bound.ExecutePrepared() | bound.Deallocate() | bound.Discard():
+            yield repr(statement)
+        case bound.ChangeAccess() | bound.SetRole() | bound.ShowGrants() | bound.ShowRoles():
             yield repr(statement)
         case bound.CommitTransaction() | bound.RollbackTransaction() | bound.BeginTransaction():
             yield repr(statement)
@@ -402,8 +405,9 @@ def describe_catalog(statement: CatalogStatement) -> Iterator[str]:
             yield f"  {view.text}"
         case DropView(name, if_exists, views):
             yield f"drop view {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
-        case RenameView(name, new_name, namespace):
+        case RenameView(name, new_name, namespace, readers):
             yield f"rename view {name!r} to {new_name!r} of schema {namespace!r}"
+            yield from (f"  {view.name}: {view.text}" for view in readers)
         case CreateSchema(namespace, if_not_exists):
             yield f"create schema {namespace.name}{' if not exists' if if_not_exists else ''}"
         case DropSchema(name, if_exists, dropped, views):

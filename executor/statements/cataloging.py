@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ...errors import DuplicateSchema, DuplicateTable, UnknownSchema, UnknownTable
+from ...errors import DuplicateSchema, DuplicateTable, NotSupportedError, UnknownSchema, UnknownTable
+from ...model.schema import View
+from ...model.store import Store
 from ...model.types import BIGINT, STRING
 from ...planner import Plan
 from ...sql import bound
@@ -73,8 +75,43 @@ def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: Executi
 def alter_table(statement: bound.AlterTable, context: ExecutionContext) -> StatementResult:
     """ALTER TABLE."""
     if statement.steps:
-        context.store.alter_table(statement.table.name, statement.steps)
+        with _in_one_step(statement.table.name, statement.readers, context) as store:
+            store.alter_table(statement.table.name, statement.steps)
     return done()
+
+
+@contextlib.contextmanager
+def _in_one_step(name: str, readers: Sequence[View], context: ExecutionContext) -> Iterator[Store]:
+    """The store in which a table or view is renamed; the texts of the views that read it are replaced in the same step.
+
+    Raises `NotSupportedError` where several changes of the catalog cannot be one.
+    """
+    store = context.store
+    if not readers:
+        yield store
+        return
+    if not store.transactional_ddl:
+        those = ", ".join(view.name for view in readers)
+        raise NotSupportedError(
+            f"{name} is read by view{'s' if len(readers) > 1 else ''} {those}: on a cluster, or in a directory that "
+            "another process serves, it keeps its name until they are dropped"
+        )
+    if hasattr(store, "rollback_to"):  # a transaction, whose COMMIT makes them one
+        yield store
+        _replace_views(readers, store)
+        return
+    transaction = store.begin()
+    try:
+        yield transaction
+        _replace_views(readers, transaction)
+        transaction.commit()
+    finally:
+        transaction.close()
+
+
+def _replace_views(views: Sequence[View], store: Store) -> None:
+    for view in views:
+        store.create_view(view, replace=True)
 
 
 def drop_table(statement: bound.DropTable, context: ExecutionContext) -> StatementResult:
@@ -109,7 +146,8 @@ def drop_view(statement: bound.DropView, context: ExecutionContext) -> Statement
 def rename_view(statement: bound.RenameView, context: ExecutionContext) -> StatementResult:
     """ALTER VIEW ... RENAME TO, SET SCHEMA."""
     if statement.new_name != statement.name:
-        context.store.rename_view(statement.name, statement.new_name, statement.namespace)
+        with _in_one_step(statement.name, statement.readers, context) as store:
+            store.rename_view(statement.name, statement.new_name, statement.namespace)
     return done()
 
 

@@ -98,6 +98,8 @@ class Context:
     """The schemas of `names.search_path`, once they are known."""
     schemas_of_nodes: dict[int, str] = field(default_factory=dict)
     """The schema of each table or view in FROM that was found outside the default one, by the `id` of its node."""
+    names_of_nodes: dict[int, str] | None = None
+    """The name in the store of each table or view in FROM, by the `id` of its node, if they are recorded."""
     settings: list[SetSetting] = field(default_factory=list)
     """The settings that calls of `set_config` set when the statement starts."""
     objects: Any = None

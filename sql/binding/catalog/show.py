@@ -23,8 +23,9 @@ from ...bound_catalog import (
 from ...syntax import nodes
 from ..context import Context
 from ..tables.create_table import find_table
+from .renaming import bind_alter_view
 from .schemas import bind_create_schema, bind_drop_schema
-from .views import bind_alter_view, bind_create_view, bind_drop_view, describe_view, find_view
+from .views import bind_create_view, bind_drop_view, describe_view, find_view
 
 
 def _analyze(node: Any, context: Context) -> AnalyzeTables:

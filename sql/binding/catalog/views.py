@@ -20,20 +20,19 @@ from typing import Any
 
 from sqlglot import exp
 
-from ....errors import Error, InvalidTableDefinition, NotSupportedError, StatementError, UnknownTable
+from ....errors import Error, InvalidTableDefinition, StatementError, UnknownTable
 from ....model.access.roles import Access
 from ....model.lazy_dataclass import dataclass
 from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace
 from ....model.schema import Table, View
 from ....model.store import Timestamp
 from ...bound import Query
-from ...bound_catalog import CreateView, DescribeView, DropView, RenameView
+from ...bound_catalog import CreateView, DescribeView, DropView
 from ...deep_stack import require
-from ...syntax import nodes
 from ...syntax.parser import ParsedStatement, generate, parse
 from ...syntax.written_names import did_you_mean
 from ..context import Catalog, Context, name_of
-from ..names import canonical, check_schema, droppable_name, new_full_name, new_name, refuse_taken, table_name
+from ..names import droppable_name, new_name, refuse_taken, table_name
 from ..scope import CommonTable, Field, Scope
 from ..tables.show_create import name_text
 
@@ -58,15 +57,17 @@ def view_source(view: View, node: Any, context: Context) -> CommonTable:
         _count_uses(node.root(), context)
     source = context.views.get(view.name)
     if source is None:
-        query = _bind_text(view, context)
+        query = bind_view_text(view, context)
         source = CommonTable(query, view.columns, context.view_uses[view.name] > 1)
         context.views[view.name] = source
     return source
 
 
-def _bind_text(view: View, context: Context) -> Query:
+def bind_view_text(view: View, context: Context, names: dict[int, str] | None = None) -> Query:
+    """Binds the query of a view; `names` gets the tables and views that its text names, by the `id` of their nodes in
+    `parsed_text`. Raises errors with the view's name."""
     context.now()  # so that it is the same inside the view
-    if _parsed(view.text).deep or len(context.within) > MOST_WITHIN:
+    if parsed_text(view.text).deep or len(context.within) > MOST_WITHIN:
         require()
     actor, within = context.actor, (*context.within, view.name)
     inner = replace(
@@ -78,9 +79,10 @@ def _bind_text(view: View, context: Context) -> Query:
         view_actor=None if actor is None else actor.as_owner(view),
         path=(DEFAULT_NAMESPACE,),
         schemas_of_nodes={},
+        names_of_nodes=names,
     )
     try:
-        query = context.bind_query(_parsed(view.text).tree, Scope(), inner)
+        query = context.bind_query(parsed_text(view.text).tree, Scope(), inner)
     except StatementError as error:
         raise type(error)(f"in view {view.name}: {error.message}") from error
     except Error as error:
@@ -94,7 +96,8 @@ def _bind_text(view: View, context: Context) -> Query:
 
 
 @lru_cache(TREES)
-def _parsed(text: str) -> ParsedStatement:
+def parsed_text(text: str) -> ParsedStatement:
+    """The parsed text of a view, which is the same object for some time."""
     (parsed,) = parse(text)
     return parsed
 
@@ -112,7 +115,7 @@ def _count_uses(tree: Any, context: Context) -> None:
                 context.view_uses[name] += 1
                 if name not in seen:
                     seen.add(name)
-                    waiting.append(_parsed(view.text).tree)
+                    waiting.append(parsed_text(view.text).tree)
         # Of the texts of views, whose names another role looks up.
         context = replace(context, path=(DEFAULT_NAMESPACE,), checks_rights=False)
 
@@ -178,12 +181,14 @@ def _column_names(node: Any, query: Query, context: Context) -> tuple[str, ...]:
 
 
 def _text_of(source: Any, context: Context) -> str:
-    """The text of the query with each `*` of a select list replaced by the columns that it expands to, and with the
-    schema of each table that was found outside the default one."""
+    """The text of the query with each `*` of a select list replaced by the columns that it expands to, with the schema
+    of each table that was found outside the default one, and without the database, whose name each client chooses."""
     tree = source.copy()
     for original, node in zip(list(source.walk()), list(tree.walk()), strict=True):
         if (schema := context.schemas_of_nodes.get(id(original))) is not None:
-            node.set("db", _identifier(schema))
+            node.set("db", identifier(schema))
+        if isinstance(node, exp.Table | exp.Column):
+            node.set("catalog", None)
         fields = context.stars.get(id(original))
         if fields is not None:
             items = node.parent.expressions
@@ -193,11 +198,12 @@ def _text_of(source: Any, context: Context) -> str:
 
 
 def _column(field: Field) -> exp.Column:
-    table = _identifier(field.relation) if field.relation else None
-    return exp.Column(this=_identifier(field.name), table=table)
+    table = identifier(field.relation) if field.relation else None
+    return exp.Column(this=identifier(field.name), table=table)
 
 
-def _identifier(name: str) -> exp.Identifier:
+def identifier(name: str) -> exp.Identifier:
+    """A name as an identifier, in quotes if necessary."""
     return exp.Identifier(this=name, quoted=name_text(name) != name)
 
 
@@ -208,13 +214,13 @@ def bind_drop_view(node: Any, context: Context) -> DropView:
         name = droppable_name(node.this, exists, context)
         if name is None:
             return DropView("", exists)
-        view = _existing(name, exists, "DROP TABLE drops it", context)
+        view = existing_view(name, exists, "DROP TABLE drops it", context)
         if view is not None:
             context.require_owner(view, "DROP VIEW")
         return DropView(name, exists, dependents(f"view {name}", name, bool(node.args.get("cascade")), context))
 
 
-def _existing(name: str, exists: bool, hint: str, context: Context) -> View | None:
+def existing_view(name: str, exists: bool, hint: str, context: Context) -> View | None:
     """The view of a name, for a statement that changes it; None for IF EXISTS if there is none. Raises `StatementError`
     with a hint for a table, `UnknownTable` if there is neither."""
     view = context.catalog.view(name)
@@ -226,37 +232,6 @@ def _existing(name: str, exists: bool, hint: str, context: Context) -> View | No
     return view
 
 
-def bind_alter_view(node: Any, context: Context) -> RenameView:
-    """Binds ALTER VIEW, and ALTER TABLE of a view, whose one action is RENAME TO or SET SCHEMA."""
-    with context.at(node.this):
-        exists = bool(node.args.get("exists"))
-        name = droppable_name(node.this, exists, context)
-        view = None if name is None else _existing(name, exists, "ALTER TABLE changes it", context)
-        if view is None:
-            return RenameView("", "", "")
-        context.require_owner(view, "ALTER VIEW")
-    (action,) = node.expressions
-    with context.at(action):
-        namespace = view.namespace
-        if isinstance(action, nodes.SetSchema):
-            namespace = canonical(name_of(action.this))
-            check_schema(namespace, context)
-            if namespace == view.namespace:
-                return RenameView(view.name, view.name, namespace)
-            if TEMPORARY_NAMESPACE in (namespace, view.namespace):
-                raise NotSupportedError("views cannot be moved into or out of the schema of temporary objects")
-        if namespace != TEMPORARY_NAMESPACE:
-            context.require_create(namespace)
-        local = view.local_name if isinstance(action, nodes.SetSchema) else name_of(action.this)
-        if not local:
-            raise InvalidTableDefinition(f"view {view.name} cannot be renamed to an empty name")
-        new = new_full_name(namespace, local, context.catalog)
-        refuse_taken(new, context.catalog)
-        renamed = replace(view, name=new, namespace=namespace)
-        check_views(ChangedCatalog(context.catalog, {view.name}, new_views={new: renamed}), {view.name}, context)
-    return RenameView(view.name, new, namespace)
-
-
 def find_view(node: Any, context: Context) -> View | None:
     """The view that a name refers to; None if it is not a view."""
     with context.at(node):
@@ -266,7 +241,7 @@ def find_view(node: Any, context: Context) -> View | None:
 def describe_view(view: View, context: Context) -> DescribeView:
     """A view with its current columns."""
     catalog = ChangedCatalog(context.catalog, new_views={view.name: view})
-    query = _bind_text(view, _fresh(context, catalog))
+    query = bind_view_text(view, fresh_context(context, catalog))
     columns = zip(view.columns, query.columns, strict=True)
     return DescribeView(view, tuple(replace(column, name=name) for name, column in columns))
 
@@ -325,7 +300,7 @@ class ChangedCatalog:
         return self.base.now()
 
 
-def _fresh(context: Context, catalog: Catalog) -> Context:
+def fresh_context(context: Context, catalog: Catalog) -> Context:
     """A context for binding views on another catalog, independent of the statement's own."""
     return replace(context, catalog=catalog, views={}, view_uses=Counter(), mentions={}, stars={}, checks_rights=False)
 
@@ -335,10 +310,10 @@ def _needs(view: View, context: Context) -> set[str]:
     text."""
     catalog = ChangedCatalog(context.catalog)
     try:
-        _bind_text(view, _fresh(context, catalog))
+        bind_view_text(view, fresh_context(context, catalog))
     except Error:
         inner = replace(context, path=(DEFAULT_NAMESPACE,), checks_rights=False)
-        catalog.asked.update(_named(_parsed(view.text).tree, inner))
+        catalog.asked.update(_named(parsed_text(view.text).tree, inner))
     return catalog.asked
 
 
@@ -353,21 +328,23 @@ def dependents(what: str, name: str, cascade: bool, context: Context) -> tuple[s
     return tuple(dependent_views)
 
 
-def check_views(catalog: ChangedCatalog, names: Collection[str], context: Context) -> None:
+def check_views(
+    catalog: ChangedCatalog, names: Collection[str], context: Context, rewritten: Collection[str] = ()
+) -> None:
     """Raises `StatementError` if a valid view that depends on one of the names would become invalid on the changed
-    catalog."""
+    catalog. Its new views are taken to be valid, but for those that are `rewritten`."""
     for view in context.catalog.views():
-        if view.name in catalog.new_views:
+        if view.name in catalog.new_views and view.name not in rewritten:
             continue
         before = ChangedCatalog(context.catalog)
         try:
-            _bind_text(view, _fresh(context, before))
+            bind_view_text(view, fresh_context(context, before))
         except Error:
             continue
         if before.asked.isdisjoint(names):
             continue
         try:
-            _bind_text(view, _fresh(context, catalog))
+            bind_view_text(catalog.new_views.get(view.name, view), fresh_context(context, catalog))
         except StatementError as error:
             message = error.message.removeprefix(f"in view {view.name}: ")
             raise StatementError(f"view {view.name} would become invalid: {message}") from error

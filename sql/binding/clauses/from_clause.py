@@ -27,7 +27,7 @@ from ....errors import (
 from ....model.access.rights import Right
 from ....model.lazy_dataclass import dataclass
 from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
-from ....model.schema import Table
+from ....model.schema import Table, View
 from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
 from ....model.types import Kind
 from ...bound import Join, Query, Relation, SeriesRef, SubqueryRef, TableRef, TimeTravel, WorkingRef
@@ -204,7 +204,7 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
     table, time = context.catalog.table(found_name(name, schema, context)), None
     if node is not context.written:
         context.require(table, Right.SELECT)
-    _note_schema(node, table.namespace, context)
+    _note(node, table, context)
     if version is not None:
         table, time = bind_time(version, table, context)
     alias, renamed = _alias(node, name)
@@ -229,8 +229,11 @@ def _shown_schema(node: exp.Table, schema: str | None) -> str | None:
     return schema if node.args.get("alias") is None else None
 
 
-def _note_schema(node: exp.Table, schema: str, context: Context) -> None:
-    """Note the schema of a table or view that a name without one refers to, for the text of a view."""
+def _note(node: exp.Table, relation: Table | View, context: Context) -> None:
+    """Note the table or view that a name refers to, and its schema if the name has none, for the texts of views."""
+    schema = relation.namespace
+    if context.names_of_nodes is not None:
+        context.names_of_nodes[id(node)] = relation.name
     if schema == TEMPORARY_NAMESPACE or (schema != DEFAULT_NAMESPACE and node.args.get("db") is None):
         context.schemas_of_nodes[id(node)] = schema
 
@@ -251,7 +254,7 @@ def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, 
 
         context.require(view, Right.SELECT)
         common, schema = view_source(view, node, context), view.namespace
-        _note_schema(node, schema, context)
+        _note(node, view, context)
     return name, schema, common
 
 

@@ -153,6 +153,11 @@ class Objects:
         return tuple(sorted(found, key=lambda each: (each.name, each.schema)))
 
     @cached_property
+    def stored(self) -> dict[str, SystemObject]:
+        """The tables and views of the store by their names there."""
+        return {found.name: each for each in self.own if (found := each.table or each.view) is not None}
+
+    @cached_property
     def tables(self) -> tuple[SystemObject, ...]:
         """The tables of the store, by name."""
         return tuple(each for each in self.own if each.table is not None)

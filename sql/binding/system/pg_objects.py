@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from ....model.namespaces import TEMPORARY_NAMESPACE
 from ....model.schema import Table
 from ...array_text import write_array
+from ..catalog.renaming import names_read
+from ..names import PG_CATALOG
 from ..tables.show_create import name_text, value_text
 from .objects import FIRST, Attribute, Objects, SystemObject, key_name
 from .roles import access_list, owner_name, owner_number, role_number, secured_object
@@ -256,7 +259,15 @@ def pg_rewrite(objects: Objects) -> Iterator[Row]:
 
 
 def pg_depend(objects: Objects) -> Iterator[Row]:
-    """The dependencies of constraints on their tables, and of indexes on their constraints."""
+    """The dependencies of constraints on their tables, of indexes on their constraints, and of the rules of views on
+    their view and what it reads."""
+    for each in objects.own:
+        if each.view is not None:
+            yield _dependency(2618, each.oid + 5, 1259, each.oid, 0, "i")
+            # A view may read this relation: there it is empty.
+            inner = replace(objects.context, within=(PG_CATALOG,))
+            for name in sorted(set(names_read(each.view, inner).values())):
+                yield _dependency(2618, each.oid + 5, 1259, objects.stored[name].oid, 0, "n")
     for each in objects.tables:
         if each.table is None or not each.has_key:
             continue

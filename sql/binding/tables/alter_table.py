@@ -30,11 +30,12 @@ from ....model.alterations import (
 )
 from ....model.altered_table import apply_steps
 from ....model.namespaces import TEMPORARY_NAMESPACE
-from ....model.schema import RangePartition, Table
+from ....model.schema import RangePartition, Table, View
 from ...bound import AlterTable, RenameView
 from ...syntax import nodes
 from ..access.grants import owner_of_table
-from ..catalog.views import ChangedCatalog, bind_alter_view, check_views, find_view
+from ..catalog.renaming import bind_alter_view, views_of_renamed
+from ..catalog.views import ChangedCatalog, check_views, find_view
 from ..context import Context, name_of
 from ..names import canonical, check_schema, new_full_name
 from .create_table import (
@@ -68,6 +69,7 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView:
     others += [view.name for view in context.catalog.views()]
     steps: list[AlterStep] = []
     altered = table
+    readers: dict[str, View] = {}
     for action in node.expressions:
         with context.at(action):
             step = _step(action, altered, context)
@@ -75,10 +77,10 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView:
                 altered = apply_steps(altered, [step], others)
                 steps.append(step)
             if isinstance(step, RenameTable | DropColumn | RenameColumn):
-                check_views(
-                    ChangedCatalog(context.catalog, {table.name}, {altered.name: altered}), {table.name}, context
-                )
-    return AlterTable(table, tuple(steps))
+                readers = views_of_renamed(table, altered, context)
+                changed = ChangedCatalog(context.catalog, {table.name}, {altered.name: altered}, readers)
+                check_views(changed, {table.name}, context, readers)
+    return AlterTable(table, tuple(steps), tuple(readers.values()))
 
 
 def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
