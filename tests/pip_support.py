@@ -14,9 +14,9 @@ _FETCH_SECONDS = 240
 
 
 @cache
-def packages(*names: str) -> Path:
-    """A folder for PYTHONPATH with packages such as "duckdb==1.5.5", without what they need: kept in the user's cache,
-    installed into it if necessary. Skips the test if they cannot be installed."""
+def packages(*names: str, dependencies: bool = False) -> Path:
+    """A folder for PYTHONPATH with packages such as "duckdb==1.5.5", and with what they need if `dependencies`: kept in
+    the user's cache, installed into it if necessary. Skips the test if they cannot be installed."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     found = Path.home() / ".cache" / "nyala-tests" / version / "-".join(names)
     if found.is_dir():
@@ -24,7 +24,8 @@ def packages(*names: str) -> Path:
     found.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=found.parent, ignore_cleanup_errors=True) as folder:
         made = Path(folder) / "packages"
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(made), *names]
+        options = [] if dependencies else ["--no-deps"]
+        command = [sys.executable, "-m", "pip", "install", "-q", *options, "--target", str(made), *names]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
         except subprocess.TimeoutExpired:
