@@ -142,3 +142,8 @@ def test_spark_reads_and_writes(
     sums = "SELECT count(*), sum(load), max(name), max(seen) FROM "
     assert store.execute(sums + "copies").fetchone()[:2] == (2000, 250250)
     assert store.execute(sums + "replaced").fetchone() == store.execute(sums + "hosts").fetchone()
+
+    store.execute("CREATE SCHEMA archive; CREATE TABLE archive.hosts (PRIMARY KEY (host)) AS SELECT host FROM hosts")
+    archived = spark.read.format("jdbc").options(**options, dbtable="archive.hosts").load()
+    assert archived.columns == ["host"] and archived.where("host > 997").count() == 3
+    store.execute("DROP SCHEMA archive CASCADE")
