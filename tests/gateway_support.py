@@ -16,9 +16,9 @@ OBJECTS = (
     "CREATE TABLE t (k INT PRIMARY KEY)",
     "CREATE TABLE secrets (k INT PRIMARY KEY)",
     "CREATE VIEW of_secrets AS SELECT count(*) AS n FROM secrets",
-    "CREATE USER ann PASSWORD 'of ann'",
-    "GRANT SELECT, INSERT ON t TO ann",
-    "GRANT SELECT ON of_secrets TO ann",
+    "CREATE USER gus PASSWORD 'of gus'",
+    "GRANT SELECT, INSERT ON t TO gus",
+    "GRANT SELECT ON of_secrets TO gus",
 )
 
 
@@ -27,28 +27,29 @@ def users_of_a_gateway(owner: nyala.Connection, url: str) -> None:
     for statement in OBJECTS:
         owner.execute(statement)
     with (
-        nyala.connect(url, user="ann", password="of ann") as ann,
-        pytest.raises(InterfaceError, match="user ann is no superuser"),
+        nyala.connect(url, user="gus", password="of gus") as gus,
+        pytest.raises(InterfaceError, match="user gus is no superuser"),
     ):
-        Doors(ann, DoorOptions(PostgresOptions(), None))
+        Doors(gus, DoorOptions(PostgresOptions(), None))
     gateway = Doors(nyala.connect(url), DoorOptions(PostgresOptions(), None))
     gateway.start()
     try:
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-            psycopg.connect(f"postgresql://ann:wrong@{gateway.address}/")
-        with psycopg.connect(f"postgresql://ann:of%20ann@{gateway.address}/", autocommit=True) as client:
+            psycopg.connect(f"postgresql://gus:wrong@{gateway.address}/")
+        with psycopg.connect(f"postgresql://gus:of%20gus@{gateway.address}/", autocommit=True) as client:
             client.execute("INSERT INTO t VALUES (1)")
-            assert client.execute("SELECT k, current_user FROM t").fetchall() == [(1, "ann")]
+            assert client.execute("SELECT k, current_user FROM t").fetchall() == [(1, "gus")]
             # The view has the rights of its owner: the gateway computes it.
             assert client.execute("SELECT n FROM of_secrets").fetchone() == (0,)
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="for table secrets: user ann needs SELECT"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="for table secrets: user gus needs SELECT"):
                 client.execute("SELECT * FROM secrets")
-            owner.execute("REVOKE INSERT ON t FROM ann")
+            owner.execute("REVOKE INSERT ON t FROM gus")
             # The gateway has the grants of the last second, also if it has been idle since.
             time.sleep(REFRESH_SECONDS)
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="for table t: user ann needs INSERT"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="for table t: user gus needs INSERT"):
                 client.execute("INSERT INTO t VALUES (2)")
     finally:
         gateway.drain()
         gateway.stop()
     assert owner.execute("SELECT k FROM t").fetchall() == [(1,)]
+    owner.execute("DROP VIEW of_secrets; DROP TABLE secrets; DROP TABLE t; DROP USER gus")

@@ -27,6 +27,7 @@ def client(server: FlightSqlServer) -> Iterator[Client]:
     with Client(server) as client:
         for table in ("t", "fresh"):
             client.update(f"DROP TABLE IF EXISTS {table}")
+        client.update("DROP SCHEMA IF EXISTS other CASCADE")
         client.update("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
         yield client
         for session in server.sessions.all():
@@ -230,7 +231,6 @@ def test_the_key_of_an_ingested_table(client: Client) -> None:
 
 
 def test_rows_are_ingested_into_the_schema_that_is_named_or_the_first_on_the_path(client: Client) -> None:
-    client.update("DROP SCHEMA IF EXISTS other CASCADE")
     with pytest.raises(flight.FlightServerError, match="schema other does not exist"):
         ingest(client, ROWS, schema="other")
     client.update("CREATE SCHEMA other")

@@ -99,6 +99,7 @@ def test_duckdb_writes(server: PostgresServer) -> None:
         "DROP TABLE p.made",
         "CALL postgres_execute('p', 'UPDATE acc SET balance = 0 WHERE aid = 1')",
         "SELECT balance FROM p.acc WHERE aid = 1",
+        "CALL postgres_execute('p', 'UPDATE acc SET balance = 2 WHERE aid = 1')",
     )
     assert [rows for rows in found if rows] == [
         [[1000]],

@@ -94,7 +94,7 @@ def test_metadata(printed: dict[str, list[str]]) -> None:
     assert printed["catalogs"] == ["store"]
     assert printed["schemas"] == ["information_schema", "nyala_catalog", "pg_catalog", "public"]
     assert {"TABLE", "VIEW", "SYSTEM TABLE"} <= set(printed["table types"])
-    assert printed["tables"][:3] == ["public | hosts | TABLE", "public | j | TABLE", "public | loose | TABLE"]
+    assert {"public | hosts | TABLE", "public | j | TABLE", "public | loose | TABLE"} <= set(printed["tables"])
     assert printed["columns"][:3] == [
         "k | int4 | 10 | 0 | NO | 1",
         "v | varchar | 10 | 0 | YES | 2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -336,7 +337,8 @@ def test_a_store_that_another_process_writes_is_copied_and_a_killed_copy_is_no_s
             # A copy that is killed before it has its file COPYING has left an empty directory, at most.
             wait_for(lambda: (incomplete / "COPYING").exists() or copier.poll() is not None)  # noqa: B023
             time.sleep(rng.random() * 0.03)  # anywhere in the copy
-            os.kill(copier.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and `poll` has noticed
+                os.kill(copier.pid, signal.SIGKILL)
             _, error = copier.communicate()
             assert copier.returncode in (0, -signal.SIGKILL), error
             whole = [place for place in (target, incomplete) if (place / "FORMAT").exists()]
