@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 from ..cluster.wire.process.log_files import Retention
@@ -46,6 +48,15 @@ def log_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The log of a server, as the functions that run one take it."""
     path = None if arguments.log is None else str(arguments.log)
     return {"log_file": path, "retention": log_retention(arguments)}
+
+
+def accepts_data_loss(arguments: argparse.Namespace, warning: Iterable[str]) -> bool:
+    """Prints the warning of a last resort; True if the command line accepts what it says."""
+    for line in warning:
+        print(line, file=sys.stderr, flush=True)
+    if not arguments.accept_data_loss:
+        print("nothing was changed; to go on, say --accept-data-loss", file=sys.stderr)
+    return bool(arguments.accept_data_loss)
 
 
 def names(text: str) -> list[str]:

@@ -21,6 +21,7 @@ from ..driver.stores.cluster_url import ENVIRONMENT
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
 from ..storage.inspect.text import table_lines
+from .arguments import accepts_data_loss
 from .cluster_connection import connected
 
 
@@ -243,10 +244,7 @@ def unsafe_change_config_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet unsafe-change-config`."""
     with connected(arguments) as reached:
         forcing = Forcing(reached.channels, reached.masters, reached.local, arguments.tablet, arguments.survivor)
-        for line in forcing.warning():
-            print(line, file=sys.stderr, flush=True)
-        if not arguments.accept_data_loss:
-            print("nothing was changed; to go on, say --accept-data-loss", file=sys.stderr)
+        if not accepts_data_loss(arguments, forcing.warning()):
             return 1
         told = forcing.force(arguments.timeout)
     print(told)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from ..cluster.admin.master_changes import ForcedMasters, MasterChanges
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError, did_you_mean
 from ..storage.inspect.text import table_lines
+from .arguments import accepts_data_loss
 from .cluster_connection import Reached, connected
 
 _HEADER = ("master", "role", "leads", "id")
@@ -62,10 +62,7 @@ def unsafe_change_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster unsafe-change-masters`."""
     with connected(arguments, leaderless=True) as reached:
         forced = ForcedMasters(reached.channels, [_address_of(one, reached) for one in arguments.survivor])
-        for line in forced.warning():
-            print(line, file=sys.stderr, flush=True)
-        if not arguments.accept_data_loss:
-            print("nothing was changed; to go on, say --accept-data-loss", file=sys.stderr)
+        if not accepts_data_loss(arguments, forced.warning()):
             return 1
         told = forced.force(arguments.timeout)
     print(told)

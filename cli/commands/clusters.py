@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...command_line import Command, argument
-from .common import CLUSTER_ARGUMENTS, timeout
+from .common import ACCEPT_DATA_LOSS, CLUSTER_ARGUMENTS, timeout
 from .masters import MASTER_CHANGES
 
 _DIRECTORY = argument("directory", type=Path, metavar="DIR", help="the cluster's directory; or as --dir DIR")
@@ -264,11 +264,7 @@ TABLET = Command(
                     metavar="SERVER",
                     help="server of the surviving replica whose data count; repeated: of another survivor",
                 ),
-                argument(
-                    "--accept-data-loss",
-                    action="store_true",
-                    help="apply the change; without this, only print its effects",
-                ),
+                ACCEPT_DATA_LOSS,
                 timeout(60.0, "until the tablet has a leader"),
             ),
             examples=("nyala tablet unsafe-change-config demo t000001-p0000 --survivor tserver-3 --accept-data-loss",),

@@ -61,6 +61,12 @@ CLUSTER_ARGUMENTS = (
 """The cluster that a command is about, with the options of its client."""
 
 
+ACCEPT_DATA_LOSS = argument(
+    "--accept-data-loss", action="store_true", help="apply the change; without this, only print its effects"
+)
+"""Of commands that begin with `arguments.accepts_data_loss`."""
+
+
 def timeout(default: float | None, text: str) -> Argument:
     """The option --timeout of a command."""
     shown = "" if default is None else f" (default {default:g})"

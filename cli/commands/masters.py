@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...command_line import Command, argument
-from .common import CLUSTER_ARGUMENTS, timeout
+from .common import ACCEPT_DATA_LOSS, CLUSTER_ARGUMENTS, timeout
 
 _MASTER = "its address as HOST:PORT, or its name in a local cluster (master-2)"
 _STARTED = (
@@ -92,11 +92,7 @@ MASTER_CHANGES = (
                 metavar="MASTER",
                 help="surviving master whose catalog counts; repeated: another survivor",
             ),
-            argument(
-                "--accept-data-loss",
-                action="store_true",
-                help="apply the change; without this, only print its effects",
-            ),
+            ACCEPT_DATA_LOSS,
             timeout(60.0, "until a master leads"),
         ),
         examples=("nyala cluster unsafe-change-masters demo --survivor master-3 --accept-data-loss",),
