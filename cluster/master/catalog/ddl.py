@@ -130,42 +130,36 @@ class Ddl:
     def drop_table(self, request: DropTable, context: CallContext) -> Done:
         """Handles `DropTable`. The replicas are deleted afterwards."""
         what = f"drop of table {request.name}"
-        self._once(request, context, what, lambda state: (dropped(state, request.name, request.views), None))
-        return Done()
+        return self._done(request, context, what, lambda state: dropped(state, request.name, request.views))
 
     def create_view(self, request: CreateView, context: CallContext) -> Done:
         """Handles `CreateView`."""
         view = view_from_plain(request.view)
         what = f"creation of view {view.name}"
-        self._once(request, context, what, lambda state: (view_created(state, view, request.replace), None))
-        return Done()
+        return self._done(request, context, what, lambda state: view_created(state, view, request.replace))
 
     def drop_views(self, request: DropViews, context: CallContext) -> Done:
         """Handles `DropViews`."""
         what = f"drop of views {', '.join(request.names)}"
-        self._once(request, context, what, lambda state: (views_dropped(state, request.names), None))
-        return Done()
+        return self._done(request, context, what, lambda state: views_dropped(state, request.names))
 
     def rename_view(self, request: RenameView, context: CallContext) -> Done:
         """Handles `RenameView`."""
         name, new_name, namespace = request.name, request.new_name, request.namespace
         what = f"renaming of view {name} to {new_name}"
-        self._once(request, context, what, lambda state: (view_renamed(state, name, new_name, namespace), None))
-        return Done()
+        return self._done(request, context, what, lambda state: view_renamed(state, name, new_name, namespace))
 
     def create_namespace(self, request: CreateNamespace, context: CallContext) -> Done:
         """Handles `CreateNamespace`."""
         namespace = namespace_from_plain(request.namespace)
         what = f"creation of schema {namespace.name}"
-        self._once(request, context, what, lambda state: (namespace_created(state, namespace), None))
-        return Done()
+        return self._done(request, context, what, lambda state: namespace_created(state, namespace))
 
     def drop_namespace(self, request: DropNamespace, context: CallContext) -> Done:
         """Handles `DropNamespace`. The replicas of its tables are deleted afterwards."""
         name, tables, views = request.name, request.tables, request.views
         what = f"drop of schema {name}"
-        self._once(request, context, what, lambda state: (namespace_dropped(state, name, tables, views), None))
-        return Done()
+        return self._done(request, context, what, lambda state: namespace_dropped(state, name, tables, views))
 
     def change_access(self, request: ChangeAccess, context: CallContext) -> Done:
         """Handles `ChangeAccess`."""
@@ -259,6 +253,13 @@ class Ddl:
             after = self._manager.commit(with_call(state, made, done, call.first_incomplete), _write_deadline())
         _log.info("catalog changed", extra={"fields": {"change": what, "version": after.catalog.version}})
         return done
+
+    def _done(
+        self, request: CatalogRequest, context: CallContext, what: str, change: Callable[[CatalogState], Change]
+    ) -> Done:
+        """`_once` for a change that makes no version of a table."""
+        self._once(request, context, what, lambda state: (change(state), None))
+        return Done()
 
     def _holder(self, context: CallContext, state: CatalogState, method: type[Request]) -> Holder | None:
         return None if self._users is None else self._users.holder(context, state.rights, method)
