@@ -138,36 +138,19 @@ class MasterRights:
             state, directory = self._manager.leading()
             live = [server for server in directory.servers.values() if now - server.last_heard < self._dead_after]
         plain = rights_to_plain(state.rights)
-        waiting = _Countdown(len(live))
+        replied = threading.Semaphore(0)
         for server in live:
-            self._callers.submit(partial(self._send, server, plain, waiting.count_down))
-        waiting.wait(SPREAD_SECONDS)
+            self._callers.submit(partial(self._send, server, plain, replied))
+        end = time.monotonic() + SPREAD_SECONDS
+        for _ in live:
+            if not replied.acquire(timeout=max(0.0, end - time.monotonic())):
+                break
 
-    def _send(self, server: Server, plain: dict[str, Any], done: Callable[[], None]) -> None:
+    def _send(self, server: Server, plain: dict[str, Any], replied: threading.Semaphore) -> None:
         try:
             self._channels.get(server.address).call(SetRights(rights=plain), SPREAD_SECONDS)
         except Error as error:
             fields = {"server": server.address, "error": str(error)}
             _log.warning("a tablet server gets new rights with its next heartbeat", extra={"fields": fields})
         finally:
-            done()
-
-
-class _Countdown:
-    """Waits until a number of jobs have ended."""
-
-    def __init__(self, count: int):
-        self._left = count
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        if not count:
-            self._over.set()
-
-    def count_down(self) -> None:
-        with self._lock:
-            self._left -= 1
-            if self._left <= 0:
-                self._over.set()
-
-    def wait(self, seconds: float) -> None:
-        self._over.wait(seconds)
+            replied.release()
