@@ -16,14 +16,13 @@ from __future__ import annotations
 import hmac
 import secrets
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from ..errors import AuthenticationFailed, InterfaceError, InvalidPassword
-from ..model.access.passwords import Verifier, make_verifier, mock_verifier, read_verifier
-from ..model.access.roles import STORE_ROLE, Access, Role
+from ..model.access.passwords import Verifier, is_expired, login_failure, make_verifier, mock_verifier, read_verifier
+from ..model.access.roles import STORE_ROLE, Access
 from ..model.access.scram import ServerExchange, new_nonce
 
 _SECRET_BYTES: Final = 32
@@ -69,14 +68,14 @@ class Authentication:
         """The exchange with a client that names a user; None: it needs no password."""
         if not self.is_needed:
             return None
-        return ServerExchange(self._verifier_or_mock(user), new_nonce(), _failure(user))
+        return ServerExchange(self._verifier_or_mock(user), new_nonce(), login_failure(user))
 
     def check(self, user: str, password: str) -> None:
         """Raises `InvalidPassword` unless this is the password of a user; for protocols that send it, under TLS."""
         verifier = self._verifier_or_mock(user)
         given = make_verifier(password or "\0", verifier.salt, verifier.iterations)
         if not hmac.compare_digest(given.stored_key, verifier.stored_key):
-            raise InvalidPassword(_failure(user))
+            raise InvalidPassword(login_failure(user))
 
     def _verifier_or_mock(self, user: str) -> Verifier:
         return self._verifier(user, self._access()) or mock_verifier(user, self._secret)
@@ -105,7 +104,7 @@ class Authentication:
         if role is None or not role.can_login:
             raise AuthenticationFailed(f'role "{user}" is not permitted to log in')
         if is_expired(role):
-            raise InvalidPassword(_failure(user))
+            raise InvalidPassword(login_failure(user))
         return True
 
 
@@ -116,15 +115,6 @@ def require_all_rights(access: Access, user: str) -> None:
             f"user {user} is no superuser: a server for other clients checks their passwords and acts as their users. "
             "Let it log in as one (NYALA_USER, NYALA_PASSWORD), or with the certificate of an administrator"
         )
-
-
-def _failure(user: str) -> str:
-    return f'password authentication failed for user "{user}"'
-
-
-def is_expired(role: Role) -> bool:
-    """True if the role's password is not valid any more."""
-    return role.valid_until is not None and role.valid_until <= time.time_ns() // 1000
 
 
 def read_password_file(path: str | Path) -> str:

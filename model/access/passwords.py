@@ -12,12 +12,14 @@ import hmac
 import re
 import secrets
 import stringprep
+import time
 import unicodedata
 from base64 import b64decode, b64encode
 from typing import Final
 
 from ...errors import InterfaceError
 from ..lazy_dataclass import dataclass
+from .roles import Role
 
 ITERATIONS: Final = 4096
 """Of PBKDF2, as in PostgreSQL."""
@@ -90,6 +92,16 @@ def mock_verifier(name: str, secret: bytes) -> Verifier:
     """
     salt = signature(secret, b"salt:" + name.encode())[:_SALT_BYTES]
     return Verifier(salt, ITERATIONS, secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES))
+
+
+def is_expired(role: Role) -> bool:
+    """True if the role's password is not valid any more."""
+    return role.valid_until is not None and role.valid_until <= time.time_ns() // 1000
+
+
+def login_failure(user: str) -> str:
+    """The message of a refused login, the same for a wrong password and a wrong name."""
+    return f'password authentication failed for user "{user}"'
 
 
 def salted_password(password: str, salt: bytes, iterations: int) -> bytes:

@@ -16,8 +16,7 @@ from typing import Final
 import msgspec
 
 from ....errors import AccessDenied, InvalidPassword, LoginNeeded
-from ....model.access.passwords import Verifier, mock_verifier, read_verifier, signature
-from ....model.access.roles import Role
+from ....model.access.passwords import Verifier, is_expired, login_failure, mock_verifier, read_verifier, signature
 from ....model.access.scram import ServerExchange, new_nonce
 from ....model.access.tokens import TOKEN_SECONDS, TokenKey, make_token
 from ....net.addresses import host_of
@@ -75,17 +74,17 @@ class Logins:
         content, mac = request.state[:-_MAC_BYTES], request.state[-_MAC_BYTES:]
         try:
             if not hmac.compare_digest(mac, self._sealed(content, request.message, context)):
-                raise InvalidPassword(_failure(request.user))
+                raise InvalidPassword(login_failure(request.user))
             state: _State = _decoder.decode(content)
             if state.user != request.user or not 0 <= time.time() - state.began <= EXCHANGE_SECONDS:
-                raise InvalidPassword(_failure(request.user))
+                raise InvalidPassword(login_failure(request.user))
             rights = self._checked_rights()
             exchange = self._exchange(state, rights)
             exchange.first(request.message)
             message = exchange.final(request.proof)
             role = rights.access.role(state.user)
             if role is None or not role.can_login or is_expired(role):
-                raise InvalidPassword(_failure(request.user))
+                raise InvalidPassword(login_failure(request.user))
         except InvalidPassword:
             _logger.warning("login refused", extra={"fields": {"user": request.user, "from": context.address}})
             raise
@@ -106,7 +105,7 @@ class Logins:
         role = rights.access.role(state.user)
         verifier: Verifier | None = None if role is None else read_verifier(role.verifier)
         return ServerExchange(
-            verifier or mock_verifier(state.user, self._hidden(rights)), state.nonce, _failure(state.user)
+            verifier or mock_verifier(state.user, self._hidden(rights)), state.nonce, login_failure(state.user)
         )
 
     def _hidden(self, rights: Rights) -> bytes:
@@ -121,12 +120,3 @@ def is_loopback(address: str) -> bool:
     """True for "host:port" of this machine's own interface."""
     host = host_of(address).strip("[]").removeprefix("::ffff:")
     return host.startswith("127.") or host in ("::1", "localhost")
-
-
-def is_expired(role: Role) -> bool:
-    """True if the role's password is not valid any more."""
-    return role.valid_until is not None and role.valid_until <= time.time_ns() // 1000
-
-
-def _failure(user: str) -> str:
-    return f'password authentication failed for user "{user}"'
