@@ -12,9 +12,10 @@ metrics) distinguishes tables of one name in two namespaces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from ..errors import DuplicateSchema, InvalidTableDefinition
+from ..errors import DependentObjects, DuplicateSchema, InvalidTableDefinition
 from .lazy_dataclass import dataclass
 
 DEFAULT_NAMESPACE: Final = "public"
@@ -24,6 +25,8 @@ DEFAULT_ALIAS: Final = "main"
 TEMPORARY_NAMESPACE: Final = "pg_temp"
 """The namespace of a session's temporary objects. Only the stores in memory that hold them have it."""
 _RESERVED: Final = ("information_schema", "nyala_catalog")
+_SHOWN: Final = 3
+"""The objects that an error about a namespace names at most."""
 MAX_NAME_BYTES: Final = 63
 """Length of a namespace's name in bytes of UTF-8, as in PostgreSQL."""
 
@@ -51,6 +54,14 @@ def local_name(namespace: str, name: str) -> str:
 
 def _part(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""')) if "." in name or '"' in name else name
+
+
+def not_empty(name: str, found: Sequence[str]) -> DependentObjects:
+    """The error for a namespace that is not dropped, as it has these tables and views."""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return DependentObjects(
+        f"schema {name} has {', '.join(found[:_SHOWN])}{more}; DROP SCHEMA ... CASCADE drops its tables and views too"
+    )
 
 
 def check_new_namespace(name: str) -> None:

@@ -74,9 +74,9 @@ class Actor:
             f"(GRANT {right.name} ON {kind}{name} TO {quoted_name(self.role)})"
         )
 
-    def require_owner(self, object_: Table | View, what: str) -> None:
-        """Raises `PermissionDenied` unless the role owns a table or view; `what` names the statement."""
-        found = secured(object_)
+    def require_owner(self, object_: Table | View | Secured, what: str) -> None:
+        """Raises `PermissionDenied` unless the role owns an object; `what` names the statement."""
+        found = object_ if isinstance(object_, Secured) else secured(object_)
         if not self.access.owns(self.role, found):
             raise PermissionDenied(
                 f"must be owner of {found.kind} {found.name}: {what} is for {found.owner or STORE_ROLE}, its members "

@@ -163,8 +163,8 @@ class Context:
         owners = {namespace.name: namespace.owner for namespace in self.catalog.namespaces()}
         return secured_schema(name, owners.get(name, ""))
 
-    def require_owner(self, object_: Table | View, what: str) -> None:
-        """Raises `PermissionDenied` unless the statement's role owns a table or view."""
+    def require_owner(self, object_: Table | View | Secured, what: str) -> None:
+        """Raises `PermissionDenied` unless the statement's role owns an object."""
         actor = self.actor
         if actor is not None:
             actor.require_owner(object_, what)

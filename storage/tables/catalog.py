@@ -11,7 +11,6 @@ from dataclasses import field, replace
 from typing import Any
 
 from ...errors import (
-    DependentObjects,
     DuplicateSchema,
     DuplicateTable,
     InvalidTableDefinition,
@@ -35,7 +34,7 @@ from ...model.codec.tables import (
     view_to_list,
 )
 from ...model.lazy_dataclass import dataclass
-from ...model.namespaces import DEFAULT_NAMESPACE, Namespace, check_new_namespace
+from ...model.namespaces import DEFAULT_NAMESPACE, Namespace, check_new_namespace, not_empty
 from ...model.partitions.partition import Partition, Partitioner
 from ...model.schema import (
     Schema,
@@ -247,8 +246,7 @@ class Catalog:
             raise InvalidTableDefinition(f"schema {name} is the default schema, which every store has")
         changed = self.without(tables, views)
         if left := changed.names_within(name):
-            shown = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
-            raise DependentObjects(f"schema {name} has {shown}; DROP SCHEMA ... CASCADE drops its tables and views too")
+            raise not_empty(name, left)
         namespaces = {other: kept for other, kept in self.namespaces.items() if other != name}
         return replace(changed, namespaces=namespaces, access=without_objects(changed.access, [schema_key(name)]))
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....errors import DependentObjects, InvalidTableDefinition, PermissionDenied, UnknownSchema
+from ....errors import InvalidTableDefinition, UnknownSchema
 from ....model.access.roles import STORE_ROLE
-from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace, check_new_namespace, full_name
+from ....model.namespaces import (
+    DEFAULT_NAMESPACE,
+    TEMPORARY_NAMESPACE,
+    Namespace,
+    check_new_namespace,
+    full_name,
+    not_empty,
+)
 from ....model.schema import Table, View
 from ...bound_catalog import CreateSchema, DropSchema
 from ..access.roles import role_named
 from ..context import Context, name_of
 from ..names import SYSTEM_SCHEMAS, canonical, check_schema
 from .views import dependents
-
-_SHOWN = 3
-"""The objects that an error about a schema names at most."""
 
 
 def bind_create_schema(node: Any, context: Context) -> CreateSchema:
@@ -72,21 +76,12 @@ def bind_drop_schema(node: Any, context: Context) -> DropSchema:
             if not exists:
                 raise
             return DropSchema(name, True)
-        actor, schema = context.actor, context.secured_schema(name)
-        if actor is not None and not actor.access.owns(actor.role, schema):
-            raise PermissionDenied(
-                f"must be owner of schema {name}: DROP SCHEMA is for {schema.owner or STORE_ROLE}, its members and "
-                f"superusers, and not for {actor.shown}"
-            )
+        context.require_owner(context.secured_schema(name), "DROP SCHEMA")
         tables = [table.name for table in context.catalog.tables() if table.namespace == name]
         views = [view.name for view in context.catalog.views() if view.namespace == name]
         found = [*tables, *views]
         if found and not cascade:
-            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-            raise DependentObjects(
-                f"schema {name} has {', '.join(found[:_SHOWN])}{more}; DROP SCHEMA ... CASCADE drops its tables and "
-                "views too"
-            )
+            raise not_empty(name, found)
         for each in found:
             views += dependents(each, each, True, context)
         return DropSchema(name, exists, tuple(tables), tuple(dict.fromkeys(views)))
