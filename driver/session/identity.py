@@ -23,24 +23,13 @@ from ...model.access.roles import STORE_ROLE
 from ...model.access.steps import check_role
 from ...model.namespaces import TEMPORARY_NAMESPACE
 from ...model.schema import Table, View
-from ...model.store import Op, Store
+from ...model.store import Store
 from ...sql.rights import Actor
 from ...sql.session_facts import USER, SessionFacts, all_rights
 from .plan_cache import PlanCache
 
 T = TypeVar("T")
 D = TypeVar("D", bound="Duplicated")
-RIGHTS_OF_OPS = {
-    Op.INSERT: (Right.INSERT,),
-    Op.INSERT_IGNORE: (Right.INSERT,),
-    Op.UPSERT: (Right.INSERT, Right.UPDATE),
-    Op.UPSERT_IGNORE: (Right.INSERT, Right.UPDATE),
-    Op.UPDATE: (Right.UPDATE,),
-    Op.UPDATE_IGNORE: (Right.UPDATE,),
-    Op.DELETE: (Right.DELETE,),
-    Op.DELETE_IGNORE: (Right.DELETE,),
-}
-"""The rights that a write needs, by its operation."""
 
 
 class Acting(Protocol):

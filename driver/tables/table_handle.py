@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
+from ...model.access.holders import RIGHTS_OF_OPS
 from ...model.access.rights import Right
 from ...model.forks import stay_with_process
 from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Table
 from ...model.store import Op, TableStatistics, TabletDescription, Timestamp
-from ..session.identity import RIGHTS_OF_OPS, require
+from ..session.identity import require
 from .conditions import Predicates, bound_predicates, col
 from .given_rows import Rows, is_row, key_of
 from .row_writes import Written, write_one_row, write_rows

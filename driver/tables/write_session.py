@@ -41,12 +41,13 @@ from ...errors import (
     did_you_mean,
 )
 from ...executor.run.interrupts import DeferInterrupts
+from ...model.access.holders import RIGHTS_OF_OPS
 from ...model.forks import stay_with_process
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from ...model.vectors.vector import Array
-from ..session.identity import RIGHTS_OF_OPS, require
+from ..session.identity import require
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, from_arrow, rows_from_cells, runs
 from .row_writes import SHOWN_ROWS, write_batch
 from .table_handle import TableHandle

@@ -1,4 +1,4 @@
-"""A user with the rights of all roles that it may set, which servers check.
+"""A user with the rights of all roles that it may set, which servers check, and the rights that writes need.
 
 A session acts as one role (`sql.rights`). A server sees only the user, who could act as any role of which it is a
 member: a request is allowed if one of these roles may make it.
@@ -6,10 +6,26 @@ member: a request is allowed if one of these roles may make it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ...errors import PermissionDenied, quoted_name
 from ..lazy_dataclass import dataclass
+from ..store import Op
 from .rights import Right, Secured
 from .roles import Access
+
+RIGHTS_OF_OPS: Final[Mapping[Op, tuple[Right, ...]]] = {
+    Op.INSERT: (Right.INSERT,),
+    Op.INSERT_IGNORE: (Right.INSERT,),
+    Op.UPSERT: (Right.INSERT, Right.UPDATE),
+    Op.UPSERT_IGNORE: (Right.INSERT, Right.UPDATE),
+    Op.UPDATE: (Right.UPDATE,),
+    Op.UPDATE_IGNORE: (Right.UPDATE,),
+    Op.DELETE: (Right.DELETE,),
+    Op.DELETE_IGNORE: (Right.DELETE,),
+}
+"""The rights that a write needs, by its operation."""
 
 
 @dataclass(frozen=True, slots=True)

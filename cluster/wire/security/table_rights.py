@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ....errors import PermissionDenied, ProtocolError, ReplicaUnavailable
-from ....model.access.holders import Holder
+from ....model.access.holders import RIGHTS_OF_OPS, Holder
 from ....model.access.rights import TABLE_RIGHTS, Right, secured
 from ....model.schema import Table
 from ....model.store import Op
@@ -27,17 +27,7 @@ from ..messages.plain import spec_from_plain
 TableOf = Callable[[str], Table]
 """Returns the table of a tablet that is served here, by the tablet's id; raises `ReplicaUnavailable`."""
 _DELETE: Final = (Right.DELETE, Right.TRUNCATE)
-NEEDED_BY_OPS: Final[Mapping[Op, tuple[tuple[Right, ...], ...]]] = {
-    Op.INSERT: ((Right.INSERT,),),
-    Op.INSERT_IGNORE: ((Right.INSERT,),),
-    Op.UPSERT: ((Right.INSERT,), (Right.UPDATE,)),
-    Op.UPSERT_IGNORE: ((Right.INSERT,), (Right.UPDATE,)),
-    Op.UPDATE: ((Right.UPDATE,),),
-    Op.UPDATE_IGNORE: ((Right.UPDATE,),),
-    Op.DELETE: (_DELETE,),
-    Op.DELETE_IGNORE: (_DELETE,),
-}
-"""By the operation of a write: one right of each of these. TRUNCATE arrives as the deletion of all rows."""
+"""TRUNCATE arrives as the deletion of all rows."""
 
 
 class TableRights:
@@ -132,8 +122,8 @@ def require_ops(holder: Holder, table: Table, codes: Iterable[int]) -> None:
     object_ = secured(table)
     for code in codes:
         try:
-            needed = NEEDED_BY_OPS[Op(code)]
+            needed = RIGHTS_OF_OPS[Op(code)]
         except ValueError:
             raise ProtocolError(f"no write op has the number {code}") from None
-        for rights in needed:
-            holder.require_one_of(rights, object_)
+        for right in needed:
+            holder.require_one_of(_DELETE if right is Right.DELETE else (right,), object_)
