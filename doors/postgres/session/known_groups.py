@@ -53,9 +53,7 @@ def are_single(variants: Sequence[Prepared] | None) -> bool:
 
 def is_lookup(variants: Sequence[Prepared] | None) -> bool:
     """True if the plans that are kept of a text read single rows by their keys, and there are any."""
-    return bool(variants) and all(
-        known.single is not None and not isinstance(known.single, RowWrite) for known in variants or ()
-    )
+    return are_single(variants) and not any(isinstance(known.single, RowWrite) for known in variants or ())
 
 
 @dataclass(frozen=True, slots=True)
