@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ...errors import QuotaExceeded
 from ...model.store import Op
 from ...model.vectors.vector import Array
-from ...storage.tables.quotas import is_deletion, table_bytes
+from ...storage.tables.quotas import is_deletion, quota_exceeded, table_bytes
 from ..tablets.replica import Replica
 
 
@@ -57,10 +56,10 @@ class Quotas:
         size = self._above.get(table.id, 0)
         if size < table.quota_bytes or is_deletion(ops):
             return
-        raise QuotaExceeded(
-            f"table {table.name} has reached its quota: its data take {size:,} of {table.quota_bytes:,} bytes, by the "
-            "last reports of all tablet servers; it accepts only deletions. Delete rows, drop range partitions, or "
-            "raise the quota: ALTER TABLE ... SET QUOTA. The space of deleted rows is free when they are older than "
-            "history_seconds; COMPACT TABLE frees it at once then. Writes are accepted again when the servers have "
-            f"reported the smaller size, every {self._interval:g} s"
+        raise quota_exceeded(
+            table.name,
+            size,
+            table.quota_bytes,
+            ", by the last reports of all tablet servers",
+            f". Writes are accepted again when the servers have reported the smaller size, every {self._interval:g} s",
         )

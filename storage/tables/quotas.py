@@ -44,12 +44,18 @@ class Quota:
         if (now := self._clock()) - self._measured > MEASURE_SECONDS or self._size >= table.quota_bytes:
             self._size, self._measured = table_bytes(tablets), now
         if self._size >= table.quota_bytes:
-            raise QuotaExceeded(
-                f"table {table.name} has reached its quota: its data take {self._size:,} of {table.quota_bytes:,} "
-                "bytes; it accepts only deletions. Delete rows, drop range partitions, or raise the quota: ALTER TABLE "
-                "... SET QUOTA. The space of deleted rows is free when they are older than history_seconds; COMPACT "
-                "TABLE frees it at once then"
-            )
+            raise quota_exceeded(table.name, self._size, table.quota_bytes)
+
+
+def quota_exceeded(name: str, size: int, quota: int, measured: str = "", accepted: str = "") -> QuotaExceeded:
+    """The error of a write above a quota. `measured` says by what the size is known, `accepted` when writes are
+    accepted again."""
+    return QuotaExceeded(
+        f"table {name} has reached its quota: its data take {size:,} of {quota:,} bytes{measured}; it accepts only "
+        "deletions. Delete rows, drop range partitions, or raise the quota: ALTER TABLE ... SET QUOTA. The space of "
+        "deleted rows is free when they are older than history_seconds; COMPACT TABLE frees it at once then"
+        f"{accepted}"
+    )
 
 
 def table_bytes(tablets: Sequence[Tablet]) -> int:
