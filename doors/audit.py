@@ -22,14 +22,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ..cluster.wire.process.log_files import LogFileSize, Retention, rotate
+from ..cluster.wire.process.log_files import LogFile, Retention
 from ..errors import DiskError, InterfaceError, hide_passwords
 from ..model.forks import stay_with_process
 
@@ -55,18 +54,13 @@ class AuditLog:
 
     def __init__(self, path: str | Path, retention: Retention | None = None):
         self.path = Path(path)
-        self._retention = retention or Retention()
-        self._size = LogFileSize("audit", str(self.path))
         self._lock = threading.Lock()
         self._is_reopening = False
         try:
-            self._file = self._opened()
+            self._file = LogFile("audit", str(self.path), retention or Retention(), _MODE)
         except OSError as error:
             raise InterfaceError(f"{self.path}: the audit log cannot be opened: {error.strerror}") from None
         stay_with_process(self)
-
-    def _opened(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
     def write(self, event: str, **fields: Any) -> None:
         """Adds a line. Raises `DiskError` if that fails: nothing may be done that is not logged."""
@@ -77,20 +71,15 @@ class AuditLog:
         with self._lock:
             try:
                 if self._is_reopening:
-                    self._reopen()
-                elif self._retention.is_reached(os.fstat(self._file).st_size):
-                    rotate(str(self.path), self._retention)
-                    self._reopen()
-                written = os.write(self._file, line)
+                    self._file.reopen()
+                    self._is_reopening = False
+                elif self._file.is_full:
+                    self._file.rotate()
+                written = self._file.write(line)
             except OSError as error:
                 raise DiskError(f"{self.path}: the audit log cannot be written: {error.strerror}") from None
         if written < len(line):
             raise DiskError(f"{self.path}: the audit log has no room")
-
-    def _reopen(self) -> None:
-        opened = self._opened()
-        os.close(self._file)
-        self._file, self._is_reopening = opened, False
 
     def request_reopening(self) -> None:
         """Has the next line open the path again; from a signal's handler, too."""
@@ -99,13 +88,11 @@ class AuditLog:
     def close(self) -> None:
         """Closes the file. May be repeated."""
         with self._lock:
-            if self._file >= 0:
-                os.close(self._file)
-                self._file = -1
+            self._file.close()
 
     def _abandon(self) -> None:
         """In a forked child: its copy of the descriptor is closed."""
-        os.close(self._file)
+        self._file.close()
 
 
 def open_audit_log(path: str | Path, retention: Retention | None = None) -> AuditLog:

@@ -176,7 +176,7 @@ def test_a_log_without_room_fails_the_statement_of_each_protocol(log: AuditLog, 
         with closing(kind(server, "root", "hush")) as client:
             assert client.run("SELECT 1") == ""
             full = os.open("/dev/full", os.O_WRONLY)
-            os.dup2(full, log._file)  # the disk is full from now on
+            os.dup2(full, log._file._descriptor)  # the disk is full from now on
             os.close(full)
             assert "the audit log cannot be written: No space left on device" in client.run("SELECT 2")
             assert "the audit log cannot be written" in client.run("SELECT * FROM missing")

@@ -106,9 +106,58 @@ class LogFileSize:
         yield Sample("nyala_log_file_bytes", log_bytes(self._path), (self._kind,))
 
 
+class LogFile:
+    """An open log file within bounds; each line is one write at its end. Not thread-safe. All methods raise `OSError`.
+
+    Parameters
+    ----------
+    kind : {"server", "audit"}
+        For the metric of its size.
+    path : str
+        Created with `mode` if it does not exist.
+    retention : Retention
+    mode : int
+    """
+
+    def __init__(self, kind: str, path: str, retention: Retention, mode: int):
+        self._path, self._retention, self._mode = path, retention, mode
+        self._descriptor = self._opened()
+        self._size: LogFileSize | None = LogFileSize(kind, path)
+
+    def _opened(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, self._mode)
+
+    @property
+    def is_full(self) -> bool:
+        """True if it is to be rotated before the next line."""
+        return self._retention.is_reached(os.fstat(self._descriptor).st_size)
+
+    def rotate(self) -> None:
+        """Goes on in a new file; if that fails, in the old one."""
+        rotate(self._path, self._retention)
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Opens the path again: another program may have renamed the file."""
+        opened = self._opened()
+        os.close(self._descriptor)
+        self._descriptor = opened
+
+    def write(self, line: bytes) -> int:
+        """Writes a line; returns the number of bytes for which there was room."""
+        return os.write(self._descriptor, line)
+
+    def close(self) -> None:
+        """Closes it. May be repeated."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._size = None  # the metric is that of open logs
+
+
 class RotatingLogHandler(logging.Handler):
-    """Writes lines to a file within bounds, each with one write at its end. A rotation that fails is retried at the
-    next line, which goes to the old file.
+    """Writes lines to a file within bounds. A rotation that fails is retried at the next line, which goes to the old
+    file.
 
     Parameters
     ----------
@@ -119,40 +168,26 @@ class RotatingLogHandler(logging.Handler):
 
     def __init__(self, path: str, retention: Retention):
         super().__init__()
-        self._path, self._retention = path, retention
-        self._descriptor = self._opened()
-        self.size = LogFileSize("server", path)
+        self._file = LogFile("server", path, retention, 0o640)
         stay_with_process(self)
-
-    def _opened(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a record; errors go to `logging`'s own handling of them."""
         try:
             line = self.format(record).encode(errors="backslashreplace") + b"\n"
-            if self._retention.is_reached(os.fstat(self._descriptor).st_size):
-                self._rotate()
-            os.write(self._descriptor, line)
+            if self._file.is_full:
+                with contextlib.suppress(OSError):
+                    self._file.rotate()
+            self._file.write(line)
         except Exception:
             self.handleError(record)
-
-    def _rotate(self) -> None:
-        with contextlib.suppress(OSError):
-            rotate(self._path, self._retention)
-            opened = self._opened()
-            os.close(self._descriptor)
-            self._descriptor = opened
 
     def close(self) -> None:
         """Closes the file. May be repeated."""
         with self.lock if self.lock is not None else contextlib.nullcontext():
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            self._file.close()
         super().close()
 
     def _abandon(self) -> None:
         """In a forked child: its copy of the descriptor is closed."""
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._file.close()
