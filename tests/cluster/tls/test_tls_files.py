@@ -9,7 +9,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from nyala.cluster.wire.security.access import Role
 from nyala.cluster.wire.security.tls import read_credentials
-from nyala.cluster.wire.security.tls_files import TlsFiles, tls_files
+from nyala.cluster.wire.security.tls_files import OPTIONS, TlsFiles, tls_files
+from nyala.driver.stores.cluster_url import TLS_OPTIONS
 from nyala.errors import InterfaceError
 from tls_support import HOST, Pki, with_ca
 
@@ -123,3 +124,7 @@ def test_names_with_an_asterisk_and_ipv6(pki: Pki) -> None:
     for address in ("example.com:1", "a.b.example.com:1", ".example.com:1"):
         with pytest.raises(InterfaceError):
             wide.check_address(address)
+
+
+def test_a_url_has_the_options_of_the_files() -> None:
+    assert TLS_OPTIONS == OPTIONS
