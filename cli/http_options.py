@@ -11,7 +11,7 @@ from ..cluster.wire.calls.rpc import Channels
 from ..cluster.wire.client_clock import ClientClock
 from ..cluster.wire.security.tls import read_credentials
 from ..cluster.wire.security.tls_files import TlsFiles
-from ..doors.authentication import read_password_file
+from ..doors.authentication import read_secret
 from ..doors.http.options import HttpOptions
 from ..errors import InterfaceError
 
@@ -35,7 +35,7 @@ def http_options(arguments: argparse.Namespace) -> HttpOptions | None:
     password_file, certificate, key = files.values()
     options = HttpOptions(
         address=arguments.http,
-        password=None if password_file is None else read_password_file(password_file),
+        password=None if password_file is None else read_secret(password_file),
         tls_cert=None if certificate is None else str(certificate),
         tls_key=None if key is None else str(key),
         profiler=arguments.http_profiler,

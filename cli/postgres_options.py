@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..doors.authentication import read_password_file
+from ..doors.authentication import read_secret
 from ..doors.postgres.server.options import PostgresOptions
 from ..errors import InterfaceError
 
@@ -26,7 +26,7 @@ def postgres_options(arguments: argparse.Namespace) -> PostgresOptions | None:
     password_file, certificate, key = named.values()
     options = PostgresOptions(
         address=arguments.postgres,
-        password=None if password_file is None else read_password_file(password_file),
+        password=None if password_file is None else read_secret(password_file),
         tls_cert=None if certificate is None else str(certificate),
         tls_key=None if key is None else str(key),
         connections=arguments.postgres_connections,

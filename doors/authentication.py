@@ -117,13 +117,14 @@ def require_all_rights(access: Access, user: str) -> None:
         )
 
 
-def read_password_file(path: str | Path) -> str:
-    """The password in a file, without the line end behind it. Raises `InterfaceError` if others can read the file."""
+def read_secret(path: str | Path, kind: str = "password") -> str:
+    """The secret of a kind in a file, without the line end behind it. Raises `InterfaceError` if others can read the
+    file."""
     try:
         mode = Path(path).stat().st_mode
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InterfaceError(f"{path}: the password cannot be read: {error}") from None
+        raise InterfaceError(f"{path}: the {kind} cannot be read: {error}") from None
     if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InterfaceError(f"{path}: other users can read the password: chmod 600 {path}")
+        raise InterfaceError(f"{path}: other users can read the {kind}: chmod 600 {path}")
     return text.removesuffix("\n").removesuffix("\r")

@@ -69,6 +69,14 @@ class Client:
         (endpoint,) = info.endpoints
         return self.flight.do_get(endpoint.ticket, self.options).read_all()
 
+    def parts(self, text: str) -> flight.FlightInfo:
+        """GetFlightInfo of a query, which may have several endpoints."""
+        return self.info("CommandStatementQuery", query=text)
+
+    def read_parts(self, info: flight.FlightInfo) -> list[pa.Table]:
+        """DoGet of each ticket."""
+        return [self.flight.do_get(endpoint.ticket, self.options).read_all() for endpoint in info.endpoints]
+
     def get(self, name: str, **fields: Any) -> pa.Table:
         """The rows of a command."""
         return self.read(self.info(name, **fields))

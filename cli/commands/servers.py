@@ -115,6 +115,25 @@ FLIGHT_SQL = (
     argument("--flight-sql-tls-cert", type=Path, metavar="FILE", help="the PEM file with the certificate for them"),
     argument("--flight-sql-tls-key", type=Path, metavar="FILE", help="the PEM file with the key of that certificate"),
     argument("--flight-sql-sessions", type=int, default=500, metavar="N", help="limit of their sessions (default 500)"),
+    argument(
+        "--flight-sql-endpoint-rows",
+        type=int,
+        default=1 << 16,
+        metavar="N",
+        help="queries that scan a table of several tablets get endpoints of at least N rows, which clients read in "
+        "parallel (default 65536; 0: an endpoint for each tablet)",
+    ),
+    argument(
+        "--flight-sql-locations",
+        metavar="URL,URL",
+        help="URLs of all gateways that clients may read these endpoints from, this one included (default: this one)",
+    ),
+    argument(
+        "--flight-sql-ticket-key-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the secret, of at least 16 bytes, by which these gateways know each other's tickets",
+    ),
 )
 """The options of Flight SQL."""
 

@@ -13,7 +13,9 @@ The life of a query:
    batch is made, and keeps it as a `session.results.Result`. The reply has its schema and a ticket.
 3. DoGet with the ticket streams the rest, a batch at a time: gRPC requests the next one when the client has read. So a
    result of any size needs the memory of some batches.
-4. `server.server.FlightSqlServer` stops statements whose clients have gone, and ends what is idle.
+4. A scan of a table with several tablets may be cut instead (`session.parts`): each of several tickets reads some
+   tablets, all at one snapshot.
+5. `server.server.FlightSqlServer` stops statements whose clients have gone, and ends what is idle.
 """
 
 from __future__ import annotations

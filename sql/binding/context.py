@@ -190,6 +190,10 @@ class Context:
     def now(self) -> Timestamp:
         """The time of the statement: the same at every call."""
         self.momentary.append("time")
+        return self.fixed_now()
+
+    def fixed_now(self) -> Timestamp:
+        """`now`, for a copy of the context that is to have the same time, whether it needs it or not."""
         if self._now is None:
             self._now = self.catalog.now()
         return self._now

@@ -9,6 +9,7 @@ from ....errors import Error, NotSupportedError, ProtocolError
 from ..protocol.messages import from_any, in_any, message, read
 from ..protocol.numbers import CLOSED, CancelStatus, End
 from ..session import session_options
+from ..session.part_tickets import MAGIC
 from .call import Call
 
 
@@ -98,8 +99,13 @@ def _cancel(call: Call, info: Any) -> CancelStatus:
     """Stops the statements of the tickets in a FlightInfo."""
     cancelled = False
     for endpoint in info.endpoint:
+        data = endpoint.ticket.ticket
+        if data.startswith(MAGIC):
+            for session in call.sessions():
+                cancelled |= session.cancel_part(data)
+            continue
         try:
-            name, ticket = from_any(endpoint.ticket.ticket)
+            name, ticket = from_any(data)
         except Error:
             continue
         if name == "TicketStatementQuery":

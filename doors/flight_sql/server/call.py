@@ -12,6 +12,7 @@ from ..session.client_session import ClientSession
 from ..session.reports import sqlstate_of
 from .authentication import Caller
 from .calls import RunningCalls
+from .part_endpoints import PartEndpoints
 from .sessions import Sessions
 
 _NOT_AUDITED: Final[AbstractContextManager[None]] = nullcontext()
@@ -22,6 +23,7 @@ class Host(Protocol):
 
     sessions: Sessions
     calls: RunningCalls
+    part_endpoints: PartEndpoints
 
     def note_message(self, address: str, size: int) -> None:
         """Records that a message of this many bytes has arrived completely."""
@@ -51,6 +53,10 @@ class Call:
     def session(self) -> ClientSession:
         """The caller's session; begun if there is none."""
         return self.host.sessions.of(self._caller, self._address)
+
+    def sessions(self) -> list[ClientSession]:
+        """All sessions of the caller's user."""
+        return [session for session in self.host.sessions.all() if session.user == self._caller.user]
 
     def session_of(self, handle: bytes) -> ClientSession:
         """The session that a handle belongs to."""

@@ -2,9 +2,9 @@
 
 | call | carries | does |
 |---|---|---|
-| GetFlightInfo | a query, a prepared query, a command about metadata | runs the query; returns schema and ticket |
+| GetFlightInfo | a query, a command about metadata | runs the query or cuts it; returns schema, tickets |
 | GetSchema | the same | returns the schema alone |
-| DoGet | a ticket | streams the rows |
+| DoGet | a ticket | streams the rows of a result, or of a part of a query |
 | DoPut | parameters, updates, rows to ingest | reads the stream, then writes |
 | DoAction | prepared statements, transactions, cancel, options of the session | see `actions` |
 
@@ -29,6 +29,8 @@ from ..metadata import commands
 from ..protocol.messages import from_any, given, in_any, message
 from ..session.client_session import ClientSession
 from ..session.ingestion import described_ingestion
+from ..session.part_tickets import MAGIC
+from ..session.parts import Parts
 from ..session.reports import Refused, flight_error
 from ..session.results import Result
 from .actions import ACTIONS, DESCRIPTIONS
@@ -91,7 +93,11 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
                 call.audited(session, command.query) as audited,
                 call.running() as halt,
             ):
-                result = session.query(command.query, given(command, "transaction_id"), halt, audited)
+                transaction = given(command, "transaction_id")
+                parts = session.parts(command.query, transaction)
+                if parts is not None:
+                    return self._parts_info(parts, descriptor, audited)
+                result = session.query(command.query, transaction, halt, audited)
         elif name == "CommandPreparedStatementQuery":
             handle = command.prepared_statement_handle
             with (
@@ -99,11 +105,21 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
                 call.audited(session, session.prepared(handle).text) as audited,
                 call.running() as halt,
             ):
+                parts = session.parts_of_prepared(handle)
+                if parts is not None:
+                    return self._parts_info(parts, descriptor, audited)
                 result = session.query_prepared(handle, halt, audited)
         else:
             raise _unexpected(name, "GetFlightInfo")
         ticket = in_any(message("TicketStatementQuery", statement_handle=result.handle))
         return _info(result.schema, descriptor, ticket, result.rowcount)
+
+    def _parts_info(self, parts: Parts, descriptor: Any, audited: AuditedStatement | None) -> flight.FlightInfo:
+        """The reply for a query that several readers may share: nothing has run yet."""
+        if audited is not None:
+            audited.end()
+        endpoints = [self._host.part_endpoints.endpoint(number, part) for number, part in enumerate(parts.tickets)]
+        return flight.FlightInfo(parts.schema, descriptor, endpoints, -1, -1)
 
     @_reported
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
@@ -132,6 +148,8 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
         """See `flight.FlightServerBase`."""
         call = self._call(context, len(ticket.ticket))
+        if ticket.ticket.startswith(MAGIC):
+            return self._read_part(call, ticket.ticket)
         name, command = from_any(ticket.ticket)
         if name == "TicketStatementQuery":
             session = call.session_of(command.statement_handle)
@@ -141,6 +159,12 @@ class FlightHandlers(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow 
                 table = commands.table_for(name, command, session.rows, session.describe, **self._host.facts(session))
             return flight.RecordBatchStream(table)
         raise _unexpected(name, "DoGet")
+
+    def _read_part(self, call: Call, data: bytes) -> flight.FlightDataStream:
+        with call.session() as session:
+            ticket = self._host.part_endpoints.read(data, session.connection.session)
+            with call.audited(session, ticket.text) as audited, call.running() as halt:
+                return _streamed(call, session.read_part(ticket, data, halt, audited))
 
     # ---- writes ------------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,11 @@ class FlightSqlOptions:
         Bytes of incomplete messages of all clients together, above which the largest connection is cut.
     limits : SessionLimits
         Of each session.
+    ticket_key : bytes, optional
+        Signs the tickets of queries that several readers share; by default a random one. Servers that answer each
+        other's tickets have the same.
+    locations : tuple of str
+        URLs of all servers with this key, for the endpoints of such queries; empty: this one alone.
     audit : AuditLog, optional
         Log of sessions and statements; it stays open.
     drain_seconds : float
@@ -56,6 +61,8 @@ class FlightSqlOptions:
     statements: int = 200
     incomplete_bytes: int = 1 << 30
     limits: SessionLimits = SessionLimits()
+    ticket_key: bytes | None = None
+    locations: tuple[str, ...] = ()
     audit: AuditLog | None = None
     drain_seconds: float = 5.0
 
@@ -63,7 +70,15 @@ class FlightSqlOptions:
         return f"FlightSqlOptions({self.address})"
 
     def endpoint(self, has_users: bool | None = False) -> tuple[str, int]:
-        """Host and port, see `doors.endpoints.endpoint`."""
+        """Host and port, see `doors.endpoints.endpoint`; `InterfaceError` also for locations that are not usable."""
+        if self.locations and self.ticket_key is None:
+            raise InterfaceError(
+                "the servers at the locations cannot check the tickets of this one: give all of them one key "
+                "(--flight-sql-ticket-key-file)"
+            )
+        for location in self.locations:
+            if not location.startswith(("grpc://", "grpc+tcp://", "grpc+tls://")):
+                raise InterfaceError(f"{location}: the URL of a server of Flight SQL is needed, grpc://HOST:PORT")
         return endpoint(self, "flight-sql", DEFAULT_PORT, has_users)
 
     def tls(self) -> dict[str, Any]:

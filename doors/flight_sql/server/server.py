@@ -34,6 +34,7 @@ from .authentication import DOOR, MIDDLEWARE, CallerFactory, NoHandshake
 from .calls import LOOK_SECONDS, RunningCalls
 from .handlers import FlightHandlers
 from .options import MESSAGE_BYTES, FlightSqlOptions
+from .part_endpoints import PartEndpoints
 from .sessions import Sessions
 
 _logger = logging.getLogger("nyala.doors.flight_sql")
@@ -68,6 +69,7 @@ class FlightSqlServer:
         self.sessions = Sessions(self._open_session, options.sessions, callers.forget, self._note_refused)
         self._numbers = itertools.count(1)
         self.calls = RunningCalls(options.statements)
+        self.part_endpoints = PartEndpoints(options)
         self._scheme = "grpc+tls" if tls else "grpc"
         self.host = host
         self._ending: threading.Thread | None = None

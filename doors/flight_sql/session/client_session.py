@@ -26,6 +26,8 @@ from ....model.lazy_dataclass import dataclass
 from ....sql.expressions import Column
 from ...audited import Audited, AuditedStatement
 from .ingestion import Ingestion
+from .part_tickets import PartTicket
+from .parts import PartLimits, Parts, QueryParts, open_part
 from .prepared import PreparedStatement, described, result_columns
 from .reports import Refused
 from .results import Result
@@ -55,6 +57,8 @@ class SessionLimits:
         Seconds without a call after which the session ends, and without progress after which a reader gets no more.
     transaction_seconds : float
         Seconds without a call after which a transaction is rolled back.
+    parts : PartLimits
+        Of queries that several readers share.
     """
 
     results: int = 100
@@ -62,6 +66,7 @@ class SessionLimits:
     result_seconds: float = 60.0
     idle_seconds: float = 3600.0
     transaction_seconds: float = 600.0
+    parts: PartLimits = PartLimits()
 
 
 class ClientSession:
@@ -88,6 +93,7 @@ class ClientSession:
         )
         self._limits = limits
         self.transactions = ClientTransactions(connection, self.new_handle)
+        self._parts = QueryParts(self._session, limits.parts)
         # Guards the dictionaries and the counts.
         self._lock = threading.Lock()
         self._results: dict[bytes, Result] = {}
@@ -134,6 +140,22 @@ class ClientSession:
         self.transactions.check(transaction)
         return self._started(iter([(text, None)]), halt, audited, True)
 
+    def parts(self, text: str, transaction: bytes | None) -> Parts | None:
+        """The parts of a query that several readers may share; None for a text that is to be run."""
+        self.transactions.check(transaction)
+        return self._parts.of(text)
+
+    def parts_of_prepared(self, handle: bytes) -> Parts | None:
+        """`parts` of a prepared statement; None for one with parameters."""
+        prepared = self.prepared(handle)
+        return None if len(prepared.parameters) else self._parts.of(prepared.text)
+
+    def read_part(self, ticket: PartTicket, data: bytes, halt: Halt, audited: AuditedStatement | None = None) -> Result:
+        """The rows of a part, which are read from now on; `data` is the ticket as the client has it."""
+        result = self._kept(open_part(self._session, ticket, halt), halt, audited, data)
+        result.begin_reading()
+        return result
+
     def query_prepared(self, handle: bytes, halt: Halt, audited: AuditedStatement | None = None) -> Result:
         """Runs a prepared statement with its bound values: once for each row of them."""
         prepared = self.prepared(handle)
@@ -148,11 +170,17 @@ class ClientSession:
         is_single: bool,
     ) -> Result:
         """The result of texts, each with a row of values; `is_single`: there is one text, or one row, in all."""
-        self._refuse_many_results()
-        executions: Iterator[Execution] = (self._session.run(text, row, halt) for text, row in runs)
-        result = Result(self.new_handle(), executions, halt, self._forget, audited)
+        result = self._kept((self._session.run(text, row, halt) for text, row in runs), halt, audited)
         if audited is not None and is_single:
             result.end_changed()
+        return result
+
+    def _kept(
+        self, executions: Iterator[Execution], halt: Halt, audited: AuditedStatement | None, ticket: bytes = b""
+    ) -> Result:
+        """The result of executions, from now on one of the session's."""
+        self._refuse_many_results()
+        result = Result(self.new_handle(), executions, halt, self._forget, audited, ticket)
         with self._lock:
             self._results[result.handle] = result
         if self._is_closed:
@@ -184,6 +212,14 @@ class ClientSession:
             return False
         result.cancel()
         return True
+
+    def cancel_part(self, ticket: bytes) -> bool:
+        """Stops all readers of a part; False if there are none."""
+        readers: list[Result] = []
+        self.each_result(lambda result: readers.append(result) if result.ticket == ticket else None)
+        for result in readers:
+            result.cancel()
+        return bool(readers)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query about the catalog."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import Enum
 from typing import Final
 
 import pyarrow as pa
 
-from ....driver.session.executions import Execution, Halt
+from ....driver.session.executions import Execution, Halt, raise_if
 from ....errors import Cancelled, Error
 from ....model.state_table import StateTable
 from ...audited import AuditedStatement
@@ -63,13 +63,15 @@ class Result:
         By which a ticket names it.
     run : iterator of Execution
         The executions whose rows follow each other, each begun when the one before has ended; several for a query
-        with several rows of parameters. The first one is begun now.
+        with several rows of parameters. The first one is begun now. A generator is closed with the result.
     halt : Halt
         Stops them.
     forget : callable
         Called once, when it is closed.
     audited : AuditedStatement, optional
         Ends when the last row is out, at an error, or when the result is closed before that.
+    ticket : bytes
+        Of a part of a query, which several readers may read at the same time; empty for any other result.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class Result:
         halt: Halt,
         forget: Callable[[Result], None],
         audited: AuditedStatement | None = None,
+        ticket: bytes = b"",
     ):
         self.handle = handle
+        self.ticket = ticket
         self.halt = halt
         self._run = run
         self._forget = forget
@@ -132,10 +136,11 @@ class Result:
             return batch
 
     def _next_part(self) -> pa.RecordBatch | None:
+        if self._state is State.CLOSED:
+            raise Cancelled("the result was closed while it was read")
+        raise_if(self.halt)  # also between the slices of one batch
         batch = next(self._parts, None)
         while batch is None:
-            if self._state is State.CLOSED:
-                raise Cancelled("the result was closed while it was read")
             whole = self._next_batch()
             if whole is None:
                 return None
@@ -185,6 +190,8 @@ class Result:
                 if execution is not None:
                     execution.close()
             finally:
+                if isinstance(self._run, Generator):
+                    self._run.close()
                 self._forget(self)
                 self._end_early()
 

@@ -66,7 +66,7 @@ def view_source(view: View, node: Any, context: Context) -> CommonTable:
 def bind_view_text(view: View, context: Context, names: dict[int, str] | None = None) -> Query:
     """Binds the query of a view; `names` gets the tables and views that its text names, by the `id` of their nodes in
     `parsed_text`. Raises errors with the view's name."""
-    context.now()  # so that it is the same inside the view
+    context.fixed_now()  # so that it is the same inside the view
     if parsed_text(view.text).deep or len(context.within) > MOST_WITHIN:
         require()
     actor, within = context.actor, (*context.within, view.name)

@@ -16,7 +16,7 @@ from typing import Any
 
 import nyala
 import pytest
-from nyala.doors.authentication import read_password_file
+from nyala.doors.authentication import read_secret
 from nyala.doors.postgres.protocol import frontend
 from nyala.doors.postgres.server import client as client_module
 from nyala.doors.postgres.server.options import PostgresOptions
@@ -268,11 +268,11 @@ def test_a_password_file(tmp_path: Path) -> None:
     path.write_text("secret\n")
     path.chmod(0o644)
     with pytest.raises(InterfaceError, match="chmod 600"):
-        read_password_file(path)
+        read_secret(path)
     path.chmod(0o600)
-    assert read_password_file(path) == "secret"
+    assert read_secret(path) == "secret"
     with pytest.raises(InterfaceError, match="cannot be read"):
-        read_password_file(tmp_path / "none")
+        read_secret(tmp_path / "none")
 
 
 def sasl(wire: Wire, password: str) -> tuple[str, bytes]:
