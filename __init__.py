@@ -43,6 +43,7 @@ from .errors import (
     ProgrammingError,
     Warning,
 )
+from .model.blas_threads import short_spinning
 from .model.collector import paused_collector
 from .model.version import __version__
 
@@ -103,7 +104,7 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
     Arrow, numpy and the parser are loaded here and not with `import nyala`, which takes a few milliseconds so.
     """
     if f"{__name__}.driver.connection" not in sys.modules:
-        with paused_collector():
+        with paused_collector(), short_spinning():
             importlib.import_module(".driver.connection", __name__)
     from .driver import connection
 

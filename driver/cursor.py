@@ -22,7 +22,6 @@ from .notebook import SHOWN_ROWS, html_table
 from .open_connection import OpenConnection
 from .session.bind_values import Parameters, normalize, normalize_rows
 from .session.executions import EndedExecution, Execution, Halt, arrow_rows, raise_if
-from .session.insert_batches import insert_rows
 
 if TYPE_CHECKING:
     from ..model.types import DataType
@@ -142,6 +141,8 @@ class Cursor:
             raise InterfaceError(f"executemany takes a sequence of parameters, not of type {given}")
         rows = list(normalize_rows(seq_of_parameters))
         halt = self._halt
+        from .session.insert_batches import insert_rows
+
         with session.watched(halt):
             written = insert_rows(session, operation, rows, partial(raise_if, halt))
             self._rowcount = written if written is not None else self._one_by_one(operation, rows)

@@ -25,10 +25,16 @@ The life of a query:
 `Cancelled` and errors end all threads of a statement before they reach the caller.
 """
 
-from .execute import execute
-from .files.files import LocalFiles
-from .run.context import ExecutionContext
-from .statements.results import StatementResult, listing
-from .statements.statements import run
+from typing import TYPE_CHECKING
 
-__all__ = ["ExecutionContext", "LocalFiles", "StatementResult", "execute", "listing", "run"]
+from ..model.lazy_names import imported_at_first_use
+from .files.files import LocalFiles
+from .statements.results import StatementResult, listing
+
+if TYPE_CHECKING:
+    from .run.context import ExecutionContext
+
+__all__ = ["ExecutionContext", "LocalFiles", "StatementResult", "listing"]
+
+# Statements about one row run without plan and operators.
+__getattr__ = imported_at_first_use(__name__, {"ExecutionContext": "run.context"})

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
+from ..model import arrow_functions as pc
 from ..model.arrow_arrays import arrow_array
 from ..model.python_values import EXACT, plain_value, stored_value
 from ..model.types import DATE, FIRST_DAY, LAST_DAY, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind

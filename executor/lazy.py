@@ -11,8 +11,8 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 
+from ..model import arrow_functions as pc
 from ..model.arrow_arrays import arrow_array, arrow_scalar
 from ..model.types import DataType, Kind
 from ..model.vectors.vector import (

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InterfaceError, InvalidText, NumericOutOfRange
+from . import arrow_functions as pc
 from .types import MAX_PRECISION, DataType, Kind
 
 EXACT: frozenset[type] = frozenset(

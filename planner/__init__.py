@@ -30,11 +30,16 @@ Plans are frozen values without behaviour: they may be cached, and several threa
 `algebra.invariants.check_plan` checks the invariants that every rule preserves.
 """
 
-from .context import PlannerOptions
-from .explaining.plan_json import explain_json
-from .explaining.plan_text import Actual, explain
-from .plan import Plan, plan_query
-from .prepared.plan_template import PlanTemplate, bind_parameters
+from typing import TYPE_CHECKING
+
+from ..model.lazy_names import imported_at_first_use
+from .query_plan import Plan, PlannerOptions
+
+if TYPE_CHECKING:
+    from .explaining.plan_json import explain_json
+    from .explaining.plan_text import Actual, explain
+    from .plan import plan_query
+    from .prepared.plan_template import PlanTemplate, bind_parameters
 
 __all__ = [
     "Actual",
@@ -46,3 +51,16 @@ __all__ = [
     "explain_json",
     "plan_query",
 ]
+
+# A row by its key needs no plan.
+__getattr__ = imported_at_first_use(
+    __name__,
+    {
+        "Actual": "explaining.plan_text",
+        "PlanTemplate": "prepared.plan_template",
+        "bind_parameters": "prepared.plan_template",
+        "explain": "explaining.plan_text",
+        "explain_json": "explaining.plan_json",
+        "plan_query": "plan",
+    },
+)

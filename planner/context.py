@@ -11,33 +11,7 @@ from ..sql.expressions import Expr
 from .algebra.logical import Node
 from .algebra.trees import Numbers
 from .estimates.cardinality import Estimator
-
-
-@dataclass(frozen=True, slots=True)
-class PlannerOptions:
-    """Options of the planner.
-
-    Parameters
-    ----------
-    disabled_rules : frozenset of str
-        Names of rules to leave out; tests prove each harmless that way. Mandatory rules run regardless.
-    trace : bool
-        Keep the logical plan after each rule that changed it, for EXPLAIN VERBOSE.
-    merge_joins : str
-        "auto": where they are expected to be cheaper than hash joins; "always": wherever they are possible; "never".
-    check : bool
-        Check the plan's invariants after every rule; an `InternalError` names the rule that broke one.
-    fetch_late : bool
-        True if a table may be read a second time by the keys of rows that a first scan selected (`rules.fetch_late`).
-        False where scans of one statement may read different snapshots (READ_LATEST of a cluster), and for engines that
-        cannot look rows up by key.
-    """
-
-    disabled_rules: frozenset[str] = frozenset()
-    trace: bool = False
-    check: bool = False
-    merge_joins: str = "auto"
-    fetch_late: bool = True
+from .query_plan import PlannerOptions
 
 
 @dataclass(slots=True)

@@ -4,53 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 
 from ..errors import ProgrammingError, did_you_mean
-from ..model.lazy_dataclass import dataclass
 from ..sql.bound import Query
 from ..sql.deep_stack import deeply, on_deep_stack
-from ..sql.expressions import Column
 from .algebra.depth import is_deep
 from .algebra.invariants import check_plan
 from .algebra.logical import Node, Shared
-from .algebra.physical import PhysicalNode
 from .algebra.trees import nodes, rewrite_nodes
-from .context import Context, PlannerOptions
+from .context import Context
 from .estimates.cardinality import Estimator
 from .estimates.statistics import StatisticsSource
 from .logical_builder import Builder, numbers_above
 from .physical.merge_joins import MODES
 from .physical.physical_planner import PhysicalPlanner
 from .physical.shared_build_sides import share_small_builds
+from .query_plan import Plan, PlannerOptions
 from .rules import RULE_NAMES, RULES, Rule
 from .rules.filter_shared import filtered_for
 from .rules.prune_columns import narrow_uses, prune_shared
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A plan that the executor can run, once `bind_parameters` has bound its parameters.
-
-    Parameters
-    ----------
-    root : PhysicalNode
-        Its columns are the query's visible columns, in order.
-    columns : tuple of Column
-        The same columns.
-    logical : Node
-        The logical plan after all rules.
-    trace : tuple of (str, Node)
-        With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
-    deep : bool
-        True if the plan is nested so deeply that it runs on a deep stack (`sql.deep_stack`).
-    """
-
-    root: PhysicalNode
-    columns: tuple[Column, ...]
-    logical: Node
-    trace: tuple[tuple[str, Node], ...] = ()
-    deep: bool = field(default=False, compare=False, repr=False)
 
 
 def plan_query(

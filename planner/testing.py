@@ -17,9 +17,9 @@ from ..model.store import ColumnStatistics, TableStatistics, Timestamp
 from ..model.types import INT, STRING, DataType
 from ..sql import bind, parse
 from ..sql.bound import Query, SelectStatement
-from .context import PlannerOptions
 from .explaining.plan_text import draw_logical
-from .plan import Plan, plan_query
+from .plan import plan_query
+from .query_plan import Plan, PlannerOptions
 from .rules import RULE_NAMES
 
 

@@ -50,16 +50,13 @@ from ..model.vectors.vector import Batch
 from .deltas.single_deltas import ROW_BYTES
 from .files.filesystem import FileSystem
 from .files.io_limit import IoLimit
-from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
-from .loads.bulk_load import TableBulkLoader
 from .log.commit_log import CommitLog
 from .maintenance.background import BackgroundWork
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .maintenance.memory import default_cache_bytes, default_limit
-from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .malloc import configure_heap
 from .reading.tablet_check import check_tablet
@@ -83,6 +80,7 @@ from .tables.view_methods import ViewMethods
 from .tablet.tablet import StoreOptions, Tablet
 
 if TYPE_CHECKING:
+    from .loads.bulk_load import TableBulkLoader
     from .transactions.transaction_store import TransactionStore
 
 MEMORY = ":memory:"
@@ -168,7 +166,7 @@ class Database(AccessMethods, BackgroundMethods, ViewMethods):
             raise InterfaceError(f"path={path!r}: a directory or {MEMORY!r} is needed")
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
         configure_heap()
-        self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
+        self._fs: FileSystem = fs or _file_system(self.path)
         self._options = StoreOptions(durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes)
         self.clock = HybridClock()
         limit = default_limit() if memory_limit_bytes is None else memory_limit_bytes
@@ -512,6 +510,8 @@ class Database(AccessMethods, BackgroundMethods, ViewMethods):
         """Start a bulk load of a table."""
         store = self.open_table(table)
         self._ddl.settle()
+        from .loads.bulk_load import TableBulkLoader
+
         write = partial(self.write, store.table)
         return TableBulkLoader(store, self._pool, lambda: self.open_table(table), write=write)
 
@@ -541,6 +541,8 @@ class Database(AccessMethods, BackgroundMethods, ViewMethods):
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """As `Store.compact_table`. Reads and writes continue; finished steps remain after a `DiskError`."""
+        from .maintenance.table_compaction import compact_tablets
+
         self._ddl.settle()
         with self._opened(table) as store:
             return compact_tablets(store.tablets, check)
@@ -569,3 +571,12 @@ class Database(AccessMethods, BackgroundMethods, ViewMethods):
         self._check_open()
         for tablet in self._tablets():
             check_tablet(tablet, self.clock)
+
+
+def _file_system(path: str) -> FileSystem:
+    """The file system of a store's path."""
+    if path != MEMORY:
+        return OsFileSystem()
+    from .files.memory_filesystem import MemoryFileSystem
+
+    return MemoryFileSystem()

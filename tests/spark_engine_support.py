@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
-from nyala.executor import ExecutionContext, LocalFiles, execute
+from nyala.executor import ExecutionContext, LocalFiles
+from nyala.executor.execute import execute
 from nyala.executor.run.stream import Morsel
 from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.planner import plan_query

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from aggregate_support import Row
 from executor_support import MemoryStore
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
+from nyala.executor.statements.statements import run
 from nyala.planner import PlannerOptions, plan_query
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from ...errors import Cancelled, StatementTooComplex
-from ...executor import ExecutionContext, StatementResult
-from ...executor import run as run_statement
+from ...executor import StatementResult
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.arrow_arrays import arrow_array
 from ...model.forks import stay_with_process
@@ -29,11 +28,11 @@ from ...model.waiting_time import current_waiting, within
 from ...planner import Plan
 from ...sql import bound
 from ...sql.deep_stack import on_deep_stack
-from . import external_engine
 from .settings import SettingStatement
 from .statement_records import Failure, StatementRecord
 
 if TYPE_CHECKING:
+    from ...executor import ExecutionContext
     from ...sql.expressions import Column
     from .engines import Engine
 
@@ -135,8 +134,12 @@ class Execution:
         if isinstance(statement, Control):
             result = self._control(statement)
         elif engine is not None:
+            from . import external_engine
+
             result = external_engine.run(engine, statement, plan, context)
         else:
+            from ...executor.statements.statements import run as run_statement  # rows by their keys need no operators
+
             result = run_statement(statement, context, plan)
         self.columns = result.columns
         self._batches = iter(result.batches)

@@ -16,8 +16,8 @@ from typing import Final
 
 from ...errors import NotSupportedError
 from ...executor import ExecutionContext, StatementResult, listing
-from ...executor import run as run_statement
 from ...executor.run.stream import Morsel
+from ...executor.statements.statements import run as run_statement
 from ...model.types import STRING
 from ...model.vectors.vector import Batch, vector_from_arrow
 from ...planner import Plan

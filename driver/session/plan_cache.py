@@ -21,7 +21,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...errors import Error
 from ...executor.statements.single_rows import SingleRow, single_row
@@ -31,9 +31,7 @@ from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
 from ...model.types import TIMESTAMP
-from ...planner import Plan, PlanTemplate
-from ...planner.algebra.physical import TableScan, nodes
-from ...planner.prepared.deferred_statements import deferred_parameters, same_with_values
+from ...planner import Plan
 from ...sql import ParsedStatement, bound
 from ...sql.binding.binder import Binding, DeferredStatement, bind_deferred
 from ...sql.deferred_parameters import NOW, DeferredParameter, DeferredValues, Key, Path
@@ -43,6 +41,9 @@ from ...sql.placeholders import Given
 from ...sql.session_facts import UNKNOWN_SESSION, SessionFacts
 from .bind_values import Normalized
 from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
+
+if TYPE_CHECKING:
+    from ...planner import PlanTemplate
 
 Version: TypeAlias = tuple[int, tuple[str, ...]]
 """Inputs of the resolution of names: the version of the catalog, and the search path."""
@@ -313,6 +314,8 @@ def prepare(
         late = _bind(parsed, store, given, now, session)
         if late is None:
             return None
+        from ...planner.prepared.deferred_statements import deferred_parameters, same_with_values
+
         statement = late.statement
         uses = list(deferred_parameters(statement))
         if any(deferred_parameters(getattr(statement, "returning", None))):
@@ -326,6 +329,9 @@ def prepare(
     single = single_row(statement) if short_ways else None
     if single is not None:
         return Prepared(statement, keys, values, single, None, cell_takers(single, values, keys))
+    from ...planner import PlanTemplate
+    from ...planner.algebra.physical import TableScan, nodes
+
     plan = planned(statement.query)
     if plan.deep:
         return None  # what puts values into it recurses, too

@@ -33,15 +33,14 @@ from ...errors import (
     UnknownColumn,
     UnknownTable,
 )
-from ...executor import ExecutionContext, LocalFiles, StatementResult
+from ...executor import LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
 from ...executor.statements.single_rows import RowWrite, SingleRow
 from ...model.clock import format_timestamp
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within
-from ...planner import Plan, PlannerOptions, plan_query
-from ...planner.algebra.depth import is_deep
+from ...planner import Plan, PlannerOptions
 from ...sql import ParsedStatement, bind, bound, parse
 from ...sql.binding.binder import Binding, bind_given
 from ...sql.binding.stored_names import parts_of, stored_name
@@ -329,7 +328,9 @@ class Session(RunningWork):
     ) -> Prepared | None:
         """Prepare a statement for other values; None where it cannot be kept. `binding` is the same statement with the
         values of `given`."""
-        plan = partial(plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel))
+        from ...planner.algebra.depth import is_deep
+
+        plan = partial(self._plan_query, options=self._planner_options(), check=partial(raise_if, cancel))
         # What is nested too deeply to be kept is bound each time: putting values into a plan recurses, too.
         with contextlib.suppress(RecursionError):
             if isinstance(binding.statement, KEPT) and not is_deep(binding.statement.query):
@@ -446,6 +447,8 @@ class Session(RunningWork):
         store, transaction = self.store, self.transactions.transaction
         if store is transaction:
             options["transaction"] = transaction
+        from ...executor import ExecutionContext
+
         context = ExecutionContext(store, cancel=own, snapshot=self._snapshot(store), **options)
         with self._lock:
             self._running.add(execution)
@@ -562,8 +565,13 @@ class Session(RunningWork):
             options = replace(options, trace=statement.verbose)
             statement = statement.statement
         if isinstance(statement, bound.WITH_QUERY):
-            return plan_query(statement.query, self.store, options, check)
+            return self._plan_query(statement.query, options, check)
         return None
+
+    def _plan_query(self, query: bound.Query, options: PlannerOptions, check: Callable[[], None]) -> Plan:
+        from ...planner import plan_query  # a row by its key needs no planner
+
+        return plan_query(query, self.store, options, check)
 
     def _planner_options(self) -> PlannerOptions:
         return PlannerOptions(fetch_late=not self.reads_latest and self._is_local)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from ...errors import NotSupportedError
 from ...model.namespaces import TEMPORARY_NAMESPACE
 from ...model.store import Store
-from ...planner import Plan
-from ...planner.algebra.physical import TableScan, nodes
 from ...sql import bound
 from .engines import LOCAL
 from .transactions import SessionTransactions
 
 if TYPE_CHECKING:
+    from ...planner import Plan
     from ..temporary.overlay_transaction import OverlayStore
 
 
@@ -75,6 +74,8 @@ def _makes_temporary(statement: bound.Statement) -> bool:
 
 def refuse_temporary(plan: Plan | None) -> None:
     """Raise `NotSupportedError` if a plan for another engine reads a temporary table."""
+    from ...planner.algebra.physical import TableScan, nodes
+
     for node in nodes(plan.root) if plan is not None else ():
         if isinstance(node, TableScan) and node.table.namespace == TEMPORARY_NAMESPACE:
             raise NotSupportedError(

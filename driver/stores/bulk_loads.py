@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ...errors import Cancelled
-from ...executor import ExecutionContext, run
+from ...executor import ExecutionContext
 from ...executor.run.interrupts import DeferInterrupts
 from ...executor.run.progress import Handler, Progress, Tracker
+from ...executor.statements.statements import run
 from ...model.schema import Table
 from ...model.store import Store
 from ...model.waiting_time import one_statement

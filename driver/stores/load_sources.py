@@ -21,12 +21,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import InterfaceError, OperationalError
 from ...executor.files.copying import appends, conform
 from ...executor.files.files import expand
 from ...executor.given_values import column_from_arrow, column_from_values
+from ...model import arrow_functions as pc
 from ...model.schema import Table
 from ...model.store import BulkLoader, Op
 from ...sql.bound import CopyFrom

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, DOUBLE

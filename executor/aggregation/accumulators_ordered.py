@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls
 from ...model.types import BIGINT, DataType
 from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat

@@ -23,9 +23,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import DataError, InternalError, NotSupportedError
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.types import BIGINT, BOOLEAN, DataType, Kind

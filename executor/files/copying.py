@@ -7,9 +7,9 @@ from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import DataError, Error, NotNullViolation, ProgrammingError, UnknownColumn, did_you_mean
+from ...model import arrow_functions as pc
 from ...model.schema import Table
 from ...model.store import BulkLoader
 from ...model.types import DataType

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import DataError
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_scalar
 from ...model.types import BIGINT, DATE, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
 from ...model.vectors.vector import Array, Text

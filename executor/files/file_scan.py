@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, arrow_scalar
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.types import DataType, Kind

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import NotSupportedError, OperationalError, ProgrammingError
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array
 from ...model.disk_errors import disk_error
 from ...model.types import Kind

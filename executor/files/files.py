@@ -22,7 +22,6 @@ from ...model.lazy_dataclass import dataclass
 from ...model.types import DataType, type_from_arrow
 from ...sql.file_options import FORMATS
 from ...sql.files import FileColumn, FileDescription, FileSource
-from . import parquet_files
 
 _MOST_NAMES = 8
 """Number of a folder's names that an error lists."""
@@ -47,6 +46,8 @@ class LocalFiles:
 
             schema = csv_files.schema_of(paths[0], dict(source.options))
             return FileDescription(tuple(_column(field.name, field.type) for field in schema))
+        from . import parquet_files
+
         schema = parquet_files.schema_of(paths[0])
         columns = tuple(_column(field.name, field.type) for field in schema)
         types = {column.name: column.type for column in columns if column.type is not None}
@@ -143,6 +144,8 @@ def pieces(
         if source.format == "csv":
             readers.append(_csv_piece(path, source, columns))
         else:
+            from . import parquet_files
+
             readers += parquet_files.pieces(path, columns.names, paths[0], prune)
     return readers
 

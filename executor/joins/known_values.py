@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.bloom_predicate import hash_wide
 from ...model.vectors.vector import Array

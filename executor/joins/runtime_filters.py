@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
 import numpy as np
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.bloom_predicate import bloom_predicate
 from ...model.lazy_dataclass import dataclass
 from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.types import BOOLEAN, FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat, vector_from_arrow

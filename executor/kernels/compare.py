@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ...model.types import BOOLEAN, Kind
 from ...model.vectors.merged_dictionaries import merged_for
@@ -44,13 +44,13 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
 }
-_ARROW = {
-    "eq": pc.equal,
-    "ne": pc.not_equal,
-    "lt": pc.less,
-    "le": pc.less_equal,
-    "gt": pc.greater,
-    "ge": pc.greater_equal,
+_ARROW_FUNCTIONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
 }
 _MICROSECONDS_PER_DAY = 86_400_000_000
 
@@ -230,7 +230,7 @@ def _texts(function: str, left: Vector, right: Vector) -> Vector:
 
 
 def _arrow(function: str, left: pa.Array, right: Any) -> Array:
-    outcome = _ARROW[function](left, right)
+    outcome = getattr(pc, _ARROW_FUNCTIONS[function])(left, right)
     if outcome.null_count:
         outcome = fill_nulls(outcome, False)
     return numpy_array(outcome)

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array
 from ...model.types import DataType, Kind
 from ...model.vectors.merged_dictionaries import merged_for

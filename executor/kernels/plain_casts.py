@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import fill_nulls, numpy_array
 from ...model.types import FIRST_DAY, LAST_DAY, DataType, Kind
 from ...model.vectors.vector import Array

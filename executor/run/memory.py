@@ -19,7 +19,6 @@ from typing import Final
 
 from ...errors import OperationalError
 from ...model.lazy_dataclass import dataclass
-from ...planner.explaining.plan_text import readable_size
 from ...storage.files.os_filesystem import machine_memory
 
 SHARE_OF_MACHINE: Final = 0.6
@@ -123,6 +122,8 @@ class Account:
     def hold(self, size: int) -> None:
         """Hold `size` bytes more, which cannot be spilled; raises `OperationalError` if they exceed the limit."""
         if not self._memory.move(self, size, must=False):
+            from ...planner.explaining.plan_text import readable_size
+
             limit = self._memory.limit or 0
             raise OperationalError(
                 f"{self._what} needs {readable_size(self.size + size)} that cannot be spilled, and memory_limit is "

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_scalar, fill_nulls, numpy_array
 from ...model.lazy_dataclass import dataclass
 from ...model.predicates import AnyOf, ColumnPredicate, IsNull, Range

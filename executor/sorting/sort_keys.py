@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import numpy_array
 from ...model.types import Kind
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide

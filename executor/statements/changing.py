@@ -14,11 +14,9 @@ concurrently, one sees the other's change. Statements of this process that have 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -32,28 +30,24 @@ from ...errors import (
     OperationalError,
     RowChanged,
     SchemaChanged,
-    WriteConflict,
 )
 from ...model.arrow_arrays import arrow_array, numpy_array
-from ...model.forks import renew_in_child
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Schema, Table
-from ...model.store import Op, Store, WriteBatch, WriteResult
+from ...model.store import Op, WriteBatch, WriteResult
 from ...model.vectors.vector import Array
 from ...planner import Plan
 from ...planner.algebra.physical import Filter, Project, TableScan
 from ...sql import bound
 from ..run.context import ExecutionContext
+from .conflicts import ATTEMPTS, conflict, turn
 from .results import StatementResult, arrow_batches, done
 
 Writing: TypeAlias = bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement
 
 _DONE = {Op.INSERT: "inserted", Op.INSERT_IGNORE: "inserted", Op.UPSERT: "written", Op.UPDATE: "updated"}
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
-ATTEMPTS = 30
-"""Number of attempts of a statement before it fails with a conflict."""
-_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,41 +142,6 @@ def _attempted(
                 turns.enter_context(turn(table, context.store, context.check))
             context = context.again()
     raise conflict(table) from cause
-
-
-def conflict(table: Table) -> WriteConflict:
-    """Error of a statement whose every attempt conflicted."""
-    return WriteConflict(
-        f"rows of table {table.name} were changed concurrently in each of {ATTEMPTS} attempts; nothing was written, "
-        "retry the statement"
-    )
-
-
-@contextmanager
-def turn(table: Table, store: Store, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Context manager inside which no other statement of this process on the table retries. `check` is called while it
-    waits."""
-    with _turns_lock:
-        lock = _turns.setdefault(store, {}).setdefault(table.id, threading.Lock())
-    while not lock.acquire(timeout=_LOOK_SECONDS):
-        check()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-_turns: WeakKeyDictionary[Store, dict[str, threading.Lock]] = WeakKeyDictionary()
-_turns_lock = threading.Lock()
-
-
-def _renew() -> None:
-    """Replace the locks in a forked child: another thread of its parent may have held one."""
-    global _turns, _turns_lock
-    _turns, _turns_lock = WeakKeyDictionary(), threading.Lock()
-
-
-renew_in_child(_renew)
 
 
 def _collect(

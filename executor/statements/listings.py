@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.access.rights import secured, secured_schema
 from ...model.arrow_arrays import arrow_array
 from ...model.partitions.partition import Partitioner

@@ -6,14 +6,18 @@ transaction the clause has no effect: nothing is locked between statements.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
 from ...errors import ReadOnlyTransaction
 from ...model.store import Transaction
-from ...planner import Plan
 from ...sql import bound
-from ..run.context import ExecutionContext
 from .results import StatementResult, arrow_batches
+
+if TYPE_CHECKING:
+    from ...planner import Plan
+    from ..run.context import ExecutionContext
 
 
 def locked_rows(statement: bound.SelectStatement, plan: Plan, context: ExecutionContext) -> StatementResult:

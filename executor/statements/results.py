@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -14,8 +14,9 @@ from ...model.types import DataType
 from ...planner import Plan
 from ...sql import bound
 from ...sql.expressions import Column
-from ..execute import execute
-from ..run.context import ExecutionContext
+
+if TYPE_CHECKING:
+    from ..run.context import ExecutionContext
 
 Planner: TypeAlias = Plan | Callable[[bound.Query], Plan] | None
 """The statement's plan, or a function that makes it. Statements without a query need none."""
@@ -54,6 +55,8 @@ def done(rowcount: int = -1) -> StatementResult:
 
 def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan under the names of its columns, as they are produced."""
+    from ..execute import execute  # with the operators
+
     names = [column.name for column in plan.columns]
     for batch in execute(plan.root, context):
         yield batch.to_arrow(names)

@@ -13,8 +13,8 @@ whose integers, decimals, dates and texts compare as SQL's do. Values are litera
 recognizes such a statement once; its result can be executed repeatedly. Rows, counts and errors are the same as with a
 plan: tests compare both.
 
-SET may compute values from the row (`n = n + 1`): the row is read, and the expressions are evaluated (`Computed`):
-arithmetic of numbers in Python, all else by the kernels that plans use, over a batch of one row.
+SET may compute values from the row (`n = n + 1`): the row is read, and the expressions are evaluated
+(`computed_values`): arithmetic of numbers in Python, all else by the kernels that plans use, over a batch of one row.
 
 Another statement may change a row between its read and its write. So a change with conditions or computed values
 carries the timestamp of the read (`unchanged_since`), and is retried after a conflict.
@@ -24,25 +24,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...errors import RowChanged
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import Table
 from ...model.store import Op, Store, Timestamp, Transaction
-from ...model.types import INTEGER_WIDTHS, DataType, Kind
-from ...model.vectors.vector import Batch, Const, Vector
-from ...planner.algebra.trees import MIRRORED, rewrite
+from ...model.types import INTEGER_WIDTHS, Kind
 from ...sql import bound
 from ...sql.deferred_parameters import DeferredParameter
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, conjuncts, walk
 from ...sql.functions import is_volatile
-from ..expressions.evaluate import Compiler, Evaluation
-from ..expressions.scalars import Unsure, scalar_of
 from ..run.interrupts import DeferInterrupts
-from .changing import ATTEMPTS, conflict, turn
+from .conflicts import ATTEMPTS, conflict, turn
 from .locking import check_can_lock
+
+if TYPE_CHECKING:
+    from .computed_values import Computed
 
 Value: TypeAlias = Literal | DeferredParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
@@ -96,73 +94,6 @@ class Conditions:
 
 
 _NO_CONDITIONS = Conditions(())
-
-
-class Computed:
-    """New values of a row, computed from its current values.
-
-    Parameters
-    ----------
-    exprs : sequence of Expr
-        New values; their types are those of the columns that they are for.
-    columns : mapping of int to str
-        Names of the table's columns, by their numbers.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Columns that must be read.
-    values : tuple of DeferredParameter
-        Parameters whose values must be passed.
-    """
-
-    def __init__(self, exprs: Sequence[Expr], columns: Mapping[int, str]):
-        read: dict[int, Column] = {}
-        parameters: dict[tuple[Any, ...], tuple[DeferredParameter, Column]] = {}
-
-        def as_column(part: Expr) -> Expr:
-            if isinstance(part, Column):
-                read[part.id] = part
-            if not isinstance(part, DeferredParameter):
-                return part
-            number = -1 - len(parameters)
-            key = part.key, part.path, part.type
-            return parameters.setdefault(key, (part, Column(part.type, part.nullable, number, "")))[1]
-
-        exprs = [rewrite(expr, as_column) for expr in exprs]
-        inputs = [*read.values(), *(column for _, column in parameters.values())]
-        self.names = tuple(columns[number] for number in read)
-        self.values = tuple(parameter for parameter, _ in parameters.values())
-        self._types: tuple[DataType, ...] = tuple(column.type for column in inputs)
-        self._results: tuple[DataType, ...] = tuple(expr.type for expr in exprs)
-        places = {column.id: place for place, column in enumerate(inputs)}
-        scalars = [scalar_of(expr, places) for expr in exprs]
-        self._scalars = None if None in scalars else scalars
-        self._inputs, self._exprs = inputs, exprs
-        self._evaluations: list[Evaluation] | None = None if self._scalars else Compiler(inputs).compile_all(exprs)
-
-    def of(self, cells: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """Return the new values for a row with these cells of `names`, and these `values`."""
-        given = [
-            value if value is None or type_.is_integer else type_.to_physical(value)
-            for type_, value in zip(self._types, (*cells, *values), strict=True)
-        ]
-        if self._scalars is not None:
-            with suppress(Unsure):
-                return [
-                    type_.to_python(scalar(given))  # type: ignore[misc]
-                    for type_, scalar in zip(self._results, self._scalars)
-                ]
-        if self._evaluations is None:
-            self._evaluations = Compiler(self._inputs).compile_all(self._exprs)
-        row = Batch([Const(type_, value, 1) for type_, value in zip(self._types, given)], 1)
-        return [_python_value(evaluate(row)) for evaluate in self._evaluations]
-
-
-def _python_value(vector: Vector) -> Any:
-    if isinstance(vector, Const):
-        return None if vector.value is None else vector.type.to_python(vector.value)
-    return vector.to_arrow()[0].as_py()
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +292,8 @@ def _computed(ref: bound.TableRef, names: Sequence[str], exprs: Sequence[Expr]) 
             return None
         if expr.type.kind is not column.type.kind or (column.type.is_decimal and expr.type != column.type):
             return None
+    from .computed_values import Computed
+
     return Computed(exprs, columns)
 
 
@@ -432,6 +365,8 @@ def _comparison(part: Expr) -> tuple[Column, str, Value] | None:
         return None
     function, (column, value) = part.function, part.args
     if not isinstance(column, Column):
+        from ...planner.algebra.trees import MIRRORED
+
         function, column, value = MIRRORED[function], value, column
     if not isinstance(column, Column) or not isinstance(value, Literal | DeferredParameter):
         return None

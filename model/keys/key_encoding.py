@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import DataError
+from .. import arrow_functions as pc
 from ..arrow_arrays import arrow_array, numpy_array
 from ..types import DataType, Kind
 from ..vectors.vector import Array

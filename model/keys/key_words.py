@@ -8,8 +8,8 @@ start at zero and carry a bound, so that the ranks of several columns pack into 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.compute as pc
 
+from .. import arrow_functions as pc
 from ..arrow_arrays import numpy_array
 from ..types import DataType
 from ..vectors.vector import Array, Const, Dict, Narrow, Text, Vector, decimal_limbs

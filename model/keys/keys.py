@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import InternalError, InvalidText, NotNullViolation
+from .. import arrow_functions as pc
 from ..arrow_arrays import arrow_array, arrow_scalar
 from ..schema import Schema
 from ..types import DataType

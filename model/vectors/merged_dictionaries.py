@@ -16,8 +16,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from .. import arrow_functions as pc
 from ..arrow_arrays import arrow_array, numpy_array
 from .arrow_values import Array
 

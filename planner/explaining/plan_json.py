@@ -17,7 +17,7 @@ from typing import Any
 
 from ..algebra import physical
 from ..algebra.physical import PhysicalNode
-from ..plan import Plan
+from ..query_plan import Plan
 from .plan_text import Actual, Drawing, draw_logical, drawing_of, input_roles, tablets_of
 
 

@@ -26,7 +26,7 @@ from ..algebra.logical import Node
 from ..algebra.physical import PhysicalNode
 from ..algebra.trees import nodes
 from ..physical.range_bounds import range_bounds
-from ..plan import Plan
+from ..query_plan import Plan
 from .expression_text import Names, framed_text, groups_text, predicate_text, to_sql, window_keys
 
 

@@ -22,7 +22,7 @@ from ...sql.expressions import Call, Cast, Column, Expr, InValues, Literal, Orde
 from ..algebra.physical import PhysicalNode, TableScan
 from ..algebra.trees import each, rewrite
 from ..fold import fold, simplify
-from ..plan import Plan
+from ..query_plan import Plan
 from ..scans.parameter_slots import Binding, ExpressionMaker, pushed_conditions
 
 Maker: TypeAlias = Callable[[Binding], Any]

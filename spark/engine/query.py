@@ -17,18 +17,19 @@ from typing import Final
 import pyarrow as pa
 import sqlglot
 
-from ...executor import ExecutionContext, execute
+from ...executor import ExecutionContext
+from ...executor.execute import execute
 from ...executor.joins.runtime_filters import described
 from ...model.lazy_dataclass import dataclass
 from ...model.predicates import ColumnPredicate
 from ...model.store import Timestamp
 from ...model.types import TINYINT
-from ...planner import Plan
+from ...planner import Plan, PlannerOptions
 from ...planner.algebra.logical import Aggregate, Node, Scan, Shared
 from ...planner.algebra.physical import PhysicalNode, TableScan
 from ...planner.algebra.physical import Project as PhysicalProject
 from ...planner.algebra.trees import Numbers, nodes
-from ...planner.context import Context, PlannerOptions
+from ...planner.context import Context
 from ...planner.estimates.cardinality import Estimator
 from ...planner.estimates.cost import CostModel
 from ...planner.explaining.plan_text import draw_logical

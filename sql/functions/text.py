@@ -10,7 +10,6 @@ from ..coercion import cast
 from ..expressions import Call, Expr, Literal
 from .arguments import of_text_and_integers, of_texts, text, whole
 from .function import Args, Function, call
-from .regular_expressions import check_flags, parse, similar_pattern
 
 
 def _concat(function: Function, args: Args) -> Expr:
@@ -133,6 +132,8 @@ def pattern_checks(call: Expr) -> list[tuple[int, Callable[[], object]]]:
     pattern, further = (_constant(call.args, place) for place in _PATTERNS[call.function])
     if pattern is None or further is None:
         return []
+    from .regular_expressions import check_flags, parse, similar_pattern
+
     if call.function == "similar":
         escape = further if len(call.args) > 2 else "\\"
         return [(1, lambda: parse(similar_pattern(pattern, escape)))]

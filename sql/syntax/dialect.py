@@ -39,10 +39,11 @@ of its token.
 
 from __future__ import annotations
 
-from sqlglot import exp, tokens
+from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType
 
+from ...errors import OperationalError
 from .generator import NyalaGenerator
 from .grammar import operators as grammar_operators
 from .grammar.statements import NyalaParser
@@ -53,6 +54,17 @@ _FOREIGN_KEYWORDS = (
 )
 PARAMETER_MARK = "\x01"
 """Stands for the `$` of a parameter in texts that `tokenizing` passes to sqlglot."""
+
+
+def check_build(parser_file: str) -> None:
+    """Raise `OperationalError` if sqlglot's parser is compiled: its classes cannot be extended then."""
+    if not parser_file.endswith(".py"):
+        raise OperationalError(
+            "nyala extends the parser of sqlglot, which its compiled build does not allow: uninstall sqlglotc"
+        )
+
+
+check_build(parser.__file__)
 
 
 class NyalaTokenizer(tokens.Tokenizer):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.schema import ColumnSchema, Compression, Encoding, check_encoding
 from ...model.vectors.vector import Array, vector_from_arrow

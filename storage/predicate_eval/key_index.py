@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, numpy_array
 from ...model.keys.key_codec import KeyCodec
 from ...model.keys.keys import Keys, search_encoded

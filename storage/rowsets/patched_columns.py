@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, fill_nulls, numpy_array
 from ...model.schema import ColumnSchema, Encoding
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow

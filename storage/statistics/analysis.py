@@ -20,9 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
-import pyarrow.compute as pc
-
 from ...errors import TabletGone
+from ...model import arrow_functions as pc
 from ...model.lazy_dataclass import dataclass
 from ...model.schema import ColumnSchema, Schema, Table
 from ...model.store import AnalyzeResult, ColumnStorage, ScanCounters, TableStorage

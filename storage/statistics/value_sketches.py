@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.schema import ColumnSchema
 from ...model.vectors.vector import Array, Wide, vector_from_arrow
 from ..columns.sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptionError
+from ...model import arrow_functions as pc
 from ...model.codec.values import decimal_from_bytes
 from ...model.keys.key_codec import KeyCodec
 from ...model.schema import Schema

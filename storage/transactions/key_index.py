@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array
 from ...model.bloom_predicate import bloom_predicate
 from ...model.keys.key_codec import codec_of

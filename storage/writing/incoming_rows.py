@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import (
     AlreadyPresent,
@@ -30,6 +29,7 @@ from ...errors import (
     did_you_mean,
     listed,
 )
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ...model.keys.keys import Keys
 from ...model.lazy_dataclass import dataclass

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...errors import OperationalError, RowChanged
+from ...model import arrow_functions as pc
 from ...model.arrow_arrays import arrow_array
 from ...model.keys.keys import Keys
 from ...model.schema import Table

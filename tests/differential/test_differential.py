@@ -21,7 +21,8 @@ from differential.oracles import Refused
 from differential.query_generator import DUCKDB, SQLITE, QueryGenerator, Table
 from differential.reducer import reduce
 from examples import cases
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
+from nyala.executor.statements.statements import run
 from nyala.planner import PlannerOptions, plan_query
 from nyala.planner.rules import RULES
 from nyala.sql import bind, parse

@@ -17,7 +17,8 @@ from examples import examples, few
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
+from nyala.executor.statements.statements import run
 from nyala.planner import plan_query
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement

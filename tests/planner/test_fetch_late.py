@@ -14,8 +14,8 @@ from nyala.model.store import TableStatistics
 from nyala.model.types import INT, STRING
 from nyala.planner.algebra.logical import Scan
 from nyala.planner.algebra.trees import nodes
-from nyala.planner.context import PlannerOptions
 from nyala.planner.plan import plan_query
+from nyala.planner.query_plan import PlannerOptions
 from nyala.planner.testing import WIDE, FixedCatalog, bound_query, make_table, show
 
 ROWS = {

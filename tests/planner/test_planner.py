@@ -18,7 +18,7 @@ from nyala.planner.algebra.physical import PhysicalNode
 from nyala.planner.algebra.trees import call, nodes, rewrite
 from nyala.planner.estimates.statistics import distinct_among
 from nyala.planner.fold import fold, shift_months
-from nyala.planner.plan import Plan
+from nyala.planner.query_plan import Plan
 from nyala.planner.testing import SMALL, FixedCatalog, bound_query, make_table, plan_text
 from nyala.sql.bound import Query
 from nyala.sql.expressions import Column, Expr, Literal, Parameter

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import fill_nulls, numpy_array
 from ....model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from ..numbers.bounded_integers import measured_bounds

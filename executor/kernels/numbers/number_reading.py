@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ....model import arrow_functions as pc
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Const, Flat, Vector, concat
 from ..byte_rows import texts_of

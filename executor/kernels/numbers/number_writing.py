@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import arrow_array
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Const, Flat, Text, Vector, Wide

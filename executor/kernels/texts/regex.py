@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import arrow_array, arrow_scalar
 from ....model.vectors.vector import Array, Vector
 from ....sql.functions.regular_expressions import Regex, parse, similar_pattern

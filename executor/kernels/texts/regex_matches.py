@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import InvalidText
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import arrow_array, numpy_array
 from ....model.lazy_dataclass import dataclass
 from ....model.vectors.vector import Array

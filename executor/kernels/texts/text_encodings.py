@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import InvalidText
+from ....model import arrow_functions as pc
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Const, Text, Vector
 from ..byte_rows import hex_of_bytes, texts_of

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import arrow_array, arrow_scalar
 from ....model.types import BOOLEAN, STRING, DataType
 from ....model.vectors.vector import Const, Text, Vector

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ....model.types import BIGINT, DataType
 from ....model.vectors.vector import Array, Const, Dict, Flat, Text, Vector

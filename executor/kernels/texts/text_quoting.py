@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model import arrow_functions as pc
 from ....model.types import DataType
 from ....model.vectors.vector import Const, Text, Vector
 from ..distinct import per_distinct

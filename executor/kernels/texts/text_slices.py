@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model import arrow_functions as pc
 from ....model.types import DataType
 from ....model.vectors.vector import Array, Const, Text, Vector
 from ..byte_rows import masked

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....errors import DataError
+from ....model import arrow_functions as pc
 from ....model.arrow_arrays import arrow_array, arrow_scalar, fill_nulls, numpy_array
 from ....model.lazy_dataclass import dataclass
 from ....model.types import BOOLEAN, DataType

@@ -16,7 +16,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from ....driver.tables.key_ranges import KeyRange
-from ....executor import ExecutionContext, execute
+from ....executor import ExecutionContext
+from ....executor.execute import execute
 from ....executor.run.memory import default_limit
 from ....model.lazy_dataclass import dataclass
 from ....model.schema import Table

@@ -18,7 +18,6 @@ from ....errors import NotSupportedError
 from ... import functions
 from ...syntax import nodes
 from ..context import name_of
-from ..tables.show_create import WORDS
 
 SERIES: Final = "generate_series"
 KEYWORDS: Final = "pg_get_keywords"
@@ -151,6 +150,8 @@ def from_function(node: Any, call: Any, alias: Any, ordinality: Any = None) -> e
 
 def _keywords() -> exp.Select:
     """The words of SQL, with PostgreSQL's columns."""
+    from ..tables.show_create import WORDS
+
     rows = [exp.Tuple(expressions=[exp.Literal.string(word)]) for word in sorted(filter(str.isidentifier, WORDS))]
     words = exp.Values(
         expressions=rows, alias=exp.TableAlias(this=exp.to_identifier("k"), columns=[exp.to_identifier("word")])

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ....model import arrow_functions as pc
 from ....model.schema import Schema
 from ....model.types import DataType
 from ....model.vectors.vector import Dict, Flat, Narrow, Vector

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from nyala.driver.session import engines
 from nyala.errors import DataError, InterfaceError, NotSupportedError, StatementError
-from nyala.executor import execute
+from nyala.executor.execute import execute
 
 
 class Echo:

@@ -25,7 +25,7 @@ from fork_support import Child, in_child, raised_by
 from nyala.driver.connection import Connection
 from nyala.driver.stores import open_stores as stores
 from nyala.driver.stores.served_directory import reachable
-from nyala.executor.statements import changing
+from nyala.executor.statements import conflicts
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.files.spill_file import SpillFile
@@ -331,7 +331,7 @@ def test_locks_that_other_threads_hold_at_the_fork_do_not_stop_the_child(tmp_pat
     held, done = threading.Barrier(2), threading.Event()
 
     def hold() -> None:
-        with stores._lock, memory._processwide_lock, changing._turns_lock:
+        with stores._lock, memory._processwide_lock, conflicts._turns_lock:
             held.wait()
             done.wait()
 

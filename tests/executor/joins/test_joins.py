@@ -18,7 +18,8 @@ from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation
-from nyala.executor import ExecutionContext, execute
+from nyala.executor import ExecutionContext
+from nyala.executor.execute import execute
 from nyala.executor.joins import join_index as index_module
 from nyala.executor.joins import runtime_filters as filters_module
 from nyala.executor.joins.join_index import JoinIndex

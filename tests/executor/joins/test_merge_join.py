@@ -14,8 +14,9 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation, OperationalError, ProgrammingError
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
 from nyala.executor.joins import merge_join
+from nyala.executor.statements.statements import run
 from nyala.planner import PlannerOptions, explain, plan_query
 from nyala.planner.algebra.physical import MergeJoin, nodes
 from nyala.sql import bind, bound, parse

@@ -16,7 +16,8 @@ from executor_support import MemoryStore
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation
-from nyala.executor import ExecutionContext, execute
+from nyala.executor import ExecutionContext
+from nyala.executor.execute import execute
 from nyala.executor.joins import blocks, build_collector, probe_runs, probing, range_index
 from nyala.executor.joins.probe_runs import ProbeRuns
 from nyala.executor.joins.range_index import RangeIndex

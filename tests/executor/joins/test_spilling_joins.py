@@ -19,7 +19,8 @@ from executor_support import MemoryStore, open_files
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from nyala.errors import Cancelled, CardinalityViolation
-from nyala.executor import ExecutionContext, execute
+from nyala.executor import ExecutionContext
+from nyala.executor.execute import execute
 from nyala.executor.joins import blocks as blocks_module
 from nyala.executor.joins import build_collector as collecting_module
 from nyala.model.types import BOOLEAN

@@ -12,7 +12,8 @@ from examples import examples
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.executor import ExecutionContext, execute
+from nyala.executor import ExecutionContext
+from nyala.executor.execute import execute
 from nyala.executor.joins import join_index, probing
 from nyala.executor.joins.join_index import JoinIndex
 from nyala.model.types import BOOLEAN

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from executor_support import MemoryStore
 from nyala.errors import Cancelled
-from nyala.executor import ExecutionContext, LocalFiles, run
+from nyala.executor import ExecutionContext, LocalFiles
+from nyala.executor.statements.statements import run
 from nyala.model.store import ScanCounters, ScanToken
 from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query

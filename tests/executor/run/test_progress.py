@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from executor_support import MemoryStore
 from nyala.errors import Cancelled
-from nyala.executor import ExecutionContext, LocalFiles, run
+from nyala.executor import ExecutionContext, LocalFiles
 from nyala.executor.run import progress as progress_module
 from nyala.executor.run.progress import Progress, Tracker
+from nyala.executor.statements.statements import run
 from nyala.planner import plan_query
 from nyala.sql import bind, bound, parse
 

@@ -20,7 +20,7 @@ from nyala.model.schema import Table
 from nyala.model.store import ScanCounters, ScanSpec, ScanToken
 from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query
-from nyala.planner.plan import Plan
+from nyala.planner.query_plan import Plan
 from nyala.sql import bind, parse
 
 

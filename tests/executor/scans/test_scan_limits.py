@@ -17,9 +17,10 @@ from examples import examples
 from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
 from nyala.executor.joins.runtime_filters import RuntimeFilters
 from nyala.executor.scans.scan import open_table_scan
+from nyala.executor.statements.statements import run
 from nyala.model.schema import Table
 from nyala.model.store import ScanSpec, ScanToken
 from nyala.planner import plan_query

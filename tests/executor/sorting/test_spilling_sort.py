@@ -21,9 +21,10 @@ from executor_support import MemoryStore, open_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import Cancelled, DataError, OperationalError
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
 from nyala.executor.sorting.runs import Ordering, Run, merged, write_run
 from nyala.executor.sorting.sort_keys import order_of
+from nyala.executor.statements.statements import run
 from nyala.model.types import BIGINT, STRING
 from nyala.model.vectors.vector import Batch, Dict, Flat, Text
 from nyala.planner import plan_query

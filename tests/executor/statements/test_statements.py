@@ -28,9 +28,11 @@ from nyala.errors import (
     UnknownColumn,
     UnknownTable,
 )
-from nyala.executor import ExecutionContext, StatementResult, execute, run
+from nyala.executor import ExecutionContext, StatementResult
+from nyala.executor.execute import execute
 from nyala.executor.run.progress import Progress
 from nyala.executor.run.stream import Morsel, Stream
+from nyala.executor.statements.statements import run
 from nyala.model.store import ScanToken
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat

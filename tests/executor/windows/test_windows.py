@@ -19,7 +19,8 @@ from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, OperationalError
-from nyala.executor import ExecutionContext, run
+from nyala.executor import ExecutionContext
+from nyala.executor.statements.statements import run
 from nyala.planner import PlannerOptions, plan_query
 from nyala.planner.rules import RULE_NAMES
 from nyala.sql import bind, parse
