@@ -15,6 +15,7 @@ import module_seconds
 import nyala
 import pytest
 from examples import examples
+from forked_processes import fork_servers
 from golden import rewrite
 from hypothesis import HealthCheck, settings
 from nyala.driver.stores.cluster_url import ENVIRONMENT
@@ -118,9 +119,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    check, record = config.getoption("--check"), config.getoption("--record-seconds")
-    if check or record:
-        config.pluginmanager.register(module_seconds.ModuleSeconds(check, record))
+    fork_servers()
+    measured = [config.getoption(f"--{name}") for name in ("check", "record-seconds", "by-folder")]
+    if any(measured):
+        config.pluginmanager.register(module_seconds.ModuleSeconds(*measured))
     if (store := config.getoption("--store")) != "embedded":
         # Loads gRPC, which other runs leave to the tests that use it.
         from store_option import OtherStores

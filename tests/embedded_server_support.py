@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from forked_processes import start_nyala
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
 from nyala.cluster.embedded_server.server import EmbeddedServer
@@ -82,10 +82,12 @@ class ServeProcess:
     """`nyala serve`, from its URL on; a context manager that kills it."""
 
     def __init__(self, directory: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "nyala", "serve", str(directory), *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().strip()
+        read, write = os.pipe()
+        self._printed = os.fdopen(read, encoding="utf-8")
+        with Path(os.devnull).open("r+b") as nothing:
+            self.process = start_nyala(["serve", directory, *arguments], [nothing.fileno(), write, nothing.fileno()])
+        os.close(write)
+        self.url = self._printed.readline().strip()
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -99,5 +101,4 @@ class ServeProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._printed.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 import warnings
@@ -66,6 +67,9 @@ def _leave(status: int) -> None:
     import atexit
 
     threading._shutdown()  # type: ignore[attr-defined]
+    if (filesystems := sys.modules.get("pyarrow.fs")) is not None:
+        # Ends threads that a fork does not have, if the parent has connected to S3: a segmentation fault.
+        atexit.unregister(filesystems.ensure_s3_finalized)
     atexit._run_exitfuncs()
     os._exit(status)
 

@@ -80,6 +80,7 @@ def add_options(parser: pytest.Parser) -> None:
     """The options of pytest that this module implements."""
     parser.addoption("--check", action="store_true", help=f"leave out modules that take more than {LIMIT} s")
     parser.addoption("--record-seconds", action="store_true", help=f"write {RECORD.name} at the end")
+    parser.addoption("--by-folder", action="store_true", help="list the processor time of folders and costly modules")
 
 
 class ModuleSeconds:
@@ -88,9 +89,10 @@ class ModuleSeconds:
     Each worker of pytest-xdist measures its tests; the reports take the figures to the controller.
     """
 
-    def __init__(self, check: bool, record: bool) -> None:
+    def __init__(self, check: bool, record: bool, by_folder: bool = False) -> None:
         self._check = check
         self._record = record
+        self._by_folder = by_folder
         self._left_out = recorded().keys() - chosen(recorded()).keys() if check else set()
         self._seconds: Counter[str] = Counter()
         self._last = 0.0
@@ -124,10 +126,21 @@ class ModuleSeconds:
         stale = [(taken, name) for name, taken in self._seconds.items() if taken > STALE * LIMIT and room(name)]
         for taken, module in sorted(stale, reverse=True) if self._check else ():
             write(f"  {module} took {taken:.1f} s; leave it out with `make seconds`, or make it cheaper")
+        for line in listed(self._seconds) if self._by_folder else ():
+            write(f"  {line}")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._record and not hasattr(session.config, "workerinput"):
             RECORD.write_text(written({**recorded(), **self._seconds}), encoding="utf-8")
+
+
+def listed(seconds: dict[str, float], most: int = 40) -> Iterator[str]:
+    """Lines with the time of folders, `tests/ROOM` or `tests/ROOM/FOLDER`, and of the `most` costly modules."""
+    folders: Counter[str] = Counter()
+    for module, taken in seconds.items():
+        folders["/".join(Path(module).parts[:3]).removesuffix(".py")] += taken
+    for part in (folders, Counter(seconds)):
+        yield from (f"{taken:6.1f} s  {name}" for name, taken in part.most_common(most))
 
 
 def written(seconds: dict[str, float]) -> str:

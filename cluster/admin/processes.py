@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Protocol
 
 from ...errors import ClusterError, DeadlineExceeded
 from ...model.lazy_dataclass import dataclass
@@ -28,6 +29,31 @@ STOP_SECONDS = 30.0
 """Seconds for a server to transfer leaderships and end by itself."""
 _POLL_SECONDS = 0.02
 _LOG_TAIL = 12
+
+
+class Child(Protocol):
+    """A process that this one has started."""
+
+    pid: int
+    returncode: int | None
+
+    def wait(self) -> int:
+        """Returns its exit code, as soon as it has ended."""
+
+
+def start_interpreter(arguments: Sequence[str], log: IO[bytes]) -> Child:
+    """Starts `python -m nyala` with these arguments. Its output goes to `log`.
+
+    Tests that start hundreds of servers replace this function by one that forks a process which has imported nyala.
+    """
+    # A session of its own: Ctrl-C at the terminal ends the starter of the server, not the server.
+    return subprocess.Popen(
+        [sys.executable, "-m", "nyala", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
 
 
 @dataclass(slots=True)
@@ -47,7 +73,7 @@ class ServerProcess:
     name: str
     directory: Path
     command: Sequence[str]
-    _child: subprocess.Popen[bytes] | None = None
+    _child: Child | None = None
     _is_to_run: bool = False
     """This object has started it, and its end was not requested since."""
 
@@ -88,14 +114,7 @@ class ServerProcess:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self.address_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C at the terminal ends the starter of the server, not the server.
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "nyala", *self.command, "--address-file", str(self.address_file)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._child = start_interpreter([*self.command, "--address-file", str(self.address_file)], log)
         self._is_to_run = True
         pid = self._child.pid
         self.pid_file.write_text(f"{pid} {_start_time(pid)}\n")

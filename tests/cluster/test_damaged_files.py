@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import nyala
 import pytest
 from cluster_workload import Workload, alias, check_replicas, damage_files, make_lead
+from forked_command import nyala as nyala_command
 from nyala.cluster.wire.messages.methods import ReportTablets, TabletReport
 from nyala.testing import MiniCluster
 
@@ -55,8 +54,7 @@ def reports(cluster: MiniCluster, name: str) -> dict[str, TabletReport]:
 
 
 def ksck(cluster: MiniCluster, *options: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "nyala", "cluster", "ksck", str(cluster.directory), *options]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = nyala_command("cluster", "ksck", cluster.directory, *options)
     return ended.returncode, ended.stdout
 
 

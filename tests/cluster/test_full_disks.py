@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from cluster_workload import Workload, check_replicas
+from forked_command import nyala as nyala_command
 from nyala.cluster.wire.messages.methods import GetStatus, ReportTablets, TabletReport
 from nyala.errors import Error, OperationalError
 from nyala.testing import MiniCluster
@@ -41,8 +41,7 @@ def check_nothing_was_given_up(cluster: MiniCluster, replicas: int) -> None:
 
 
 def ksck(cluster: MiniCluster) -> str:
-    command = [sys.executable, "-m", "nyala", "cluster", "ksck", str(cluster.directory)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    return nyala_command("cluster", "ksck", cluster.directory).stdout
 
 
 def rows(start: int, count: int = 500) -> pa.Table:

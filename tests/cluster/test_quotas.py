@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +12,7 @@ from typing import Any
 import nyala
 import pyarrow as pa
 import pytest
+from forked_command import nyala as nyala_command
 from nyala.cluster.wire.messages.methods import GetStatus
 from nyala.errors import PartlyWritten, QuotaExceeded
 from nyala.model.store import Op, WriteBatch
@@ -132,8 +131,7 @@ def test_a_new_leader_of_a_tablet_and_a_new_master_hold_the_quota(connection: An
 
 def test_ksck_names_the_table_with_the_size_that_its_leaders_report(connection: Any, cluster: MiniCluster) -> None:
     def ksck() -> str:
-        command = [sys.executable, "-m", "nyala", "cluster", "ksck", cluster.url]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+        return nyala_command("cluster", "ksck", cluster.url).stdout
 
     assert "quota" not in ksck()
     fill(connection)

@@ -6,10 +6,10 @@ import contextlib
 import json
 import random
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked_command
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -228,8 +228,7 @@ def test_an_open_store_is_not_repaired(tmp_path: Path) -> None:
 
 
 def nyala(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nyala", "fs", "check", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return forked_command.nyala("fs", "check", *arguments)
 
 
 @pytest.mark.slow

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked_command
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -168,8 +168,7 @@ def test_a_log_is_cut_at_its_damage_and_what_is_cut_off_is_kept(store: Path) -> 
 
 
 def nyala(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nyala", "fs", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return forked_command.nyala("fs", *arguments)
 
 
 @pytest.mark.slow
