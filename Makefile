@@ -34,6 +34,10 @@ demo: $(VENV)/.installed-tpch ## load TPC-H at scale factor 0.1, run the 22 quer
 
 test: $(VENV)/.installed-test ## format, lint, types and all tests (installs what they need)
 	@$(MAKE) format-check lint types bytecode
+	@$(MAKE) tests-alone
+
+.PHONY: tests-alone
+tests-alone:
 	@$(RUN) -m pytest $(PARALLEL) $(ARGS)
 
 CHECK := NYALA_EXAMPLES=$${NYALA_EXAMPLES:-0.05} $(RUN) -m pytest $(PARALLEL) -m "not slow"
@@ -45,18 +49,21 @@ check: $(VENV)/.installed-test ## format, lint, types and the cheap tests, in th
 seconds: $(VENV)/.installed-test bytecode ## record in tests/seconds.json which modules are cheap enough for make check
 	@$(CHECK) --record-seconds $(ARGS)
 
-# The lower bounds that pyproject.toml declares are true where the smoke tests pass with exactly these versions.
+# The lower bounds that pyproject.toml declares are true where the smoke tests pass with exactly these versions. They are
+# tried on a copy of the sources, since an installation builds the compiled kernels in place: other tests may run meanwhile.
 floors: ## smoke tests with the oldest dependencies allowed, on the oldest and the newest Python here
-	@for python in $$($(PYTHON) tests/smoke/floors.py pythons); do \
-	    venv=$(VENV)/floors-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	    echo "$$venv: $$($$python --version)"; \
+	@copy=$(abspath $(VENV))/floors; rm -rf $$copy; $(PYTHON) tests/smoke/floors.py copy $$copy; \
+	for python in $$($(PYTHON) tests/smoke/floors.py pythons); do \
+	    venv=$(abspath $(VENV))/floors-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	    echo "$$(basename $$venv): $$($$python --version)"; \
 	    if [ pyproject.toml -nt $$venv/.installed ]; then \
 	        $$python -m venv --clear $$venv; \
 	        $$python tests/smoke/floors.py constraints floors > $$venv/constraints.txt; \
-	        $$venv/bin/python -m pip install -q --disable-pip-version-check -c $$venv/constraints.txt -e '.[floors]'; \
+	        (cd $$copy && \
+	            $$venv/bin/python -m pip install -q --disable-pip-version-check -c $$venv/constraints.txt -e '.[floors]'); \
 	        touch $$venv/.installed; \
 	    fi; \
-	    $$venv/bin/python -m pytest --noconftest tests/smoke; \
+	    (cd $$copy && $$venv/bin/python -m pytest --noconftest tests/smoke); \
 	done
 
 format: $(VENV)/.installed-test ## rewrite the sources in the house's layout
@@ -81,6 +88,12 @@ types: $(VENV)/.installed-test ## mypy, strict
 .PHONY: bytecode
 bytecode:
 	@$(RUN) -m compileall -q -x '/\.' .
+
+# In a new clone, each worker of pytest would rewrite the assertions of 500 modules, and look for constants that Hypothesis
+# tries in 1,900, all at the same time and 15 s each. One collection leaves both in files.
+.PHONY: test-caches
+test-caches: bytecode
+	@$(RUN) -m pytest --collect-only -qq > /dev/null 2>&1 || true  # the tests report what is wrong
 
 golden: $(VENV)/.installed-test ## rewrite the golden scripts; review the difference
 	@$(RUN) -m pytest --golden=write $(ARGS)

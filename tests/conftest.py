@@ -72,11 +72,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Returns the number of workers of `-n auto`: four for two processors. Tests that wait for an election, a lease or
-    a process would otherwise leave a third of the processors' time unused."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Returns the number of workers of `-n auto`: for two processors, six, or three of `make check`. Four that wait for
+    elections, leases and processes leave a third of the processors' time unused. The tests of `make check` do not wait,
+    and each worker needs the time of a hundred of them to collect all."""
     processors = os.cpu_count() or 1
-    return max(processors * 3 // 2, processors + 2)
+    return processors + 1 if config.getoption("--check") else processors * 3
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -2,11 +2,13 @@
 
 python tests/smoke/floors.py constraints EXTRA...    pip constraints that hold each dependency at its lower bound
 python tests/smoke/floors.py pythons                 the oldest and the newest Python on this machine that will do
+python tests/smoke/floors.py copy DIR                a copy of the sources, to be installed from
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -50,5 +52,13 @@ def _version(python: str) -> tuple[int, ...] | None:
     return tuple(int(number) for number in re.findall(r"\d+", said))
 
 
+def copy(directory: str) -> None:
+    """Copy the sources, and the compiled kernels if there are any, without virtual environments and caches."""
+    shutil.copytree(PROJECT.parent, directory, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+
+
 if __name__ == "__main__":
-    print(*(pythons() if sys.argv[1] == "pythons" else constraints(sys.argv[2:])), sep="\n")
+    if sys.argv[1] == "copy":
+        copy(sys.argv[2])
+    else:
+        print(*(pythons() if sys.argv[1] == "pythons" else constraints(sys.argv[2:])), sep="\n")
