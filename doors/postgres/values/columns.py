@@ -171,10 +171,7 @@ def _intervals(type_: DataType, array: pa.Array, nulls: Any) -> Fields:
 
 
 def _decimals(type_: DataType, array: pa.Array, nulls: Any) -> Fields:
-    lengths, data = numeric_fields(type_, fill_nulls(array, 0) if nulls is not None else array)
-    if nulls is not None:
-        kept = ~np.repeat(nulls, lengths)
-        lengths, data = np.where(nulls, 0, lengths).astype(np.int32), data[kept]
+    lengths, data = numeric_fields(type_, array, nulls)
     return Varying(binary_array(lengths, data), lengths, nulls)
 
 

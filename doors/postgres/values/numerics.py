@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import InvalidText
+from ....model.arrow_arrays import fill_nulls
 from ....model.types import DataType
+from . import kernels
 
 _BASE: Final = 10_000
 _NEGATIVE: Final = 0x4000
@@ -24,15 +26,45 @@ _HEAD: Final = struct.Struct("!hhHh")
 _SPECIAL: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
 
 
-def numeric_fields(type_: DataType, array: pa.Array) -> tuple[Any, Any]:
-    """The binary form of a column of DECIMAL; rows that are NULL have some value.
+_MOST_BYTES: Final = 32
+"""Of a numeric with the 38 digits that a DECIMAL may have."""
+
+
+def numeric_fields(type_: DataType, array: pa.Array, nulls: Any = None) -> tuple[Any, Any]:
+    """The binary form of a column of DECIMAL.
+
+    Parameters
+    ----------
+    type_ : DataType
+    array : pa.Array
+    nulls : ndarray of bool, optional
+        True where a value is NULL; None: nowhere.
 
     Returns
     -------
     lengths : ndarray of int32, shape (n_rows,)
+        0 for a NULL.
     data : ndarray of uint8
         The values one after the other.
     """
+    if kernels.compiled is None:
+        return _fields_by_numpy(type_, array, nulls)
+    rows = len(array)
+    words = np.frombuffer(array.buffers()[1], np.uint8)[16 * array.offset : 16 * (array.offset + rows)]
+    lengths, data = np.empty(rows, np.int32), np.empty(_MOST_BYTES * rows, np.uint8)
+    size = kernels.compiled.write_numerics(words, type_.scale or 0, nulls, lengths, data)
+    return lengths, data[:size]
+
+
+def _fields_by_numpy(type_: DataType, array: pa.Array, nulls: Any) -> tuple[Any, Any]:
+    lengths, data = _all_fields(type_, array if nulls is None else fill_nulls(array, 0))
+    if nulls is None:
+        return lengths, data
+    kept = ~np.repeat(nulls, lengths)
+    return np.where(nulls, 0, lengths).astype(np.int32), data[kept]
+
+
+def _all_fields(type_: DataType, array: pa.Array) -> tuple[Any, Any]:
     scale = type_.scale or 0
     sign, digits = _digits(array, type_.precision or 0, scale)
     groups = digits.shape[1]

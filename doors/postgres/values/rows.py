@@ -2,9 +2,10 @@
 
     kind (1)   length (4)   fields (2)   length (4)   value   length (4)   value   ...
 
-DataRow and the row of COPY in the binary format differ in `kind` alone. Everything of one width is written as a table
-of bytes, column by column, with strides. Such tables and the values of varying width are then joined row by row, by
-Arrow. Numbers that are never NULL need no join: the table is the message.
+DataRow and the row of COPY in the binary format differ in `kind` alone. A compiled kernel joins the fields of all
+columns row by row. Without it, everything of one width is written as a table of bytes, column by column, with strides;
+such tables and the values of varying width are then joined by Arrow. Numbers that are never NULL need no join then: the
+table is the message.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....model.types import DataType
+from . import kernels
 from .columns import Fields, Varying, binary_array, fields
 
 DATA_ROW: Final = b"D"
@@ -60,6 +62,21 @@ def encode_rows(
 
 def joined(columns: Sequence[Fields], rows: int, kind: bytes) -> bytes:
     """The messages of rows whose fields these are."""
+    if kernels.compiled is None:
+        return _joined_by_arrow(columns, rows, kind)
+    found: bytes = kernels.compiled.join_fields(kind[0], rows, tuple(map(_buffers, columns)))
+    return found
+
+
+def _buffers(column: Fields) -> tuple[Any, int, Any, Any]:
+    """Data, width, offsets and nulls of a column, for the compiled kernel."""
+    if isinstance(column, Varying):
+        _, offsets, data = column.array.buffers()
+        return b"" if data is None else data, 0, np.frombuffer(offsets, np.int32), column.nulls
+    return np.ascontiguousarray(column.data), column.width, None, column.nulls
+
+
+def _joined_by_arrow(columns: Sequence[Fields], rows: int, kind: bytes) -> bytes:
     segments = _segments(columns)
     total = _lengths(columns)
     head = np.empty((rows, _HEAD), np.uint8)
