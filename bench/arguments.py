@@ -91,13 +91,21 @@ BENCH = Command(
         ),
         Command(
             "doors",
-            "the PostgreSQL protocol",
-            "The PostgreSQL protocol of nyala against PostgreSQL: look-ups, inserts, results, COPY; 1 and 8 clients.",
+            "the PostgreSQL protocol and Flight SQL",
+            "The doors of nyala against PostgreSQL: look-ups and inserts of single rows by 1 and 8 clients, results, "
+            "COPY, and TPC-H by psycopg against the same queries embedded.",
             handler="bench.command:doors_command",
             arguments=(
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
                 argument(
                     "--rows", type=count, default=1_000_000, metavar="N", help="rows of a result (default 1000000)"
+                ),
+                argument(
+                    "--sf",
+                    type=positive,
+                    default=0.1,
+                    metavar="N",
+                    help="scale factor of lineitem and of the queries (default 0.1)",
                 ),
                 argument(
                     "--seconds",
@@ -106,12 +114,22 @@ BENCH = Command(
                     metavar="N",
                     help="seconds of each step with single rows (default 2)",
                 ),
+                argument("--parts", metavar="NAMES", help="some of rows,transfers,queries (default: all)"),
                 argument(
                     "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
                 ),
+                argument(
+                    "--data-dir",
+                    type=Path,
+                    metavar="DIR",
+                    help="the directory of the Parquet files, existing or to be created (default: removed at the end)",
+                ),
                 JSON,
             ),
-            examples=("nyala bench doors --rows 100000 --json doors.json",),
+            examples=(
+                "nyala bench doors --rows 100000 --json doors.json",
+                "nyala bench doors --parts transfers --rows 6000000 --sf 1",
+            ),
         ),
         Command(
             "cluster",
@@ -460,7 +478,7 @@ BENCH = Command(
                     "--only",
                     metavar="NAMES",
                     help="run only these: load, storage, points, maintenance, plan, tpch, lineitem, suites, "
-                    "driver, ycsb, mixed, transactions, cluster, cluster-tpch, kudu, spark, spark-tpch",
+                    "driver, ycsb, mixed, transactions, doors, cluster, cluster-tpch, kudu, spark, spark-tpch",
                 ),
                 argument("--skip", metavar="NAMES", help="run all but these"),
                 argument("--again", action="store_true", help="also repeat finished benchmarks"),

@@ -62,11 +62,13 @@ def driver_command(arguments: argparse.Namespace) -> int:
 
 
 def doors_command(arguments: argparse.Namespace) -> int:
-    """Measure the PostgreSQL protocol against PostgreSQL."""
-    found = doors.measure(rows=arguments.rows, runs=arguments.runs, seconds=arguments.seconds, work=arguments.work_dir)
+    """Measure the doors against PostgreSQL."""
+    sizes = doors.Sizes(arguments.rows, arguments.sf, arguments.runs, arguments.seconds)
+    parts = doors.parts_of(arguments.parts)
+    found = doors.measure(sizes, work=arguments.work_dir, data=arguments.data_dir, parts=parts)
     doors.show(found, Console(width=140))
     save_json(doors.plain(found), arguments.json)
-    return 0
+    return 0 if all(query.is_equal for query in found.queries) else 1
 
 
 def cluster_command(arguments: argparse.Namespace) -> int:

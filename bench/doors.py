@@ -1,10 +1,9 @@
-"""Measures the PostgreSQL protocol of nyala against PostgreSQL itself, both as servers of this machine.
+"""Measures the doors of nyala against PostgreSQL, both as servers of this machine.
 
     look up     prepared SELECT of a row by its key      1 and 8 clients, psycopg, each in a process of its own
     insert      prepared INSERT of a row, durable        the same
-    select      all rows by ADBC's driver
-    copy out    all rows in the binary format            into memory
-    copy in     the same bytes                           into an empty table
+    transfers   results and loads of many rows           `door_transfers`
+    queries     TPC-H by psycopg against embedded        `door_queries`
 
 Rounds alternate between the servers, and the best one counts: other programs only take time away. The processor time
 of the server is measured too, with all of its processes.
@@ -12,32 +11,37 @@ of the server is measured too, with all of its processes.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from ..errors import OperationalError
+from ..errors import InterfaceError, did_you_mean
 from ..model.lazy_dataclass import dataclass
+from ..tpch.generate import generate, parquet_file
+from . import door_queries, door_transfers
 from .door_clients import Work, per_second
-from .postgres import PostgresServer, connect, is_installed
+from .door_queries import QueryTimes
+from .door_servers import Server, nyala_server, postgresql_server
+from .door_transfers import CREATE, DECIMALS, NUMBERS, NUMBERS_BYTES
+from .postgres import connect, is_installed
 
 CLIENTS: Final = 8
-_CREATE: Final = "CREATE TABLE {} (k BIGINT PRIMARY KEY, big BIGINT, x DOUBLE PRECISION, price DECIMAL(15, 2))"
-_FILL: Final = (
-    "INSERT INTO points SELECT n - 1, n::bigint * 7919, n / 3.0, n % 100000 FROM generate_series(1, {}) AS g(n)"
-)
-_STOP_SECONDS: Final = 30.0
+PARTS: Final = ("rows", "transfers", "queries")
+"""Parts of the measurement: single rows, many rows, TPC-H."""
+SELECT, SELECT_DECIMAL, FLIGHT_SQL = "select", "select, DECIMAL", "select, Flight SQL"
+COPY_OUT, COPY_IN, COPY_LINEITEM = "copy out", "copy in", "copy in, lineitem"
 _SETTLE_SECONDS: Final = 0.3
 """Processes of PostgreSQL end a moment after their clients, and their times count then."""
+
+Run: TypeAlias = Callable[[Server], tuple[float, float, float]]
+"""Returns the rate, the count of what was done, and the client's processor seconds for each."""
 
 
 @dataclass(slots=True)
@@ -60,62 +64,95 @@ class Step:
         return max(self.per_second)
 
 
-Found = dict[str, dict[str, Step]]
+Found: TypeAlias = dict[str, dict[str, Step]]
 """By server and step."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Server:
-    dsn: str
-    process: int
+class Sizes:
+    """Sizes of the measurements.
 
-    def processor_seconds(self) -> float:
-        """Of all its processes, also of those that have ended."""
-        import psutil
-
-        process = psutil.Process(self.process)
-        times = process.cpu_times()
-        total: float = times.user + times.system + times.children_user + times.children_system
-        for child in process.children(recursive=True):
-            try:
-                times = child.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            total += times.user + times.system
-        return total
-
-
-def measure(*, rows: int, runs: int, seconds: float, work: Path | None) -> Found:
-    """Measures all steps.
-
-    Parameters
+    Attributes
     ----------
     rows : int
         Of the tables that are read and copied.
+    sf : float
+        The scale factor of lineitem and of TPC-H.
     runs : int
         Rounds.
     seconds : float
         Of each step with single rows.
+    """
+
+    rows: int
+    sf: float
+    runs: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All results."""
+
+    steps: Found
+    queries: list[QueryTimes]
+
+
+def parts_of(text: str | None) -> Collection[str]:
+    """The parts of a list such as "rows,queries"; all of them for None. Raises `InterfaceError` for another name."""
+    if text is None:
+        return PARTS
+    chosen = [name.strip() for name in text.split(",")]
+    for name in chosen:
+        if name not in PARTS:
+            raise InterfaceError(f"there is no part {name!r} of the doors{did_you_mean(name, PARTS)}")
+    return chosen
+
+
+def measure(sizes: Sizes, *, work: Path | None, data: Path | None = None, parts: Collection[str] = PARTS) -> Measured:
+    """Measures all steps, or those of some `PARTS`.
+
+    Parameters
+    ----------
+    sizes : Sizes
     work : Path, optional
         The directory for the databases, which are removed; the system's temporary directory by default.
+    data : Path, optional
+        The directory with TPC-H's Parquet files, which are generated if they are missing; one in `work` by default.
+    parts : collection of str
 
     Raises `OperationalError` if a server does not start. Without PostgreSQL only nyala is measured.
     """
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-")))
-        servers = {"nyala": stack.enter_context(_nyala(place / "nyala"))}
+        parquet = data or place / "parquet"
+        if {"transfers", "queries"} & set(parts):
+            generate(sizes.sf, parquet, print)
+        found = _steps_of_servers(sizes, place, parquet, parts) if {"rows", "transfers"} & set(parts) else {}
+        queries = door_queries.measure(sizes.sf, parquet, place, sizes.runs) if "queries" in parts else []
+        return Measured(found, queries)
+
+
+def _steps_of_servers(sizes: Sizes, place: Path, parquet: Path, parts: Collection[str]) -> Found:
+    with ExitStack() as stack:
+        servers = {"nyala": stack.enter_context(nyala_server(place / "nyala"))}
         if is_installed():
-            servers["postgresql"] = stack.enter_context(_postgresql(place / "postgresql"))
+            servers["postgresql"] = stack.enter_context(postgresql_server(place / "postgresql"))
         for server in servers.values():
             with connect(server.dsn, autocommit=True) as connection:
                 for name in ("points", "written"):
-                    connection.execute(_CREATE.format(name))
-                connection.execute(_FILL.format(rows))
+                    connection.execute(CREATE.format(name))
+                door_transfers.fill_points(connection, sizes.rows)
                 connection.execute("ANALYZE points")
+        steps = _single_rows(sizes) if "rows" in parts else {}
+        if "transfers" in parts:
+            steps |= _transfers(sizes.rows, parquet, place)
         found: Found = {name: {} for name in servers}
-        for _ in range(runs):
-            for step, run in _steps(rows, seconds).items():
+        for _ in range(sizes.runs):
+            for step, run in steps.items():
                 for name, server in servers.items():
+                    if step == FLIGHT_SQL and not server.flight_sql:
+                        continue
                     before = server.processor_seconds()
                     rate, count, client = run(server)
                     time.sleep(_SETTLE_SECONDS)
@@ -124,103 +161,59 @@ def measure(*, rows: int, runs: int, seconds: float, work: Path | None) -> Found
         return found
 
 
-def _steps(rows: int, seconds: float) -> dict[str, Callable[[_Server], tuple[float, float, float]]]:
-    """Functions that return the rate, the count of what was done, and the clients' processor seconds for each."""
-
-    def single(step: str, clients: int) -> Callable[[_Server], tuple[float, float, float]]:
-        def run(server: _Server) -> tuple[float, float, float]:
-            rate, client = per_second(Work(server.dsn, step, rows, seconds), clients)
-            return rate, rate * seconds, client
+def _single_rows(sizes: Sizes) -> dict[str, Run]:
+    def single(step: str, clients: int) -> Run:
+        def run(server: Server) -> tuple[float, float, float]:
+            rate, client = per_second(Work(server.dsn, step, sizes.rows, sizes.seconds), clients)
+            return rate, rate * sizes.seconds, client
 
         return run
 
-    def whole(read: Callable[[_Server], float]) -> Callable[[_Server], tuple[float, float, float]]:
-        def run(server: _Server) -> tuple[float, float, float]:
-            cpu = time.process_time()
-            taken = read(server)
-            return rows / taken, rows, (time.process_time() - cpu) / rows
-
-        return run
-
-    found = {
+    return {
         f"{step}, {clients} client{'s'[: clients > 1]}": single(step, clients)
         for step in ("look up", "insert")
         for clients in (1, CLIENTS)
     }
-    return {**found, "select": whole(_select), "copy out": whole(_copy_out), "copy in": whole(_copy_in)}
 
 
-def _select(server: _Server) -> float:
-    import adbc_driver_postgresql.dbapi as adbc
+def _transfers(rows: int, parquet: Path, place: Path) -> dict[str, Run]:
+    lineitem = place / "lineitem.copy"
+    lines = door_transfers.write_lineitem(parquet_file(parquet, "lineitem"), lineitem)
 
-    with adbc.connect(server.dsn) as connection, connection.cursor() as cursor:
-        began = time.perf_counter()
-        cursor.execute("SELECT k, big, x, big AS again FROM points")
-        cursor.fetch_arrow_table()
-        return time.perf_counter() - began
+    def whole(count: int, transfer: Callable[[Server], float]) -> Run:
+        def run(server: Server) -> tuple[float, float, float]:
+            cpu = time.process_time()
+            taken = transfer(server)
+            return count / taken, count, (time.process_time() - cpu) / count
 
+        return run
 
-def _copy_out(server: _Server) -> float:
-    return _copied(server)[0]
-
-
-def _copied(server: _Server) -> tuple[float, list[bytes]]:
-    with connect(server.dsn) as connection, connection.cursor() as cursor:
-        began = time.perf_counter()
-        with cursor.copy("COPY points TO STDOUT (FORMAT binary)") as copy:
-            pieces = [bytes(piece) for piece in copy]
-        return time.perf_counter() - began, pieces
-
-
-def _copy_in(server: _Server) -> float:
-    data = b"".join(_copied(server)[1])
-    with connect(server.dsn) as connection, connection.cursor() as cursor:
-        cursor.execute("DROP TABLE IF EXISTS copied")
-        cursor.execute(_CREATE.format("copied"))
-        connection.commit()
-        began = time.perf_counter()
-        with cursor.copy("COPY copied FROM STDIN (FORMAT binary)") as copy:
-            for place in range(0, len(data), 1 << 18):
-                copy.write(data[place : place + (1 << 18)])
-        connection.commit()
-        return time.perf_counter() - began
+    return {
+        SELECT: whole(rows, lambda server: door_transfers.select(server, NUMBERS)),
+        SELECT_DECIMAL: whole(rows, lambda server: door_transfers.select(server, DECIMALS)),
+        FLIGHT_SQL: whole(rows, lambda server: door_transfers.select_by_flight(server, NUMBERS)),
+        COPY_OUT: whole(rows, lambda server: door_transfers.copy_out(server)[0]),
+        COPY_IN: whole(rows, door_transfers.copy_points_in),
+        COPY_LINEITEM: whole(lines, lambda server: door_transfers.copy_lineitem_in(server, lineitem)),
+    }
 
 
-@contextmanager
-def _nyala(home: Path) -> Iterator[_Server]:
-    command = [sys.executable, "-m", "nyala", "serve", str(home), "--postgres", "127.0.0.1:0"]
-    log = home.with_suffix(".log")
-    with (
-        log.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if line.startswith("postgresql://"):
-                    port = line.strip().rstrip("/").rpartition(":")[2]
-                    yield _Server(f"host=127.0.0.1 port={port} user=nyala dbname=bench", process.pid)
-                    return
-            raise OperationalError(f"nyala serve has ended before it was ready: {log.read_text()[-1000:]}")
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-@contextmanager
-def _postgresql(home: Path) -> Iterator[_Server]:
-    with PostgresServer(home) as server:
-        yield _Server(server.dsn, server.process_id)
-
-
-def show(found: Found, console: Console) -> None:
+def show(found: Measured, console: Console) -> None:
     """Prints rates, processor times and ratios."""
-    table = TextTable(
-        title="the PostgreSQL protocol: the best round, statements or rows per second", title_justify="left"
-    )
+    if found.steps:
+        console.print(_table_of_steps(found.steps))
+    flight = found.steps.get("nyala", {}).get(FLIGHT_SQL)
+    if flight is not None:
+        console.print(f"{FLIGHT_SQL}: {flight.best * NUMBERS_BYTES / 1e9:.2f} GB/s")
+    if found.queries:
+        console.print(_table_of_queries(found.queries))
+        worst = max(found.queries, key=lambda query: query.ratio)
+        mean = door_queries.mean_ratio(found.queries)
+        console.print(f"geometric mean {mean:.3f}, worst {worst.name} {worst.ratio:.2f}")
+
+
+def _table_of_steps(found: Found) -> TextTable:
+    table = TextTable(title="the doors: the best round, statements or rows per second", title_justify="left")
     table.add_column("")
     for server in found:
         table.add_column(server, justify="right")
@@ -229,26 +222,53 @@ def show(found: Found, console: Console) -> None:
     for peer in list(found)[1:]:
         table.add_column(f"/ {peer}", justify="right")
     for step in next(iter(found.values())):
-        steps = [found[server][step] for server in found]
+        steps = [steps.get(step) for steps in found.values()]
         cells: list[str] = []
         for one in steps:
-            cells.append(f"{one.best:,.0f}")
-            cells += [f"{min(part) * 1e6:,.2f}" for part in (one.server_seconds, one.client_seconds)]
-        ratios = [f"{steps[0].best / one.best:.2f}" for one in steps[1:]]
+            parts: Sequence[str] = ("", "", "")
+            if one is not None:
+                used = (min(seconds) * 1e6 for seconds in (one.server_seconds, one.client_seconds))
+                parts = (f"{one.best:,.0f}", *(f"{micros:,.2f}" for micros in used))
+            cells += parts
+        ours = steps[0]
+        ratios = ["" if one is None or ours is None else f"{ours.best / one.best:.2f}" for one in steps[1:]]
         table.add_row(step, *cells, *ratios)
-    console.print(table)
+    return table
 
 
-def plain(found: Found) -> dict[str, Any]:
+def _table_of_queries(found: Sequence[QueryTimes]) -> TextTable:
+    table = TextTable(title="TPC-H by psycopg: milliseconds, the best round", title_justify="left")
+    for name in ("query", "psycopg", "embedded", "ratio of medians", "rows", ""):
+        table.add_column(name, justify="left" if name in ("query", "") else "right")
+    for query in found:
+        best = [f"{min(seconds) * 1e3:,.1f}" for seconds in (query.psycopg, query.embedded)]
+        told = "" if query.is_equal else "other rows"
+        table.add_row(query.name, *best, f"{query.ratio:.2f}", f"{query.rows:,}", told)
+    return table
+
+
+def plain(found: Measured) -> dict[str, Any]:
     """For JSON."""
     return {
-        server: {
-            step: {
-                "per_second": one.per_second,
-                "server_seconds": one.server_seconds,
-                "client_seconds": one.client_seconds,
+        "steps": {
+            server: {
+                step: {
+                    "per_second": one.per_second,
+                    "server_seconds": one.server_seconds,
+                    "client_seconds": one.client_seconds,
+                }
+                for step, one in steps.items()
             }
-            for step, one in steps.items()
-        }
-        for server, steps in found.items()
+            for server, steps in found.steps.items()
+        },
+        "queries": [
+            {
+                "name": one.name,
+                "psycopg": one.psycopg,
+                "embedded": one.embedded,
+                "rows": one.rows,
+                "is_equal": one.is_equal,
+            }
+            for one in found.queries
+        ],
     }

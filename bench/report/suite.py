@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from ...model.lazy_dataclass import dataclass
-from . import sections, sections_cluster, sections_sql
+from . import sections, sections_cluster, sections_doors, sections_sql
 from .model import Section
 
 Needs: TypeAlias = Literal["nothing", "parquet", "store"]
@@ -80,6 +80,13 @@ def _no_spark(settings: Settings) -> str | None:
     return None
 
 
+def _no_clients(settings: Settings) -> str | None:
+    for name in ("psycopg", "adbc_driver_postgresql", "adbc_driver_flightsql", "psutil"):
+        if find_spec(name) is None:
+            return f"{name} is not installed; try: pip install 'nyala[bench]'"
+    return None
+
+
 def _no_duckdb(settings: Settings) -> str | None:
     return None if find_spec("duckdb") is not None else "duckdb is not installed; try: pip install 'nyala[bench]'"
 
@@ -136,6 +143,13 @@ def _mixed(settings: Settings) -> Sequence[str]:
 def _transactions(settings: Settings) -> Sequence[str]:
     small = ("--seconds", "0.5") if settings.quick else ()
     return ("nyala", "bench", "transactions", *settings.runs(3), *small)
+
+
+def _doors(settings: Settings) -> Sequence[str]:
+    small = ("--rows", "10000", "--seconds", "0.3")
+    large = ("--rows", "6000000")
+    files = settings.files
+    return ("nyala", "bench", "doors", *files, *settings.runs(5), *(small if settings.quick else large))
 
 
 def _cluster(settings: Settings) -> Sequence[str]:
@@ -229,6 +243,7 @@ SUITE: Final = (
     Benchmark("ycsb", _ycsb, _ycsb_section),
     Benchmark("mixed", _mixed, _mixed_section, "parquet"),
     Benchmark("transactions", _transactions, _transactions_section),
+    Benchmark("doors", _doors, sections_doors.doors, "parquet", _no_clients),
     Benchmark("cluster", _cluster, sections_cluster.cluster),
     Benchmark("cluster-tpch", _cluster_tpch, sections_cluster.cluster_tpch, "store"),
     Benchmark("kudu", _kudu, _kudu_section, missing=_no_kudu),

@@ -209,6 +209,50 @@ DATA = {
 MADE = {one.name: one.section for one in SUITE}
 
 
+def step(*numbers, server, client=1e-6):
+    return {"per_second": list(numbers), "server_seconds": [server] * len(numbers), "client_seconds": [client]}
+
+
+DATA["doors"] = {
+    "steps": {
+        "nyala": {
+            "look up, 8 clients": step(900.0, 1000.0, server=2e-6),
+            "insert, 8 clients": step(4000.0, server=3e-6),
+            "select": step(4e6, 5e6, server=1e-7),
+            "select, Flight SQL": step(5e7, server=1e-8),
+            "copy in, lineitem": step(3e5, server=1e-6),
+        },
+        "postgresql": {
+            "look up, 8 clients": step(2000.0, server=1e-6),
+            "insert, 8 clients": step(8000.0, server=1e-6),
+            "select": step(1e6, server=5e-7),
+            "copy in, lineitem": step(1e5, server=4e-6),
+        },
+    },
+    "queries": [
+        {"name": "q1", "psycopg": [0.2, 0.3, 0.1], "embedded": [0.2], "rows": 4, "is_equal": True},
+        {"name": "q2", "psycopg": [0.13], "embedded": [0.1], "rows": 9, "is_equal": False},
+    ],
+}
+
+
+def test_targets_of_the_doors():
+    assert verdicts("doors") == {
+        "the doors: select of four numeric columns / PostgreSQL": ("5.00x", True),
+        "Flight SQL: four numeric columns": ("1.60 GB/s", True),
+        "the doors: binary COPY of lineitem / PostgreSQL": ("3.00x", True),
+        "the doors: look-ups by 8 clients / PostgreSQL": ("0.500x", False),
+        "the doors: inserts by 8 clients": ("4,000 per second", False),
+        "TPC-H by psycopg / embedded, geometric mean (worst: Q2)": ("1.14x", False),
+        "TPC-H by psycopg: answers equal to the embedded store's": ("Q2 are not", False),
+    }
+    grids = MADE["doors"](DATA["doors"]).grids
+    assert [row[0] for row in grids[0].rows] == ["look up, 8 clients", "insert, 8 clients"]
+    assert grids[1].rows[1] == ("select, Flight SQL", 5e7, None, None, pytest.approx(0.01), None, pytest.approx(1.0))
+    some = MADE["doors"]({"steps": {}, "queries": DATA["doors"]["queries"]})
+    assert len(some.grids) == 1 and sum(target.is_measured for target in some.targets) == 2
+
+
 def verdicts(name):
     return {target.what: (target.found, target.is_met) for target in MADE[name](DATA[name]).targets}
 

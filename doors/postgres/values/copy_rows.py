@@ -21,7 +21,7 @@ _ROOM: Final = 1 << 15
 
 
 class Stop(IntEnum):
-    """Why no further row was found; the numbers are those of the compiled kernel."""
+    """The reason for which no further row was found; the numbers are those of the compiled kernel."""
 
     UNFINISHED = 0
     """The block ends."""
@@ -116,7 +116,7 @@ def _rows(block: memoryview, widths: Sequence[int]) -> tuple[Any, Any, int]:
 
 
 def _stop(rest: memoryview, widths: Sequence[int]) -> Stop:
-    """Why a block has no row at the begin of its rest."""
+    """The reason for which a block has no row at the begin of its rest."""
     if len(rest) < 2:
         return Stop.UNFINISHED
     count = int.from_bytes(rest[:2], "big", signed=True)

@@ -106,7 +106,7 @@ def tables(draw: st.DrawFn) -> tuple[list[DataType], pa.RecordBatch]:
 
 
 def by_both(work: Callable[[], Any]) -> tuple[Any, Any]:
-    """What work returns with and without the kernels; the text of its error, if it is refused."""
+    """The results of work with and without the kernels; the text of its error, if it is refused."""
 
     def outcome() -> Any:
         try:
