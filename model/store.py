@@ -21,7 +21,7 @@ from ..errors import IntegrityError
 from .access.keeping import KeepsAccess
 from .alterations import AlterStep
 from .catalog_changes import CatalogChanges
-from .keeping_namespaces import KeepsNamespaces
+from .keeping_namespaces import AltersNamespaces, KeepsNamespaces
 from .lazy_dataclass import dataclass
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
@@ -543,7 +543,7 @@ class Store(KeepsAccess, KeepsNamespaces, Protocol):
         """Release everything; acknowledged writes are durable already."""
 
 
-class Transaction(Store, Protocol):
+class Transaction(Store, AltersNamespaces, Protocol):
     """A transaction: a store whose tables are those of its snapshot merged with its own writes.
 
     Scans fix the own rows that they show in `scan_tokens`; later writes of the transaction do not change them, and

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 
 from ..model.alterations import AlterStep
 from ..model.lazy_dataclass import dataclass
-from ..model.schema import Table, TableDefinition, View
+from ..model.schema import Table, TableDefinition
 from ..model.store import ChangeRange, Op, Timestamp
 from .bound_access import AccessStatement
 from .bound_access import ChangeAccess as ChangeAccess
@@ -35,12 +35,15 @@ from .bound_access import ShowGrants as ShowGrants
 from .bound_access import ShowRoles as ShowRoles
 from .bound_catalog import AnalyzeTables as AnalyzeTables
 from .bound_catalog import CatalogStatement
+from .bound_catalog import ChangeSchemaOwner as ChangeSchemaOwner
+from .bound_catalog import ChangeViewOwner as ChangeViewOwner
 from .bound_catalog import CreateSchema as CreateSchema
 from .bound_catalog import CreateView as CreateView
 from .bound_catalog import Describe as Describe
 from .bound_catalog import DescribeView as DescribeView
 from .bound_catalog import DropSchema as DropSchema
 from .bound_catalog import DropView as DropView
+from .bound_catalog import RenameSchema as RenameSchema
 from .bound_catalog import RenameView as RenameView
 from .bound_catalog import ShowCreateTable as ShowCreateTable
 from .bound_catalog import ShowFunctions as ShowFunctions
@@ -48,6 +51,7 @@ from .bound_catalog import ShowPartitions as ShowPartitions
 from .bound_catalog import ShowSchemas as ShowSchemas
 from .bound_catalog import ShowStats as ShowStats
 from .bound_catalog import ShowTables as ShowTables
+from .bound_catalog import ViewPair as ViewPair
 from .bound_session import CloseCursor as CloseCursor
 from .bound_session import Deallocate as Deallocate
 from .bound_session import DeclareCursor as DeclareCursor
@@ -288,12 +292,12 @@ class CreateTableAs:
 class AlterTable:
     """ALTER TABLE: all steps or none; empty if IF [NOT] EXISTS left nothing to do.
 
-    If it gets another name, `readers` are the views that read the table, with the new name in their texts.
+    If it gets another name, `readers` are the views that read the table, before and with the new name in their texts.
     """
 
     table: Table
     steps: tuple[AlterStep, ...]
-    readers: tuple[View, ...] = ()
+    readers: tuple[ViewPair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

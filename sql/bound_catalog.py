@@ -9,6 +9,9 @@ from ..model.namespaces import Namespace
 from ..model.schema import Table, View
 from .expressions import Column
 
+ViewPair: TypeAlias = tuple[View, View]
+"""A view as the statement has found it, and as it leaves it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
@@ -31,12 +34,19 @@ class DropView:
 @dataclass(frozen=True, slots=True)
 class RenameView:
     """ALTER VIEW ... RENAME TO or SET SCHEMA, by names in the store; nothing to do if they are the same. `readers` are
-    the views that read it, with its new name in their texts."""
+    the views that read it, before and with its new name in their texts."""
 
     name: str
     new_name: str
     namespace: str
-    readers: tuple[View, ...] = ()
+    readers: tuple[ViewPair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeViewOwner:
+    """ALTER VIEW ... OWNER TO; the view before and after. None: there is no such view (IF EXISTS)."""
+
+    view: ViewPair | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,26 @@ class CreateSchema:
 
     namespace: Namespace
     if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSchema:
+    """ALTER SCHEMA ... RENAME TO: the schema before and after; its tables and views with their new names in the store;
+    the views that read any of them, before and with these names in their texts."""
+
+    before: Namespace
+    after: Namespace
+    tables: tuple[tuple[Table, str], ...] = ()
+    views: tuple[tuple[View, str], ...] = ()
+    readers: tuple[ViewPair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSchemaOwner:
+    """ALTER SCHEMA ... OWNER TO: the schema before and after."""
+
+    before: Namespace
+    after: Namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +156,10 @@ CatalogStatement: TypeAlias = (
     CreateView
     | DropView
     | RenameView
+    | ChangeViewOwner
     | CreateSchema
+    | RenameSchema
+    | ChangeSchemaOwner
     | DropSchema
     | ShowSchemas
     | AnalyzeTables

@@ -18,12 +18,15 @@ from nyala.sql import bound
 from nyala.sql.bound_catalog import (
     AnalyzeTables,
     CatalogStatement,
+    ChangeSchemaOwner,
+    ChangeViewOwner,
     CreateSchema,
     CreateView,
     Describe,
     DescribeView,
     DropSchema,
     DropView,
+    RenameSchema,
     RenameView,
     ShowCreateTable,
     ShowFunctions,
@@ -75,7 +78,7 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
         case bound.AlterTable(table, steps, readers):
             yield f"alter table {table.name}"
             yield from (f"  {_step(step)}" for step in steps)
-            yield from (f"  {view.name}: {view.text}" for view in readers)
+            yield from (f"  {view.name}: {view.text}" for _, view in readers)
         case bound.DropTable(name, if_exists, views):
             yield f"drop table {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
         case bound.InsertStatement(table, columns, query, op, returning):
@@ -106,6 +109,8 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             extra = "".join(f", {name} {value!r}" for name, value in options)
             yield f"copy {table.name}{listed} from {path!r} ({format_}{extra})"
         case bound.CreateView() | bound.DropView() | bound.RenameView() | bound.AnalyzeTables() | bound.ShowStats():
+            yield from describe_catalog(statement)
+        case bound.ChangeViewOwner() | bound.RenameSchema() | bound.ChangeSchemaOwner():
             yield from describe_catalog(statement)
         case bound.ShowFunctions() | bound.ShowSchemas() | bound.CreateSchema() | bound.DropSchema():
             yield from describe_catalog(statement)
@@ -407,7 +412,15 @@ def describe_catalog(statement: CatalogStatement) -> Iterator[str]:
             yield f"drop view {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
         case RenameView(name, new_name, namespace, readers):
             yield f"rename view {name!r} to {new_name!r} of schema {namespace!r}"
-            yield from (f"  {view.name}: {view.text}" for view in readers)
+            yield from (f"  {view.name}: {view.text}" for _, view in readers)
+        case ChangeViewOwner(pair):
+            yield "no view" if pair is None else f"owner of view {pair[1].name}: {pair[1].owner!r}"
+        case RenameSchema(before, after, tables, views, readers):
+            yield f"rename schema {before.name!r} to {after.name!r}"
+            yield from (f"  {each.name} to {new}" for each, new in (*tables, *views))
+            yield from (f"  {view.name}: {view.text}" for _, view in readers)
+        case ChangeSchemaOwner(_, after):
+            yield f"owner of schema {after.name}: {after.owner!r}"
         case CreateSchema(namespace, if_not_exists):
             yield f"create schema {namespace.name}{' if not exists' if if_not_exists else ''}"
         case DropSchema(name, if_exists, dropped, views):

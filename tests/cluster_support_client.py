@@ -18,8 +18,9 @@ import numpy as np
 from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
+from nyala.cluster.embedded_server.catalog_steps import make_steps
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire.messages import methods, namespace_methods, user_methods, view_methods
+from nyala.cluster.wire.messages import catalog_methods, methods, namespace_methods, user_methods, view_methods
 from nyala.cluster.wire.messages.access_plain import access_step_from_plain, access_to_plain
 from nyala.cluster.wire.messages.errors import error_from_body, error_to_body
 from nyala.cluster.wire.messages.plain import (
@@ -196,6 +197,16 @@ class FakeCluster:
         self._check_master(address)
         change = request.name, request.new_name, request.namespace
         self._once(request.call, lambda: self.database.rename_view(*change))
+        return methods.Done()
+
+    def _do_change_catalog(self, address: str, request: catalog_methods.ChangeCatalog) -> Any:
+        self._check_master(address)
+
+        def work() -> None:
+            with self.database.change_together() as batch:
+                make_steps(request.steps, batch, self.database.catalog)
+
+        self._once(request.call, work)
         return methods.Done()
 
     def _do_create_namespace(self, address: str, request: namespace_methods.CreateNamespace) -> Any:

@@ -13,6 +13,7 @@ from ...model.abandoned import close_when_dropped
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
+from ...model.catalog_batch import CatalogBatch
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.namespaces import Namespace
@@ -45,6 +46,7 @@ from ...storage.transactions.transaction_store import TransactionStore
 from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
 from ..wire.messages.access_plain import access_step_to_plain
+from ..wire.messages.catalog_methods import ChangeCatalog
 from ..wire.messages.envelope import describe_lead, too_far_ahead
 from ..wire.messages.methods import (
     EMBEDDED_SERVER,
@@ -67,6 +69,7 @@ from ..wire.messages.user_methods import ChangeAccess
 from ..wire.messages.view_methods import RenameView
 from ..wire.process.forking import note_process
 from ..wire.security.tls import read_credentials
+from .catalog.batched_changes import BatchedChanges
 from .catalog.catalog_cache import CatalogCache
 from .catalog.locations import Locations
 from .catalog.masters import Masters
@@ -343,6 +346,20 @@ class Client:
             raise NotSupportedError(
                 f"{self.name} is served by an earlier version of nyala, which renames no views: upgrade its servers, "
                 f"or drop view {name} and create it under the new name ({error})"
+            ) from None
+
+    @contextlib.contextmanager
+    def change_together(self) -> Iterator[CatalogBatch]:
+        """Implements `Store.change_together`. Raises `NotSupportedError` for servers of an earlier version."""
+        batch = BatchedChanges()
+        yield batch
+        steps = tuple(batch.steps)
+        try:
+            self._change(lambda call: ChangeCatalog(steps=steps, call=call), Done, "a change of the catalog")
+        except ProtocolError as error:
+            raise NotSupportedError(
+                f"{self.name} is served by an earlier version of nyala, which changes objects one at a time: upgrade "
+                f"its servers ({error})"
             ) from None
 
     @property

@@ -17,6 +17,7 @@ from ..raft.messages import Configuration, Peer
 from ..wire.call_context import CallContext
 from ..wire.messages import methods, namespace_methods, user_methods, view_methods
 from ..wire.messages.access_plain import access_step_from_plain, access_to_plain
+from ..wire.messages.catalog_methods import ChangeCatalog
 from ..wire.messages.methods import Done, Reply, Request
 from ..wire.messages.plain import (
     definition_from_plain,
@@ -29,6 +30,7 @@ from ..wire.messages.plain import (
 )
 from ..wire.security.catalog_rights import check_catalog_change
 from .call_results import Calls
+from .catalog_steps import make_steps
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]
 _TERM = 1
@@ -67,6 +69,7 @@ class EmbeddedCatalog:
             view_methods.RenameView: self._checked(self.rename_view),
             namespace_methods.CreateNamespace: self._checked(self.create_namespace),
             namespace_methods.DropNamespace: self._checked(self.drop_namespace),
+            ChangeCatalog: self._checked(self.change_catalog),
             user_methods.ChangeAccess: self._checked(self.change_access),
             methods.LocateTablets: self.locate,
             methods.ListServers: self.servers,
@@ -215,6 +218,15 @@ class EmbeddedCatalog:
         """Drops a namespace, with tables and views."""
         drop = self._store.drop_namespace
         return self._done(request.call, context, lambda: drop(request.name, request.tables, request.views))
+
+    def change_catalog(self, request: ChangeCatalog, context: CallContext) -> Done:
+        """Makes several changes in one step."""
+
+        def work() -> None:
+            with self._store.change_together() as batch:
+                make_steps(request.steps, batch, self._store.catalog)
+
+        return self._done(request.call, context, work)
 
     def change_access(self, request: user_methods.ChangeAccess, context: CallContext) -> Done:
         """Changes users, memberships or grants."""

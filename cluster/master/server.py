@@ -37,6 +37,7 @@ from ..tablets.replica_metrics import replica_samples
 from ..wire.call_context import CallContext
 from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
+from ..wire.messages.catalog_methods import ChangeCatalog
 from ..wire.messages.envelope import Caller
 from ..wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ..wire.messages.methods import (
@@ -230,6 +231,7 @@ class MasterServer:
             RenameView: ddl.rename_view,
             CreateNamespace: ddl.create_namespace,
             DropNamespace: ddl.drop_namespace,
+            ChangeCatalog: ddl.change_catalog,
             ChangeAccess: ddl.change_access,
             BeginLogin: self._logins.begin,
             FinishLogin: self._logins.finish,

@@ -60,6 +60,7 @@ _CATALOG: Final = (
     nodes.AlterView,
     nodes.CreateSchema,
     nodes.DropSchema,
+    nodes.AlterSchema,
     nodes.AlterTable,
     *(nodes.CreateRole, nodes.AlterRole, nodes.DropRole),
     *(nodes.GrantRight, nodes.RevokeRight, nodes.GrantRole, nodes.RevokeRole),

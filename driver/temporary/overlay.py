@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
+from ...model.catalog_batch import CatalogBatch
 from ...model.namespaces import TEMPORARY_NAMESPACE, Namespace
 from ...model.schema import Table, TableDefinition, View
 from ...model.store import (
@@ -30,6 +32,7 @@ from ...model.store import (
     WriteResult,
 )
 from ...model.vectors.vector import Batch
+from .overlaid_batch import OverlaidBatch
 
 _PREFIX = f"{TEMPORARY_NAMESPACE}."
 _VERSIONS = 1 << 32
@@ -125,6 +128,14 @@ class OverlaidTables(Generic[S]):
             self.temporary.drop_views(own)
             own = []
         return [*own, *(view for view in views if not view.startswith(_PREFIX))]
+
+    @contextmanager
+    def change_together(self) -> Iterator[CatalogBatch]:
+        """See `Store.change_together`. Temporary objects are changed after those of the base."""
+        with self.base.change_together() as batch:
+            overlaid = OverlaidBatch(batch, self.temporary)
+            yield overlaid
+        overlaid.change_temporary()
 
     def create_namespace(self, namespace: Namespace) -> None:
         self.base.create_namespace(namespace)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ...errors import DuplicateSchema, DuplicateTable, NotSupportedError, UnknownSchema, UnknownTable
+from ...errors import DuplicateSchema, DuplicateTable, UnknownSchema, UnknownTable
+from ...model.access.rights import schema_key, secured_schema
+from ...model.alterations import RenameTable
+from ...model.catalog_batch import CatalogBatch
 from ...model.schema import View
-from ...model.store import Store
 from ...model.types import BIGINT, STRING
 from ...planner import Plan
 from ...sql import bound
@@ -73,45 +75,20 @@ def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: Executi
 
 
 def alter_table(statement: bound.AlterTable, context: ExecutionContext) -> StatementResult:
-    """ALTER TABLE."""
-    if statement.steps:
-        with _in_one_step(statement.table.name, statement.readers, context) as store:
-            store.alter_table(statement.table.name, statement.steps)
+    """ALTER TABLE. The texts of the views that read it follow a new name in the same step."""
+    name, steps = statement.table.name, statement.steps
+    if steps and statement.readers:
+        with context.store.change_together() as batch:
+            batch.alter_table(name, steps)
+            _replace_views(statement.readers, batch)
+    elif steps:
+        context.store.alter_table(name, steps)
     return done()
 
 
-@contextlib.contextmanager
-def _in_one_step(name: str, readers: Sequence[View], context: ExecutionContext) -> Iterator[Store]:
-    """The store in which a table or view is renamed; the texts of the views that read it are replaced in the same step.
-
-    Raises `NotSupportedError` where several changes of the catalog cannot be one.
-    """
-    store = context.store
-    if not readers:
-        yield store
-        return
-    if not store.transactional_ddl:
-        those = ", ".join(view.name for view in readers)
-        raise NotSupportedError(
-            f"{name} is read by view{'s' if len(readers) > 1 else ''} {those}: on a cluster, or in a directory that "
-            "another process serves, it keeps its name until they are dropped"
-        )
-    if hasattr(store, "rollback_to"):  # a transaction, whose COMMIT makes them one
-        yield store
-        _replace_views(readers, store)
-        return
-    transaction = store.begin()
-    try:
-        yield transaction
-        _replace_views(readers, transaction)
-        transaction.commit()
-    finally:
-        transaction.close()
-
-
-def _replace_views(views: Sequence[View], store: Store) -> None:
-    for view in views:
-        store.create_view(view, replace=True)
+def _replace_views(pairs: Iterable[tuple[View, View]], batch: CatalogBatch) -> None:
+    for before, after in pairs:
+        batch.replace_view(before, after)
 
 
 def drop_table(statement: bound.DropTable, context: ExecutionContext) -> StatementResult:
@@ -144,10 +121,45 @@ def drop_view(statement: bound.DropView, context: ExecutionContext) -> Statement
 
 
 def rename_view(statement: bound.RenameView, context: ExecutionContext) -> StatementResult:
-    """ALTER VIEW ... RENAME TO, SET SCHEMA."""
-    if statement.new_name != statement.name:
-        with _in_one_step(statement.name, statement.readers, context) as store:
-            store.rename_view(statement.name, statement.new_name, statement.namespace)
+    """ALTER VIEW ... RENAME TO, SET SCHEMA; as `alter_table`."""
+    name, new_name, namespace = statement.name, statement.new_name, statement.namespace
+    if new_name != name and statement.readers:
+        with context.store.change_together() as batch:
+            batch.rename_view(name, new_name, namespace)
+            _replace_views(statement.readers, batch)
+    elif new_name != name:
+        context.store.rename_view(name, new_name, namespace)
+    return done()
+
+
+def change_view_owner(statement: bound.ChangeViewOwner, context: ExecutionContext) -> StatementResult:
+    """ALTER VIEW ... OWNER TO."""
+    if statement.view is not None and statement.view[0] != statement.view[1]:
+        with context.store.change_together() as batch:
+            batch.replace_view(*statement.view)
+    return done()
+
+
+def rename_schema(statement: bound.RenameSchema, context: ExecutionContext) -> StatementResult:
+    """ALTER SCHEMA ... RENAME TO: a new schema, to which everything moves from the old one, in one step."""
+    before, after = statement.before, statement.after
+    with context.store.change_together() as batch:
+        batch.create_namespace(after)
+        _replace_views(statement.readers, batch)
+        for table, name in statement.tables:
+            batch.alter_table(table.name, [RenameTable(name, after.name)])
+        for view, name in statement.views:
+            batch.rename_view(view.name, name, after.name)
+        batch.move_grants(secured_schema(before.name, before.owner), schema_key(after.name))
+        batch.drop_namespace(before.name)
+    return done()
+
+
+def change_schema_owner(statement: bound.ChangeSchemaOwner, context: ExecutionContext) -> StatementResult:
+    """ALTER SCHEMA ... OWNER TO."""
+    if statement.before != statement.after:
+        with context.store.change_together() as batch:
+            batch.replace_namespace(statement.before, statement.after)
     return done()
 
 

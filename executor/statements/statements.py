@@ -80,6 +80,12 @@ def _catalog_change(statement: bound.Statement, context: ExecutionContext, plan:
         return cataloging.drop_view(statement, context)
     if isinstance(statement, bound.RenameView):
         return cataloging.rename_view(statement, context)
+    if isinstance(statement, bound.ChangeViewOwner):
+        return cataloging.change_view_owner(statement, context)
+    if isinstance(statement, bound.RenameSchema):
+        return cataloging.rename_schema(statement, context)
+    if isinstance(statement, bound.ChangeSchemaOwner):
+        return cataloging.change_schema_owner(statement, context)
     if isinstance(statement, bound.ChangeAccess):
         return cataloging.change_access(statement, context)
     if isinstance(statement, bound.CreateSchema):

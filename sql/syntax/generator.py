@@ -78,6 +78,9 @@ class NyalaGenerator(WriteGenerator, AccessGenerator, TransactionGenerator, Sess
         cascade = " CASCADE" if node.args.get("cascade") else ""
         return f"DROP SCHEMA {exists}{self.sql(node, 'this')}{cascade}"
 
+    def alterschema_sql(self, node: nodes.AlterSchema) -> str:
+        return f"ALTER SCHEMA {self.sql(node, 'this')} {self.expressions(node, flat=True)}"
+
     def setschema_sql(self, node: nodes.SetSchema) -> str:
         return f"SET SCHEMA {self.sql(node, 'this')}"
 

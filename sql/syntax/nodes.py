@@ -58,6 +58,12 @@ class DropSchema(exp.Expression):
     arg_types = {"this": True, "exists": False, "cascade": False}
 
 
+class AlterSchema(exp.Expression):
+    """ALTER SCHEMA `this`, with one action in `expressions`: `RenameTable` or `SetTableOwner`."""
+
+    arg_types = {"this": True, "expressions": True}
+
+
 class SetSchema(exp.Expression):
     """`SET SCHEMA this` of ALTER TABLE."""
 
@@ -65,7 +71,8 @@ class SetSchema(exp.Expression):
 
 
 class AlterView(exp.Expression):
-    """ALTER VIEW [IF EXISTS] `this`, with one action in `expressions`: `RenameTable` or `SetSchema`."""
+    """ALTER VIEW [IF EXISTS] `this`, with one action in `expressions`: `RenameTable`, `SetSchema` or
+    `SetTableOwner`."""
 
     arg_types = {"this": True, "expressions": True, "exists": False}
 

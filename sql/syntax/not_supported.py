@@ -22,8 +22,6 @@ OBJECTS: Final = {
     "MATERIALIZED": "CREATE VIEW stores the query, CREATE TABLE ... AS its rows",
     "PROCEDURE": _IN_PYTHON,
     "ROLE": _NO_USERS,
-    "SCHEMA": "ALTER TABLE ... SET SCHEMA moves a table to another schema, CREATE SCHEMA ... AUTHORIZATION role makes "
-    "one, also for another owner",
     "SEQUENCE": _IDS,
     "TEMP": "DROP TABLE and DROP VIEW drop temporary objects, too",
     "TEMPORARY": "DROP TABLE and DROP VIEW drop temporary objects, too",

@@ -214,9 +214,11 @@ class Catalog:
         """This catalog with a view; with `replaces` in the place of one of its name. `DuplicateTable` where the name is
         taken otherwise, `UnknownSchema` where its namespace does not exist."""
         self.check_namespace(view.namespace)
-        if not (replaces and view.name in self.views):
+        before = self.views.get(view.name) if replaces else None
+        if before is None:
             self.check_free(view.name)
-        return replace(self, views={**self.views, view.name: view}, version=self.version + 1)
+        access = self.access if before is None else self._access_of_owner(secured(before), view.owner)
+        return replace(self, views={**self.views, view.name: view}, version=self.version + 1, access=access)
 
     def with_renamed_view(self, name: str, new_name: str, namespace: str) -> Catalog:
         """This catalog with another name and namespace of a view, whose grants follow it; errors as of
@@ -237,6 +239,17 @@ class Catalog:
         if namespace.name in self.namespaces:
             raise DuplicateSchema(f"schema {namespace.name} exists already")
         return replace(self, namespaces={**self.namespaces, namespace.name: namespace}, version=self.version + 1)
+
+    def with_altered_namespace(self, namespace: Namespace) -> Catalog:
+        """This catalog with another owner of a namespace. `UnknownSchema` where there is none of its name,
+        `InvalidTableDefinition` for the default one."""
+        self.check_namespace(namespace.name)
+        if namespace.name == DEFAULT_NAMESPACE:
+            raise InvalidTableDefinition(f"schema {DEFAULT_NAMESPACE} belongs to the store's own role")
+        before = self.namespaces[namespace.name]
+        access = self._access_of_owner(secured_schema(before.name, before.owner), namespace.owner)
+        namespaces = {**self.namespaces, namespace.name: namespace}
+        return replace(self, namespaces=namespaces, version=self.version + 1, access=access)
 
     def without_namespace(self, name: str, tables: Collection[str], views: Collection[str]) -> Catalog:
         """This catalog without a namespace, and without some of its tables and views. `UnknownSchema` where there is

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
+from ...model.catalog_batch import CatalogBatch, TransactionBatch
 from ...model.namespaces import Namespace
 from ...model.schema import View
+from ...model.store import Transaction
 from .data_definition import DataDefinition
 from .durable_catalog import DurableCatalog
 
@@ -42,6 +45,21 @@ class ViewMethods:
         """Rename a view durably, and move it to a namespace, in one step; its grants stay. `UnknownTable` where it is
         not there, `DuplicateTable` where the new name is taken."""
         self._ddl.rename_view(name, new_name, namespace)
+
+    @contextmanager
+    def change_together(self) -> Iterator[CatalogBatch]:
+        """As `Store.change_together`: a transaction that commits at the end. Raises `SerializationFailure` if others
+        have changed the same objects since the begin of the block."""
+        transaction = self.begin()
+        try:
+            yield TransactionBatch(transaction)
+            transaction.commit()
+        finally:
+            transaction.close()
+
+    def begin(self) -> Transaction:
+        """See `Store.begin`."""
+        raise NotImplementedError
 
     def namespaces(self) -> Sequence[Namespace]:
         """All namespaces by name, ascending, with the default one."""

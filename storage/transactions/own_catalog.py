@@ -242,16 +242,17 @@ class OwnCatalog:
             else:
                 source = AlteredTable(store, known.before, entry, _place(), numbers)
             own = OwnTable(known.before, (*known.versions, table), known.removes_values or removes, source)
-        before, after = state.catalog.table(name).owner, table.owner
-        given = [] if before == after else [OwnerChanged(table.id, before, after)]
+        given = _owner_changed(table.id, state.catalog.table(name).owner, table.owner)
         self._change(changed, {**state.own, table.id: own}, access=given)
         return table
 
     def create_view(self, view: View, replaces: bool) -> None:
         """`Store.create_view`."""
-        changed = self.state.catalog.with_view(view, replaces)
+        catalog = self.state.catalog
+        changed = catalog.with_view(view, replaces)
         self._is_view_bound = True
-        self._change(changed)
+        before = catalog.views.get(view.name, view)
+        self._change(changed, access=_owner_changed(view_key(view.name), before.owner, view.owner))
 
     def drop_views(self, names: Collection[str]) -> None:
         """`Store.drop_views`."""
@@ -272,6 +273,12 @@ class OwnCatalog:
     def create_namespace(self, namespace: Namespace) -> None:
         """`Store.create_namespace`."""
         self._change(self.state.catalog.with_namespace(namespace))
+
+    def alter_namespace(self, namespace: Namespace) -> None:
+        """`Transaction.alter_namespace`."""
+        changed = self.state.catalog.with_altered_namespace(namespace)
+        before = self.state.catalog.namespaces[namespace.name]
+        self._change(changed, access=_owner_changed(schema_key(before.name), before.owner, namespace.owner))
 
     def drop_namespace(self, name: str, tables: Collection[str], views: Collection[str]) -> list[Table]:
         """`Store.drop_namespace`; the tables that are dropped."""
@@ -357,6 +364,10 @@ class OwnCatalog:
             for name in sorted({*found, *now})
             if found.get(name) != now.get(name)
         )
+
+
+def _owner_changed(key: str, before: str, after: str) -> list[AccessStep]:
+    return [] if before == after else [OwnerChanged(key, before, after)]
 
 
 def _forgotten(views: Collection[str]) -> list[AccessStep]:

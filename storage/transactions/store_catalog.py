@@ -96,6 +96,9 @@ class StoreCatalog:
     def create_namespace(self, namespace: Namespace) -> NoReturn:
         self._refuse("CREATE SCHEMA")
 
+    def alter_namespace(self, namespace: Namespace) -> NoReturn:
+        self._refuse("ALTER SCHEMA")
+
     def drop_namespace(self, name: str, tables: Collection[str], views: Collection[str]) -> NoReturn:
         self._refuse("DROP SCHEMA")
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
+from ...model.access.steps import AccessStep
+from ...model.alterations import AlterStep
+from ...model.catalog_batch import CatalogBatch, TransactionBatch
 from ...model.namespaces import Namespace
-from ...model.schema import View
+from ...model.schema import Table, View
 from .own_catalog import OwnCatalog
 from .own_rows import OwnRows
 from .store_catalog import StoreCatalog
@@ -63,6 +67,25 @@ class ViewMethods:
         with self._lock:
             self._check_writable()
             self._catalog.create_namespace(namespace)
+
+    def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
+        """See `Store.alter_table`."""
+        raise NotImplementedError
+
+    def change_access(self, steps: Sequence[AccessStep]) -> None:
+        """See `Store.change_access`."""
+        raise NotImplementedError
+
+    @contextmanager
+    def change_together(self) -> Iterator[CatalogBatch]:
+        """As `Store.change_together`: changes of the transaction, which COMMIT makes one step."""
+        yield TransactionBatch(self)
+
+    def alter_namespace(self, namespace: Namespace) -> None:
+        """As `Transaction.alter_namespace`."""
+        with self._lock:
+            self._check_writable()
+            self._catalog.alter_namespace(namespace)
 
     def drop_namespace(self, name: str, tables: Collection[str] = (), views: Collection[str] = ()) -> None:
         """As `Store.drop_namespace`; COMMIT fails if another write has changed one of the tables."""

@@ -61,7 +61,6 @@ STATEMENTS = {
         "ALTER TABLE t ADD COLUMN z INT <FIRST>",
         "ALTER TABLE t ADD COLUMN z INT <AFTER> k",
     ],
-    "`ALTER VIEW ... OWNER TO`, `ALTER SCHEMA`": ["ALTER <SCHEMA> s RENAME TO r", "ALTER VIEW w <OWNER> TO r"],
     "materialized views": ["CREATE <MATERIALIZED> VIEW m AS SELECT 1"],
     "external tables": [
         "CREATE <EXTERNAL> TABLE a (k INT PRIMARY KEY)",

@@ -101,6 +101,12 @@ def namespace_created(state: CatalogState, namespace: Namespace) -> Change:
     return Change((*_common(state, state.catalog.with_namespace(namespace)), NamespaceRecord(namespace)))
 
 
+def namespace_altered(state: CatalogState, namespace: Namespace) -> Change:
+    """Gives a namespace another owner; errors as for `Transaction.alter_namespace`."""
+    catalog = state.catalog.with_altered_namespace(namespace)
+    return Change((*_common(state, catalog), NamespaceRecord(namespace)))
+
+
 def namespace_dropped(state: CatalogState, name: str, tables: Collection[str], views: Collection[str]) -> Change:
     """Removes a namespace with some tables and views; names that do not exist are ignored. Raises `DependentObjects`
     if it has others."""

@@ -22,6 +22,7 @@ from ....model.alterations import SetReplicas
 from ...raft.messages import Configuration
 from ...wire.call_context import CallContext
 from ...wire.messages.access_plain import access_step_from_plain
+from ...wire.messages.catalog_methods import ChangeCatalog
 from ...wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from ...wire.messages.methods import (
     AlterTable,
@@ -59,6 +60,7 @@ from .catalog_changes import (
 )
 from .catalog_manager import CatalogManager
 from .catalog_state import CatalogState
+from .catalog_steps import altered_names, changed_by_steps
 from .records import AbsenceRecord, CallRecord, Change, ServerRecord, TableRecord, TableState
 
 _WRITE_SECONDS = 10.0
@@ -160,6 +162,18 @@ class Ddl:
         name, tables, views = request.name, request.tables, request.views
         what = f"drop of schema {name}"
         return self._done(request, context, what, lambda state: namespace_dropped(state, name, tables, views))
+
+    def change_catalog(self, request: ChangeCatalog, context: CallContext) -> Done:
+        """Handles `ChangeCatalog`."""
+        what = "several changes in one step"
+        self._done(request, context, what, lambda state: changed_by_steps(state, request.steps, self._place(state)))
+        names = altered_names(request.steps)
+
+        def look(state: CatalogState, directory: TabletDirectory) -> Done | None:
+            tables = [state.table(name) for name in names if name in state.catalog.entries]
+            return Done() if all(table.state is TableState.RUNNING for table in tables) else None
+
+        return self._manager.wait(look, context.deadline, lambda: f"all tablets of {', '.join(names)} serve again")
 
     def change_access(self, request: ChangeAccess, context: CallContext) -> Done:
         """Handles `ChangeAccess`."""

@@ -30,6 +30,7 @@ from ..messages import (
     user_methods,
     view_methods,
 )
+from ..messages.catalog_methods import ChangeCatalog
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.membership_methods import AddMaster, ListMasters, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
@@ -90,6 +91,7 @@ _CLIENTS: Final = (
     view_methods.RenameView,
     namespace_methods.CreateNamespace,
     namespace_methods.DropNamespace,
+    ChangeCatalog,
     user_methods.ChangeAccess,
     user_methods.BeginLogin,
     user_methods.FinishLogin,

@@ -15,6 +15,7 @@ import logging
 from typing import Any, Final
 
 from ..messages import methods, namespace_methods, user_methods, view_methods
+from ..messages.catalog_methods import ChangeCatalog
 from ..messages.maintenance_methods import LeaveCluster, MaintainServer, QuiesceServer
 from ..messages.membership_methods import AddMaster, RemoveMaster, UnsafeChangeMasters
 from ..messages.methods import Request
@@ -31,6 +32,7 @@ _AUDITED: Final = (
     view_methods.RenameView,
     namespace_methods.CreateNamespace,
     namespace_methods.DropNamespace,
+    ChangeCatalog,
     user_methods.ChangeAccess,
     methods.ChangeReplicas,
     methods.StepDown,

@@ -29,6 +29,13 @@ from ....model.namespaces import DEFAULT_NAMESPACE
 from ....model.schema import Table, View
 from ....storage.tables.catalog import Catalog
 from ..messages.access_plain import access_step_from_plain
+from ..messages.catalog_methods import (
+    AlterTableStep,
+    ChangeCatalog,
+    RenameViewStep,
+    ReplaceNamespaceStep,
+    ReplaceViewStep,
+)
 from ..messages.methods import AlterTable, CreateTable, CreateView, DropTable, DropViews
 from ..messages.namespace_methods import CreateNamespace, DropNamespace
 from ..messages.plain import definition_from_plain, namespace_from_plain, step_from_plain, view_from_plain
@@ -44,6 +51,7 @@ CatalogRequest: TypeAlias = (
     | RenameView
     | CreateNamespace
     | DropNamespace
+    | ChangeCatalog
     | ChangeAccess
 )
 
@@ -64,7 +72,7 @@ def _create_table(holder: Holder, catalog: Catalog, request: CreateTable) -> Non
     holder.require_member(definition.owner or STORE_ROLE)
 
 
-def _alter_table(holder: Holder, catalog: Catalog, request: AlterTable) -> None:
+def _alter_table(holder: Holder, catalog: Catalog, request: AlterTable | AlterTableStep) -> None:
     found = _found(catalog, [request.name])
     _require_owner(holder, found, "ALTER TABLE")
     for step in map(step_from_plain, request.steps):
@@ -94,7 +102,7 @@ def _drop_views(holder: Holder, catalog: Catalog, request: DropViews) -> None:
     _require_cascade(holder, catalog, request.names)
 
 
-def _rename_view(holder: Holder, catalog: Catalog, request: RenameView) -> None:
+def _rename_view(holder: Holder, catalog: Catalog, request: RenameView | RenameViewStep) -> None:
     _require_owner(holder, _found(catalog, [request.name]), "ALTER VIEW")
     _require_create(holder, catalog, request.namespace)
 
@@ -130,6 +138,31 @@ def _drop_namespace(holder: Holder, catalog: Catalog, request: DropNamespace) ->
     holder.require_owner(_schema(catalog, request.name), "DROP SCHEMA")
     named = _found(catalog, (*request.tables, *request.views))
     _require_owner(holder, [each for each in named if each.namespace != request.name], "DROP SCHEMA ... CASCADE")
+
+
+def _change_catalog(holder: Holder, catalog: Catalog, request: ChangeCatalog) -> None:
+    """The steps of users who are no superusers name objects that there are: none of them makes or moves a schema."""
+    for step in request.steps:
+        if isinstance(step, AlterTableStep):
+            _alter_table(holder, catalog, step)
+        elif isinstance(step, RenameViewStep):
+            _rename_view(holder, catalog, step)
+        elif isinstance(step, ReplaceViewStep):
+            _replace_view(holder, catalog, view_from_plain(step.before), view_from_plain(step.after))
+        elif isinstance(step, ReplaceNamespaceStep):
+            before, after = namespace_from_plain(step.before), namespace_from_plain(step.after)
+            holder.require_owner(_schema(catalog, before.name), "ALTER SCHEMA")
+            holder.require_owner(_schema(catalog, after.name), "ALTER SCHEMA")
+            holder.require_member(after.owner or STORE_ROLE)
+        else:
+            holder.require_superuser("ALTER SCHEMA ... RENAME TO")
+
+
+def _replace_view(holder: Holder, catalog: Catalog, before: View, after: View) -> None:
+    # The text of a view runs with the rights of its owner, so no other user may write it, even to follow a new name.
+    for view in _found(catalog, {before.name, after.name}):
+        holder.require_owner(secured(view), "a change of a view, also of one that reads what is renamed,")
+    holder.require_member(after.owner or STORE_ROLE)
 
 
 def _require_create(holder: Holder, catalog: Catalog, name: str) -> None:
@@ -180,5 +213,6 @@ _CHECKS: Final[Mapping[type[Any], Callable[[Holder, Catalog, Any], None]]] = {
     RenameView: _rename_view,
     CreateNamespace: _create_namespace,
     DropNamespace: _drop_namespace,
+    ChangeCatalog: _change_catalog,
     ChangeAccess: _change_access,
 }

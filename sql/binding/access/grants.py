@@ -137,19 +137,26 @@ def bind_show_roles(node: Any, context: Context) -> ShowRoles:
     return ShowRoles()
 
 
-def owner_of_table(node: Any, table: Table, context: Context) -> str:
-    """The new owner of ALTER TABLE ... OWNER TO, as tables have it.
+def owner_of_object(node: Any, object_: Table | View, context: Context) -> str:
+    """The new owner of ALTER TABLE or ALTER VIEW ... OWNER TO, as objects have it.
 
-    Raises `PermissionDenied` unless the current role is a member of it, and it may create tables.
+    Raises `PermissionDenied` unless the current role is a member of it, and it may create objects in the schema.
     """
-    name, actor = role_named(node, context), context.actor
     with context.at(node):
-        _refuse_temporary(table.namespace)
+        _refuse_temporary(object_.namespace)
+    name, actor = new_owner(node, context), context.actor
     if actor is not None and not actor.is_superuser:
         with context.at(node):
-            if not actor.access.is_member(actor.role, name):
-                raise PermissionDenied(f"permission denied: {actor.shown} is no member of role {name}")
-            schema = context.secured_schema(table.namespace)
-            if not actor.access.allows(name, Right.CREATE, schema):
+            schema = context.secured_schema(object_.namespace)
+            if not actor.access.allows(name or STORE_ROLE, Right.CREATE, schema):
                 raise PermissionDenied(f"permission denied for schema {schema.name}: role {name} needs CREATE on it")
+    return name
+
+
+def new_owner(node: Any, context: Context) -> str:
+    """The role of OWNER TO, as objects have it. Raises `PermissionDenied` unless the current role is a member of it."""
+    name, actor = role_named(node, context), context.actor
+    if actor is not None and not actor.is_superuser and not actor.access.is_member(actor.role, name):
+        with context.at(node):
+            raise PermissionDenied(f"permission denied: {actor.shown} is no member of role {name}")
     return "" if name == STORE_ROLE else name

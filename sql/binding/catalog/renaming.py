@@ -1,4 +1,4 @@
-"""Binds ALTER VIEW, and rewrites the views that read a table or view under its old name.
+"""Binds ALTER VIEW and ALTER SCHEMA ... RENAME TO, and rewrites the views that read a table or view under its old name.
 
 A view is a text, so a new name must come into the texts of all views that read the object; in PostgreSQL these refer to
 it by a number. The old name stays as the alias, by which the columns are named:
@@ -9,17 +9,19 @@ it by a number. The old name stays as the alias, by which the columns are named:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlglot import exp
 
 from ....errors import Error, InvalidTableDefinition, NotSupportedError
-from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE
+from ....model.namespaces import DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, Namespace
 from ....model.schema import Table, View
-from ...bound_catalog import RenameView
+from ...bound_catalog import ChangeViewOwner, RenameSchema, RenameView, ViewPair
 from ...syntax import nodes
 from ...syntax.parser import generate
+from ..access.grants import owner_of_object
 from ..context import Context, name_of
 from ..names import (
     OWN_PREFIX,
@@ -32,6 +34,7 @@ from ..names import (
 from .views import (
     ChangedCatalog,
     bind_view_text,
+    check_rewritten,
     check_views,
     existing_view,
     fresh_context,
@@ -39,17 +42,21 @@ from .views import (
     parsed_text,
 )
 
+Pairs: TypeAlias = tuple[ViewPair, ...]
 
-def bind_alter_view(node: Any, context: Context) -> RenameView:
-    """Binds ALTER VIEW, and ALTER TABLE of a view, whose one action is RENAME TO or SET SCHEMA."""
+
+def bind_alter_view(node: Any, context: Context) -> RenameView | ChangeViewOwner:
+    """Binds ALTER VIEW, and ALTER TABLE of a view, whose one action is RENAME TO, SET SCHEMA or OWNER TO."""
+    (action,) = node.expressions
     with context.at(node.this):
         exists = bool(node.args.get("exists"))
         name = droppable_name(node.this, exists, context)
         view = None if name is None else existing_view(name, exists, "ALTER TABLE changes it", context)
         if view is None:
-            return RenameView("", "", "")
+            return ChangeViewOwner(None) if isinstance(action, nodes.SetTableOwner) else RenameView("", "", "")
         context.require_owner(view, "ALTER VIEW")
-    (action,) = node.expressions
+    if isinstance(action, nodes.SetTableOwner):
+        return ChangeViewOwner((view, replace(view, owner=owner_of_object(action.this, view, context))))
     with context.at(action):
         namespace = view.namespace
         if isinstance(action, nodes.SetSchema):
@@ -67,10 +74,37 @@ def bind_alter_view(node: Any, context: Context) -> RenameView:
         new = new_full_name(namespace, local, context.catalog)
         refuse_taken(new, context.catalog)
         renamed = replace(view, name=new, namespace=namespace)
-        readers = views_of_renamed(view, renamed, context)
-        changed = ChangedCatalog(context.catalog, {view.name}, new_views={new: renamed, **readers})
-        check_views(changed, {view.name}, context, readers)
-    return RenameView(view.name, new, namespace, tuple(readers.values()))
+        readers = readers_of({view.name: (view, renamed)}, context)
+        after = {each.name: each for _, each in readers}
+        changed = ChangedCatalog(context.catalog, {view.name}, new_views={new: renamed, **after})
+        check_views(changed, {view.name}, context, after)
+    return RenameView(view.name, new, namespace, readers)
+
+
+def bind_rename_schema(before: Namespace, after: Namespace, context: Context) -> RenameSchema:
+    """Binds ALTER SCHEMA ... RENAME TO: all its tables and views get other names in the store, also in the texts of
+    views."""
+    moved: dict[str, tuple[Any, Any]] = {}
+    found: list[Table | View] = [*context.catalog.tables(), *context.catalog.views()]
+    for each in found:
+        if each.namespace == before.name:
+            new = new_full_name(after.name, each.local_name, context.catalog)
+            moved[each.name] = each, replace(each, name=new, namespace=after.name)
+    readers = readers_of(moved, context, include_moved=True)
+    tables = {new.name: new for _, new in moved.values() if isinstance(new, Table)}
+    views = {new.name: new for _, new in moved.values() if isinstance(new, View)}
+    for old, rewritten in readers:
+        view = replace(moved[old.name][1], text=rewritten.text) if old.name in moved else rewritten
+        views[view.name] = view
+    changed = ChangedCatalog(context.catalog, set(moved), tables, views, namespace=(before.name, after))
+    check_rewritten([view for view in views.values() if view not in context.catalog.views()], changed, context)
+    return RenameSchema(
+        before,
+        after,
+        tuple((old, new.name) for old, new in moved.values() if isinstance(old, Table)),
+        tuple((old, new.name) for old, new in moved.values() if isinstance(old, View)),
+        readers,
+    )
 
 
 def names_read(view: View, context: Context) -> dict[int, str]:
@@ -84,28 +118,42 @@ def names_read(view: View, context: Context) -> dict[int, str]:
     return names
 
 
-def views_of_renamed(before: Table | View, after: Table | View, context: Context) -> dict[str, View]:
-    """The views that read a table or view, with its new name in their texts, by their names."""
-    if before.name == after.name:
-        return {}
-    found = {}
-    for view in context.catalog.views():
-        names = names_read(view, context)
-        if view.name != before.name and before.name in names.values():
-            found[view.name] = replace(view, text=_rewritten(view.text, names, before, after))
-    return found
+def readers_of(moved: Mapping[str, tuple[Any, Any]], context: Context, include_moved: bool = False) -> Pairs:
+    """The views that read tables or views which get other names.
+
+    Parameters
+    ----------
+    moved : mapping of str to (before, after)
+        The tables and views, by their names in the store.
+    include_moved : bool
+        Also those of `moved` that read others of them.
+
+    Returns
+    -------
+    tuple of (View, View)
+        Each view as it is, and with the new names in its text.
+    """
+    found = []
+    if any(before.name != after.name for before, after in moved.values()):
+        for view in context.catalog.views():
+            names = names_read(view, context)
+            if (include_moved or view.name not in moved) and not moved.keys().isdisjoint(names.values()):
+                found.append((view, replace(view, text=_rewritten(view.text, names, moved))))
+    return tuple(found)
 
 
-def _rewritten(text: str, names: dict[int, str], before: Table | View, after: Table | View) -> str:
+def _rewritten(text: str, names: dict[int, str], moved: Mapping[str, tuple[Any, Any]]) -> str:
     parsed = parsed_text(text).tree
     tree = parsed.copy()
-    local = after.local_name
-    is_hidden = local.startswith(OWN_PREFIX) or any(cte.alias == local for cte in tree.find_all(exp.CTE))
+    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
     for original, node in zip(list(parsed.walk()), list(tree.walk()), strict=True):
-        if names.get(id(original)) != before.name:
+        name = names.get(id(original), "")
+        if name not in moved:
             continue
+        before, after = moved[name]
+        local = after.local_name
         node.set("this", identifier(local))
-        is_named = after.namespace != DEFAULT_NAMESPACE or is_hidden
+        is_named = after.namespace != DEFAULT_NAMESPACE or local.startswith(OWN_PREFIX) or local in ctes
         node.set("db", identifier(after.namespace) if is_named else None)
         node.set("catalog", None)
         alias = node.args.get("alias")

@@ -1,4 +1,4 @@
-"""Binds the statements about schemas: CREATE SCHEMA, DROP SCHEMA, SHOW SCHEMAS.
+"""Binds the statements about schemas: CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA.
 
 DROP SCHEMA ... CASCADE drops the schema's tables and views, and the views of other schemas that depend on them, in one
 step of the store.
@@ -6,9 +6,10 @@ step of the store.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ....errors import InvalidTableDefinition, UnknownSchema
+from ....errors import DuplicateSchema, InvalidTableDefinition, UnknownSchema
 from ....model.access.roles import STORE_ROLE
 from ....model.namespaces import (
     DEFAULT_NAMESPACE,
@@ -19,10 +20,13 @@ from ....model.namespaces import (
     not_empty,
 )
 from ....model.schema import Table, View
-from ...bound_catalog import CreateSchema, DropSchema
+from ...bound_catalog import ChangeSchemaOwner, CreateSchema, DropSchema, RenameSchema
+from ...syntax import nodes
+from ..access.grants import new_owner
 from ..access.roles import role_named
 from ..context import Context, name_of
 from ..names import SYSTEM_SCHEMAS, canonical, check_schema
+from .renaming import bind_rename_schema
 from .views import dependents
 
 
@@ -61,6 +65,31 @@ def _refuse_looks_within(name: str, context: Context) -> None:
                 f'schema {name} cannot be created: "{each.name}" of schema {DEFAULT_NAMESPACE} is called as its tables '
                 "would be; rename that first"
             )
+
+
+def bind_alter_schema(node: Any, context: Context) -> RenameSchema | ChangeSchemaOwner:
+    """Binds ALTER SCHEMA. RENAME TO is for superusers, as CREATE SCHEMA is."""
+    (action,) = node.expressions
+    with context.at(node.this):
+        name = canonical(name_of(node.this))
+        if name in (DEFAULT_NAMESPACE, TEMPORARY_NAMESPACE, *SYSTEM_SCHEMAS):
+            raise InvalidTableDefinition(f"schema {name} cannot be altered: every store has it")
+        check_schema(name, context)
+        before = next(each for each in context.catalog.namespaces() if each.name == name)
+        context.require_owner(context.secured_schema(name), "ALTER SCHEMA")
+    if isinstance(action, nodes.SetTableOwner):
+        return ChangeSchemaOwner(before, replace(before, owner=new_owner(action.this, context)))
+    with context.at(action.this):
+        context.require_superuser("ALTER SCHEMA ... RENAME TO")
+        new = name_of(action.this)
+        if canonical(new) in {namespace.name for namespace in context.catalog.namespaces()}:
+            raise DuplicateSchema(f"schema {new} exists already")
+        if new == TEMPORARY_NAMESPACE:
+            raise InvalidTableDefinition(f"a schema cannot be called {new}: each session has one of its own")
+        check_new_namespace(new)
+        _refuse_looks_within(new, context)
+    with context.at(node.this):
+        return bind_rename_schema(before, replace(before, name=new), context)
 
 
 def bind_drop_schema(node: Any, context: Context) -> DropSchema:

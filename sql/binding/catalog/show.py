@@ -24,7 +24,7 @@ from ...syntax import nodes
 from ..context import Context
 from ..tables.create_table import find_table
 from .renaming import bind_alter_view
-from .schemas import bind_create_schema, bind_drop_schema
+from .schemas import bind_alter_schema, bind_create_schema, bind_drop_schema
 from .views import bind_create_view, bind_drop_view, describe_view, find_view
 
 
@@ -75,6 +75,7 @@ CATALOG_STATEMENTS: dict[type, Callable[[Any, Context], CatalogStatement]] = {
     nodes.AlterView: bind_alter_view,
     nodes.CreateSchema: bind_create_schema,
     nodes.DropSchema: bind_drop_schema,
+    nodes.AlterSchema: bind_alter_schema,
     nodes.ShowSchemas: lambda node, _: ShowSchemas(_pattern(node)),
     nodes.AnalyzeTable: _analyze,
     nodes.ShowTables: lambda node, _: ShowTables(_pattern(node)),

@@ -12,7 +12,7 @@ the catalog as the statement would leave it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import lru_cache
@@ -260,6 +260,8 @@ class ChangedCatalog:
     gone: Collection[str] = ()
     new_tables: Mapping[str, Table] = field(default_factory=dict)
     new_views: Mapping[str, View] = field(default_factory=dict)
+    namespace: tuple[str, Namespace] | None = None
+    """The name of a schema that is replaced by another one."""
     asked: set[str] = field(default_factory=set)
 
     def table(self, name: str) -> Table:
@@ -293,7 +295,11 @@ class ChangedCatalog:
 
     def namespaces(self) -> Sequence[Namespace]:
         """All schemas."""
-        return self.base.namespaces()
+        found = self.base.namespaces()
+        if self.namespace is None:
+            return found
+        before, after = self.namespace
+        return [after if each.name == before else each for each in found]
 
     def now(self) -> Timestamp:
         """The time."""
@@ -343,8 +349,14 @@ def check_views(
             continue
         if before.asked.isdisjoint(names):
             continue
+        check_rewritten([catalog.new_views.get(view.name, view)], catalog, context)
+
+
+def check_rewritten(views: Iterable[View], catalog: ChangedCatalog, context: Context) -> None:
+    """Raises `StatementError` if one of the views is invalid on the changed catalog."""
+    for view in views:
         try:
-            bind_view_text(catalog.new_views.get(view.name, view), fresh_context(context, catalog))
+            bind_view_text(view, fresh_context(context, catalog))
         except StatementError as error:
             message = error.message.removeprefix(f"in view {view.name}: ")
             raise StatementError(f"view {view.name} would become invalid: {message}") from error

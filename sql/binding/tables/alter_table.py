@@ -30,11 +30,11 @@ from ....model.alterations import (
 )
 from ....model.altered_table import apply_steps
 from ....model.namespaces import TEMPORARY_NAMESPACE
-from ....model.schema import RangePartition, Table, View
-from ...bound import AlterTable, RenameView
+from ....model.schema import RangePartition, Table
+from ...bound import AlterTable, ChangeViewOwner, RenameView
 from ...syntax import nodes
-from ..access.grants import owner_of_table
-from ..catalog.renaming import bind_alter_view, views_of_renamed
+from ..access.grants import owner_of_object
+from ..catalog.renaming import Pairs, bind_alter_view, readers_of
 from ..catalog.views import ChangedCatalog, check_views, find_view
 from ..context import Context, name_of
 from ..names import canonical, check_schema, new_full_name
@@ -50,15 +50,15 @@ from .create_table import (
 from .partitions import bind_range_bounds
 
 
-def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView:
+def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView | ChangeViewOwner:
     """Binds ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the invalid action.
 
-    As in PostgreSQL, RENAME TO and SET SCHEMA change views too.
+    As in PostgreSQL, RENAME TO, SET SCHEMA and OWNER TO change views too.
     """
     actions = node.expressions
     if (
         len(actions) == 1
-        and isinstance(actions[0], nodes.RenameTable | nodes.SetSchema)
+        and isinstance(actions[0], nodes.RenameTable | nodes.SetSchema | nodes.SetTableOwner)
         and find_view(node.this, context)
     ):
         return bind_alter_view(node, context)
@@ -69,7 +69,7 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView:
     others += [view.name for view in context.catalog.views()]
     steps: list[AlterStep] = []
     altered = table
-    readers: dict[str, View] = {}
+    readers: Pairs = ()
     for action in node.expressions:
         with context.at(action):
             step = _step(action, altered, context)
@@ -77,10 +77,11 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable | RenameView:
                 altered = apply_steps(altered, [step], others)
                 steps.append(step)
             if isinstance(step, RenameTable | DropColumn | RenameColumn):
-                readers = views_of_renamed(table, altered, context)
-                changed = ChangedCatalog(context.catalog, {table.name}, {altered.name: altered}, readers)
-                check_views(changed, {table.name}, context, readers)
-    return AlterTable(table, tuple(steps), tuple(readers.values()))
+                readers = readers_of({table.name: (table, altered)}, context)
+                views = {view.name: view for _, view in readers}
+                changed = ChangedCatalog(context.catalog, {table.name}, {altered.name: altered}, views)
+                check_views(changed, {table.name}, context, views)
+    return AlterTable(table, tuple(steps), readers)
 
 
 def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
@@ -106,7 +107,7 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
     if isinstance(action, nodes.AlterColumn):
         return _alter_column(action, table, context)
     if isinstance(action, nodes.SetTableOwner):
-        return SetOwner(owner_of_table(action.this, table, context))
+        return SetOwner(owner_of_object(action.this, table, context))
     if isinstance(action, nodes.TableComment):
         return SetComment(None, str(action.this.this))
     if isinstance(action, nodes.SetClause):

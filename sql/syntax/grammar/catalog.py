@@ -33,6 +33,18 @@ class CatalogParser(AccessParser):
         name = self._identifier("the name of a schema expected")
         return nodes.DropSchema(this=name, exists=exists, cascade=self._cascade())
 
+    def _alter_schema(self) -> Any:
+        """Parses the rest of ALTER SCHEMA."""
+        name = self._identifier("the name of a schema expected")
+        action: Any = None
+        if self._match_text_seq("RENAME", "TO"):
+            action = nodes.RenameTable(this=self._identifier("the new name of the schema expected"))
+        elif self._match_text_seq("OWNER", "TO"):
+            action = nodes.SetTableOwner(this=self._identifier("the name of a role expected"))
+        else:
+            self.raise_error("RENAME TO or OWNER TO expected")
+        return nodes.AlterSchema(this=name, expressions=[action])
+
     def _create_view(self, replace: bool = False, temporary: bool = False) -> Any:
         """Parses the rest of CREATE [OR REPLACE] [TEMPORARY] VIEW."""
         exists = self._parse_exists(not_=True)
@@ -61,15 +73,17 @@ class CatalogParser(AccessParser):
             action = nodes.RenameTable(this=self._identifier("the new name of the view expected"))
         elif self._match_text_seq("SET", "SCHEMA"):
             action = nodes.SetSchema(this=self._identifier("the name of a schema expected"))
+        elif self._match_text_seq("OWNER", "TO"):
+            action = nodes.SetTableOwner(this=self._identifier("the name of a role expected"))
         else:
-            if self._word() in ("ALTER", "AS", "OWNER", "RENAME"):
+            if self._word() in ("ALTER", "AS", "RENAME"):
                 self.refuse(
                     f"ALTER VIEW ... {self._word()}",
                     self._curr,
-                    "RENAME TO and SET SCHEMA",
+                    "RENAME TO, SET SCHEMA and OWNER TO",
                     "CREATE OR REPLACE VIEW changes a view's query and its columns",
                 )
-            self.raise_error("RENAME TO or SET SCHEMA expected")
+            self.raise_error("RENAME TO, SET SCHEMA or OWNER TO expected")
         return nodes.AlterView(this=name, expressions=[action], exists=exists)
 
     def _cascade(self) -> bool:

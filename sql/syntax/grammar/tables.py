@@ -266,6 +266,8 @@ class TableParser(CatalogParser):
             return self._alter_role()
         if self._match(TokenType.VIEW):
             return self._alter_view()
+        if self._match(TokenType.SCHEMA):
+            return self._alter_schema()
         self._expect_table("ALTER")
         name = self._parse_table_parts(schema=True)
         return nodes.AlterTable(this=name, expressions=self._parse_csv(self._alter_action))

@@ -5,6 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,15 @@ from nyala.cluster.master.catalog.ddl import Ddl
 from nyala.cluster.master.catalog.records import Change, Record, decode_record, encode_record
 from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.queries import Queries
+from nyala.cluster.wire.messages.catalog_methods import (
+    AlterTableStep,
+    CatalogStep,
+    ChangeCatalog,
+    CreateNamespaceStep,
+    DropNamespaceStep,
+    RenameViewStep,
+    ReplaceViewStep,
+)
 from nyala.cluster.wire.messages.maintenance_methods import LeaveCluster, MaintainServer
 from nyala.cluster.wire.messages.methods import (
     AlterTable,
@@ -34,15 +44,23 @@ from nyala.cluster.wire.messages.methods import (
     Request,
     TableReply,
 )
-from nyala.cluster.wire.messages.plain import definition_to_plain, entry_from_plain, step_to_plain, view_to_plain
+from nyala.cluster.wire.messages.plain import (
+    definition_to_plain,
+    entry_from_plain,
+    namespace_to_plain,
+    step_to_plain,
+    view_to_plain,
+)
 from nyala.cluster.wire.messages.view_methods import RenameView
 from nyala.errors import (
     ClusterError,
     DeadlineExceeded,
+    DependentObjects,
     DiskError,
     DuplicateTable,
     InvalidTableDefinition,
     NotTheLeader,
+    SchemaChanged,
     UnknownTable,
 )
 from nyala.model.alterations import (
@@ -54,6 +72,7 @@ from nyala.model.alterations import (
     SetComment,
     SetReplicas,
 )
+from nyala.model.namespaces import Namespace
 from nyala.model.schema import (
     ColumnSchema,
     HashRule,
@@ -175,6 +194,7 @@ class Master:
             CreateView: self.ddl.create_view,
             DropViews: self.ddl.drop_views,
             RenameView: self.ddl.rename_view,
+            ChangeCatalog: self.ddl.change_catalog,
             LeaveCluster: self.ddl.leave_cluster,
             MaintainServer: self.ddl.maintain_server,
             Heartbeat: self.queries.heartbeat,
@@ -352,6 +372,34 @@ def test_a_view_is_renamed_once_and_in_one_step(world: World) -> None:
     assert {view["name"]: view["text"] for view in after.views} == {"w": "SELECT 1", "x": "SELECT 1"}
     world.restart()
     assert [view["name"] for view in world.master.call(GetCatalog()).views] == ["w", "x"]
+
+
+def test_several_changes_are_one_step_made_once(world: World) -> None:
+    world.create()
+    view = View("v", "SELECT k FROM t", ("k",))
+    world.master.call(CreateView(view=view_to_plain(view), replace=False, call=world.next_call()))
+    steps: tuple[CatalogStep, ...] = (
+        CreateNamespaceStep(namespace_to_plain(Namespace("s"))),
+        AlterTableStep("t", (step_to_plain(RenameTable("s.t", "s")),)),
+        ReplaceViewStep(view_to_plain(view), view_to_plain(replace(view, text="SELECT k FROM s.t"))),
+        RenameViewStep("v", "s.v", "s"),
+    )
+    before = world.master.call(GetCatalog())
+    wrong = (*steps, RenameViewStep("v", "w", "public"))  # it is called s.v by then
+    with pytest.raises(UnknownTable, match="view v does not exist"):
+        world.master.call(ChangeCatalog(steps=wrong, call=world.next_call()))
+    assert world.master.call(GetCatalog()).version == before.version
+    change = ChangeCatalog(steps=steps, call=world.next_call())
+    for _ in range(2):  # the second is the retry of a client that has lost the reply
+        world.master.call(change)
+    with pytest.raises(SchemaChanged, match="view v has been replaced or dropped meanwhile"):
+        world.master.call(ChangeCatalog(steps=steps[2:], call=world.next_call()))
+    world.restart()
+    after = world.master.call(GetCatalog())
+    assert [(found["name"], found["text"]) for found in after.views] == [("s.v", "SELECT k FROM s.t")]
+    assert [found["name"] for found in after.tables] == ["s.t"] and after.namespaces == ({"name": "s"},)
+    with pytest.raises(DependentObjects, match="schema s has"):
+        world.master.call(ChangeCatalog(steps=(DropNamespaceStep("s"),), call=world.next_call()))
 
 
 def test_a_server_that_was_away_deletes_what_was_dropped(world: World) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.cluster.wire.messages import methods, namespace_methods, transaction_methods, user_methods
+from nyala.cluster.wire.messages import catalog_methods, methods, namespace_methods, transaction_methods, user_methods
 from nyala.cluster.wire.messages.access_plain import access_step_from_plain, access_step_to_plain
 from nyala.cluster.wire.messages.plain import (
     definition_to_plain,
@@ -88,6 +88,24 @@ def drop(name: str, *views: str) -> Any:
     return methods.DropTable(name=name, views=views, call=CALL)
 
 
+def together(*steps: catalog_methods.CatalogStep) -> Any:
+    return catalog_methods.ChangeCatalog(steps=steps, call=CALL)
+
+
+def replaced(before: str, after: str = "", owner: str = "ann") -> catalog_methods.CatalogStep:
+    plain = view_to_plain(View(before, "SELECT 1", ("x",), "ann"))
+    return catalog_methods.ReplaceViewStep(plain, plain | {"name": after or before, "owner": owner})
+
+
+def schema_owner(name: str, owner: str) -> catalog_methods.CatalogStep:
+    before, after = namespace_to_plain(Namespace(name, "ann")), namespace_to_plain(Namespace(name, owner))
+    return catalog_methods.ReplaceNamespaceStep(before, after)
+
+
+def renamed(name: str, *more: catalog_methods.CatalogStep) -> Any:
+    return together(catalog_methods.AlterTableStep(name, (step_to_plain(RenameTable("n")),)), *more)
+
+
 CREATE = AddGrant(Grant(schema_key("public"), Right.CREATE, "ann", STORE_ROLE))
 ALLOWED = [
     (create(), [CREATE]),
@@ -104,6 +122,9 @@ ALLOWED = [
     (RenameView(name="w", new_name="n", namespace="public", call=CALL), [CREATE]),
     (RenameView(name="w", new_name="mine.w", namespace="mine", call=CALL), []),
     (namespace_methods.DropNamespace(name="mine", tables=(), views=("w",), call=CALL), []),
+    (renamed("hers", replaced("w")), [CREATE]),
+    (together(replaced("w", owner="team")), []),
+    (together(schema_owner("mine", "team")), []),
     (access(AddGrant(Grant("t000001", Right.SELECT, "ben", "ann"))), []),
     (access(RemoveGrant("t000001", Right.SELECT, "ben", "ann")), []),
     (access(AddGrant(Grant("t000003", Right.SELECT, "ben", "team"))), []),
@@ -132,6 +153,17 @@ REFUSED = [
     (namespace_methods.CreateNamespace(namespace=namespace_to_plain(Namespace("n", "ann")), call=CALL), [CREATE]),
     (namespace_methods.DropNamespace(name="mine", tables=("theirs",), views=(), call=CALL), []),
     (namespace_methods.DropNamespace(name="public", tables=(), views=(), call=CALL), []),
+    (renamed("theirs"), [CREATE]),
+    (renamed("hers"), []),
+    (renamed("hers", replaced("other")), [CREATE]),  # the text of a view runs with the rights of its owner
+    (together(replaced("w", "other")), []),
+    (together(replaced("w", owner="ben")), []),
+    (together(schema_owner("mine", "ben")), []),
+    (together(schema_owner("public", "ann")), []),
+    (together(catalog_methods.RenameViewStep("other", "n", "public")), [CREATE]),
+    (together(catalog_methods.CreateNamespaceStep(namespace_to_plain(Namespace("n", "ann")))), []),
+    (together(catalog_methods.MoveGrantsStep("schema:public", "schema:mine")), []),
+    (together(catalog_methods.DropNamespaceStep("mine")), []),
     (access(AddGrant(Grant("t000002", Right.SELECT, "ann", STORE_ROLE))), []),
     (access(AddGrant(Grant("t000002", Right.SELECT, "ann", "ben"))), []),
     (access(RemoveGrant("t000002", Right.SELECT, "ben", STORE_ROLE)), []),
