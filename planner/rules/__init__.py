@@ -10,8 +10,9 @@ The reasons for the order:
    and read its input most easily while predicates still stand in few places. `filter_shared` then finds the predicates
    above the uses of shared subplans.
 4. `reduce_group_keys` and `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops
-   unread ones; `sum_offsets` leaves fewer aggregates to the latter. `merge_projections` removes projections that they
-   and the decorrelation leave, and `share_common_subplans` finds equal subplans while they still have all columns.
+   unread ones; `sum_offsets` and `sum_quotients` leave fewer and cheaper aggregates to the latter. `merge_projections`
+   removes projections that they and the decorrelation leave, and `share_common_subplans` finds equal subplans while
+   they still have all columns.
 5. `aggregate_early` estimates the rows of joins of some relations, so predicates must be in the scans by then. It
    leaves two joins to be ordered instead of one.
 6. `order_joins` last but for the limits: costs depend on predicates in the scans and on the number of columns read.
@@ -43,6 +44,7 @@ from .reduce_group_keys import reduce_group_keys
 from .share_common_subplans import share_common_subplans
 from .simplify_joins import simplify_joins
 from .sum_offsets import sum_offsets
+from .sum_quotients import sum_quotients
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ RULES: tuple[Rule, ...] = (
     Rule(filter_shared),
     Rule(reduce_group_keys),
     Rule(sum_offsets),
+    Rule(sum_quotients),
     Rule(aggregate_before_join),
     Rule(merge_projections),
     Rule(share_common_subplans),

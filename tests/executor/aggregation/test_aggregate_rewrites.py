@@ -61,6 +61,39 @@ def test_sums_of_offsets_are_those_of_each_alone(
         assert rows(calls) == "out of range"
 
 
+DIVISORS = ("2", "100", "-8", "0.5", "12.50", "0.001", "1e10", "65536", "3", "0.3", "2e17", "1e-12", "NULL")
+
+
+@pytest.mark.parametrize(
+    "type_", ["DECIMAL(9, 2)", "DECIMAL(19, 4)", "DECIMAL(38, 2)", "DECIMAL(20, 18)", "BIGINT", "INT"]
+)
+@pytest.mark.parametrize("divisor", DIVISORS)
+@pytest.mark.parametrize("by", ["", "GROUP BY g"])
+def test_sums_of_quotients_are_those_of_the_rows(
+    connection: nyala.Connection, type_: str, divisor: str, by: str
+) -> None:
+    x = f"CAST(cint % 1000000 / {'7.0' if type_.startswith('D') else '1'} AS {type_})"
+    if "18" in type_:
+        x = f"CAST(cint % 10 / 7.0 AS {type_})"
+    quotient = f"{x} / CAST({divisor} AS DECIMAL(38, 16))" if divisor == "1e-12" else f"{x} / {divisor}"
+    rows = connection.execute(f"SELECT g, {quotient} FROM r WHERE g < 100").fetchall()
+    wanted: dict[int | None, list[object]] = defaultdict(list)
+    for g, value in rows:
+        wanted[g if by else None] += [] if value is None else [value]
+    keys = "g, " if by else "NULL, "
+    text = f"SELECT {keys}sum({quotient}), sum({quotient}) FILTER (WHERE g = 1), sum({x}), count(*) FROM r WHERE g < 100 {by}"
+    found = connection.execute(text).fetchall()
+    assert {row[0]: row[1] for row in found} == {key: sum(each) if each else None for key, each in wanted.items()}
+
+
+def test_sums_of_quotients_overflow_as_their_rows_do(connection: nyala.Connection) -> None:
+    """A row's quotient that does not fit is an error even if another takes it away from the sum."""
+    rows = "(VALUES (100000000000000000000000.0), (-100000000000000000000000.0)) AS v (x)"
+    assert connection.execute(f"SELECT sum(x) FROM {rows}").fetchone() == (0,)
+    with pytest.raises(NumericOutOfRange):
+        connection.execute(f"SELECT sum(x / 2) FROM {rows}").fetchall()
+
+
 @pytest.mark.parametrize(
     ("keys", "fewest"),
     [
