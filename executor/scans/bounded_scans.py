@@ -33,7 +33,10 @@ def with_scan_bound(filters: RuntimeFilters, node: Sort | TopRows, bound: Runnin
     if bound is None or first is None or not isinstance(first.expr, Column):
         return filters
     column = _scanned(node.source, first.expr.id)
-    return filters if column is None else filters.with_bound(column, ScanBound(bound, first))
+    if column is None:
+        return filters
+    bound.is_scanned = True
+    return filters.with_bound(column, ScanBound(bound, first))
 
 
 def _scanned(node: PhysicalNode, column: int) -> int | None:

@@ -255,7 +255,8 @@ class _TokenScan:
             if self._limit is not None:
                 yield from _first(found, self._limit)
             else:
-                yield from gathered(self._node.columns, found) if self._is_gathered else found
+                is_awaited = None if self.bound is None else self.bound[2].is_awaited
+                yield from gathered(self._node.columns, found, is_awaited) if self._is_gathered else found
         finally:
             # Not before: the operators above read columns of a batch while they have it.
             for reading in begun:
@@ -268,7 +269,14 @@ class _TokenScan:
             batches = self._context.store.scan(self._bounded(reading.token), reading.counters)
         else:
             batches = self.prefetched.take(number, reading.counters)
-        return map(self._finish, self._context.checked(batches))
+        return map(self._finish, map(self._cut, self._context.checked(batches)))
+
+    def _cut(self, batch: Batch) -> Batch:
+        """Drop rows by the bound known by now, before a condition reads further columns of them."""
+        if self.bound is None or self._node.residual is None or self._finish is _as_it_is:
+            return batch
+        _, column, bound = self.bound
+        return bound.bound.cut_by_leading(batch, self._node.fetched.index(column))
 
     def _bounded(self, token: ScanToken) -> ScanToken:
         """Return the token with the bound known by now among its predicates."""
@@ -319,11 +327,19 @@ class _Reading:
             context.actuals.add_counters(context.actuals.of(node), self.counters)
 
 
-def gathered(columns: Sequence[Column], batches: Iterable[Batch]) -> Iterator[Batch]:
+def gathered(
+    columns: Sequence[Column], batches: Iterable[Batch], is_awaited: Callable[[], bool] | None = None
+) -> Iterator[Batch]:
     """Yield the same rows in larger batches, still unread. A selective filter leaves few rows of each batch, and every
-    operator above costs some hundred microseconds per batch, even for few rows."""
+    operator above costs some hundred microseconds per batch, even for few rows.
+
+    While `is_awaited()`, each batch is yielded at once: a sort above then has the first rows for its bound.
+    """
     few: list[Batch] = []
     for batch in batches:
+        if is_awaited is not None and not few and batch.length and is_awaited():
+            yield batch
+            continue
         if few and (batch.length >= FEW_ROWS or sum(b.length for b in few) >= FEW_ROWS):
             yield _together(columns, few)
             few = []

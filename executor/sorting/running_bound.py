@@ -5,7 +5,8 @@
                                     └──────────── bound: the last of the n best keys ◄─────────────┘
 
 All threads of one sort share it. A scan below the sort adds it to the predicates of each token that it begins
-(`ScanBound`), so pages, row groups and rowsets whose statistics exclude better rows are not read at all.
+(`ScanBound`), so pages, row groups and rowsets whose statistics exclude better rows are not read at all. A condition
+that the scan evaluates by itself is evaluated for the rows only that may beat the bound of that moment.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from ..kernels.order_words import first_rows, ordered_words
 from ..kernels.times.intervals import length
 
 FEW_ROWS = 4096
-"""Batches of fewer rows are kept whole: finding the first of them costs more than it saves."""
+"""Batches of fewer rows are kept whole, unless a scan has the bound: finding the first of them costs more than it
+saves."""
 MOST_NEEDED = 131_072
 """Largest number of needed rows for which a bound is kept: the sort has the keys of the best rows twice."""
 
@@ -63,6 +65,8 @@ class RunningBound:
         self._items = items
         self._needed = needed
         self._ties = ties
+        self.is_scanned = False
+        """True if a scan has the bound, which saves more there the earlier it is known."""
         self._lock = threading.Lock()
         """Guards the fields below; `_values` is replaced, and read without it."""
         self._pool: list[list[Vector]] = []
@@ -89,7 +93,7 @@ class RunningBound:
 
         A key is evaluated for the rows that the keys before leave undecided; columns that are no keys are not read.
         """
-        if batch.length < FEW_ROWS or self._needed > MOST_NEEDED:
+        if (batch.length < FEW_ROWS and not self.is_scanned) or self._needed > MOST_NEEDED:
             return batch
         rows = self._better(batch, keys)
         kept = batch if rows is None else batch.select(rows)
@@ -103,6 +107,22 @@ class RunningBound:
         with self._lock:
             self.considered += batch.length
             self.dropped += batch.length - kept.length
+        return kept
+
+    def cut_by_leading(self, batch: Batch, place: int) -> Batch:
+        """Return the rows of a batch whose leading key, the column at `place`, does not come behind the bound's."""
+        values = self._values
+        if values is None or not batch.length:
+            return batch
+        ahead, equal = _compared(batch.column(place), values[0], self._items[0], not self.drops_equal)
+        needed = ahead if equal is None else ahead | equal
+        kept = batch.select(needed)
+        dropped = batch.length - kept.length
+        if not dropped:
+            return batch
+        with self._lock:
+            self.considered += dropped
+            self.dropped += dropped
         return kept
 
     def _words(self, keys: Sequence[Vector]) -> list[Any]:
@@ -259,6 +279,10 @@ class ScanBound:
     def descending(self) -> bool:
         """True for a descending leading key."""
         return self.item.descending
+
+    def is_awaited(self) -> bool:
+        """True until there is a bound."""
+        return self.bound.leading is None
 
     def predicate(self, name: str, type_: DataType) -> ColumnPredicate | None:
         """Return the predicate that rows of a token that begins now must satisfy; None: none yet."""

@@ -81,7 +81,8 @@ def test_sums_of_quotients_are_those_of_the_rows(
     for g, value in rows:
         wanted[g if by else None] += [] if value is None else [value]
     keys = "g, " if by else "NULL, "
-    text = f"SELECT {keys}sum({quotient}), sum({quotient}) FILTER (WHERE g = 1), sum({x}), count(*) FROM r WHERE g < 100 {by}"
+    calls = f"sum({quotient}), sum({quotient}) FILTER (WHERE g = 1), sum({x}), count(*)"
+    text = f"SELECT {keys}{calls} FROM r WHERE g < 100 {by}"
     found = connection.execute(text).fetchall()
     assert {row[0]: row[1] for row in found} == {key: sum(each) if each else None for key, each in wanted.items()}
 
