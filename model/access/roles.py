@@ -110,7 +110,7 @@ class Access:
     @property
     def has_users(self) -> bool:
         """True if a role can log in: then servers demand authentication."""
-        return any(role.can_login for role in self.roles.values())
+        return bool(self.roles) and any(role.can_login for role in self.roles.values())
 
     # ---- roles -------------------------------------------------------------------------------------------------------
 

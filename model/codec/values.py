@@ -22,12 +22,18 @@ _WIDE = 1
 _INTERVAL = 2
 _LOW, _HIGH = -(2**63), 2**64
 _DECIMAL_BYTES = 16
+_PACKED = frozenset((str, bytes, float, bool, type(None)))
+"""Types whose values are packed as they are."""
+_UNPACKED = _PACKED | {int}
+"""Types of values that need no decoding."""
 _EXACT: dict[type, Callable[[Any], Any]] = {str: str.__str__, bytes: bytes.__bytes__, float: float.__float__}
 
 
 def value_to_plain(value: Any) -> Any:
     """Encodes a physical value, or a tuple, list or map of such."""
-    if type(value) in (str, bytes, float, bool, type(None)):
+    if type(value) in _PACKED:
+        return value
+    if type(value) is int and _LOW <= value < _HIGH:
         return value
     if isinstance(value, Interval):
         return Ext(_INTERVAL, b"".join(_bytes_of(part, 8) for part in value))
@@ -65,6 +71,20 @@ def value_from_extension(code: int, content: bytes) -> Any:
     raise errors.ProtocolError(f"a value of an unknown sort ({code}, {len(content)} bytes)")
 
 
+def row_to_plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Encodes the physical values of a row: itself, if msgpack has all of its values."""
+    if _PACKED.issuperset(map(type, row)):
+        return row
+    return tuple([value_to_plain(value) for value in row])
+
+
+def row_from_plain(data: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of `row_to_plain`."""
+    if _UNPACKED.issuperset(map(type, data)):
+        return data
+    return tuple([value_from_plain(value) for value in data])
+
+
 def map_to_plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """Encodes values by name, as those of a row by column or of a table by field."""
     return {name: value_to_plain(value) for name, value in row.items()}
@@ -77,12 +97,12 @@ def map_from_plain(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def key_to_plain(key: Iterable[Any]) -> tuple[Any, ...]:
     """Encodes a primary key's physical values."""
-    return tuple(value_to_plain(value) for value in key)
+    return row_to_plain(tuple(key))
 
 
 def key_from_plain(data: Iterable[Any]) -> tuple[Any, ...]:
     """The values of `key_to_plain`."""
-    return tuple(value_from_plain(value) for value in data)
+    return row_from_plain(tuple(data))
 
 
 def decimal_to_bytes(value: int | None) -> bytes | None:

@@ -77,6 +77,8 @@ class MemRowSet:
         self._aborted: set[int] = set()
         self._patches = PatchCache()
         self._places = column_places(schema)
+        self._known_places: tuple[Sequence[ColumnSchema], tuple[int, ...]] = (), ()
+        """The last columns that were read, and their positions; replaced as a whole."""
         self._mutex = threading.Lock()
 
     # ---- size and age --------------------------------------------------------------------------------------------
@@ -272,7 +274,8 @@ class MemRowSet:
         if located is None or located[0] > timestamp or located[0] in self._aborted:
             return None
         places = self._places_of(columns)
-        values = values_of(located, places)
+        chunk = located[2]
+        values = values_of(located, places) if chunk is None else chunk.row(located[3], places)
         if -1 in places:
             _fill_in(values, places, columns)
         return self._mutated(values, row, columns, timestamp) if self.mutations.count else tuple(values)
@@ -295,9 +298,14 @@ class MemRowSet:
             found.append(self._mutated(values, row, columns, timestamp) if row in mutated else tuple(values))
         return found
 
-    def _places_of(self, columns: Sequence[ColumnSchema]) -> list[int]:
+    def _places_of(self, columns: Sequence[ColumnSchema]) -> tuple[int, ...]:
         """Positions of columns here; -1 for columns added to the table later."""
-        return [self._places.get(column.id, -1) for column in columns]
+        known = self._known_places
+        if known[0] is columns:  # look-ups pass the same sequence each time
+            return known[1]
+        places = tuple([self._places.get(column.id, -1) for column in columns])
+        self._known_places = columns, places
+        return places
 
     def _mutated(
         self, values: list[Any], row: int, columns: Sequence[ColumnSchema], timestamp: int

@@ -39,6 +39,8 @@ FAN_IN = 16
 LARGE_CHUNK = 16 * PENDING_ROWS
 """A chunk of fewer rows keeps the columns that readers made of it: scans concurrent with writers find some dozens of
 these, and making one costs Arrow as much as its rows. For larger chunks this would use uncounted memory."""
+_PROJECTIONS = 16
+"""Lists of columns of which a chunk keeps the buffers."""
 PENDING_BYTES = 64
 """Memory of a pending row in addition to its values: its tuple and its entries in two lists."""
 VALUE_BYTES = 32
@@ -86,6 +88,25 @@ class Chunk:
     @cached_property
     def _texts(self) -> list[TextCells | None]:
         return [TextCells(column) if column.type in _TEXTS else None for column in self.rows.columns]
+
+    def row(self, place: int, columns: tuple[int, ...]) -> list[Any]:
+        """Some columns of a row as Python values, None for a position of -1."""
+        try:
+            strings = self._known_strings[columns]
+        except KeyError:
+            strings = self.strings(columns)
+            if len(self._known_strings) < _PROJECTIONS:
+                self._known_strings[columns] = strings
+        if strings is None:
+            cells = self.cells
+            return [cells[i](place) if i >= 0 else None for i in columns]
+        after = place + 1
+        return [str(data[offsets[place] : offsets[after]], "utf-8") for offsets, data in strings]
+
+    @cached_property
+    def _known_strings(self) -> dict[tuple[int, ...], list[tuple[memoryview, memoryview]] | None]:
+        """`strings` by columns."""
+        return {}
 
     def strings(self, places: Sequence[int]) -> list[tuple[memoryview, memoryview]] | None:
         """Offsets and bytes of the values of some columns, if all are strings without NULLs: `TextCells.strings`."""

@@ -46,6 +46,8 @@ _WIDE_BYTES = 16
 _KNOWN_DECIMALS = 4096
 """Values of a column that are remembered: prices, rates and quantities come again, and a look-up takes a fifth of the
 time."""
+_STORED_OTHERWISE = frozenset((Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL))
+"""Kinds whose stored values are not their physical values."""
 _PROJECTIONS = 1000
 """Lists of names that are remembered."""
 
@@ -69,6 +71,10 @@ class CodedColumn:
     take: Taker
     default_physical: Any
     default_stored: Any
+
+
+Converted: TypeAlias = tuple[tuple[int, CodedColumn], ...]
+"""Places in a projection, with their columns."""
 
 
 class RowCodec:
@@ -103,10 +109,15 @@ class RowCodec:
         self.nothing = [MISSING] * len(self.columns)
         """A row that gives no column a value; not to be changed."""
         self._projections: dict[tuple[str, ...], tuple[ColumnSchema, ...]] = {}
+        self._converted: dict[tuple[str, ...], Converted] = {}
         self._takers: dict[str, tuple[int, Any, Any, Any, Taker]] = {
             c.schema.name: (c.place, *_plain(c.schema), c.take) for c in self.columns
         }
         self._all_takers = tuple(self._takers.values())
+        key_types = [c.schema.type for c in self.columns[: self.key_columns]]
+        is_converted = any(type_.kind in _STORED_OTHERWISE for type_ in key_types)
+        self._key_types = tuple(key_types) if is_converted else ()
+        """Of the key, if physical values differ from Python values."""
         self._key_takers = tuple((exact, low, high, take) for _, exact, low, high, take in self._all_takers)[
             : self.key_columns
         ]
@@ -169,20 +180,44 @@ class RowCodec:
 
     def physical_key(self, values: Sequence[Any]) -> list[Any]:
         """`take_key` for physical values, as they come from elsewhere."""
-        key = [c.schema.type for c in self.columns[: self.key_columns]]
-        if len(values) != len(key):
-            return self.take_key(values)
+        key = self._key_types
         try:
+            if not key or len(values) != len(key):
+                return self.take_key(values)
             return self.take_key([_python(type_, value) for type_, value in zip(key, values)])
         except (TypeError, ValueError, OverflowError, ArithmeticError):
             raise TypeMismatch(f"{values!r} is no key of table {self.table.name} in physical values") from None
 
-    def physical(self, names: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
+    def converted(self, names: tuple[str, ...]) -> Converted:
+        """The columns among these whose stored values are not their physical ones; raises as `projection`."""
+        found = self._converted.get(names)
+        if found is None:
+            columns = [self.columns[self.place(name)] for name in names]
+            found = tuple([(n, c) for n, c in enumerate(columns) if c.schema.type.kind in _STORED_OTHERWISE])
+            if len(self._converted) < _PROJECTIONS:
+                self._converted[names] = found
+        return found
+
+    def physical(self, names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The physical values of stored ones, of the columns with these names."""
-        takers = self._takers
-        return tuple(
-            [value if value is None else takers[name][4](value)[0] for name, value in zip(names, values, strict=True)]
-        )
+        converted = self.converted(names)
+        if not converted:
+            return values
+        found = list(values)
+        for place, column in converted:
+            if found[place] is not None:
+                found[place] = column.take(found[place])[0]
+        return tuple(found)
+
+    def python(self, names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The Python values of physical ones, of the columns with these names."""
+        converted = self.converted(names)
+        if not converted:
+            return values
+        found = list(values)
+        for place, column in converted:
+            found[place] = column.schema.type.to_python(found[place])
+        return tuple(found)
 
     def take_key(self, values: Sequence[Any]) -> list[Any]:
         """A primary key of Python values as physical ones; raises as `take`."""
