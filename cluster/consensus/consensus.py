@@ -163,8 +163,9 @@ class Consensus:
                     )
 
     def _may_serve(self, timestamp: int) -> bool:
-        self.log.check_serving()
         driver = self._driver
+        if not driver.is_serving or driver.error is not None:
+            self.log.check_serving()
         return timestamp <= driver.timestamp_limit and driver.node.has_lease(driver.services.now())
 
     def wait_safe(self, timestamp: int, deadline: float) -> None:

@@ -47,7 +47,7 @@ from ..wire.process.forking import note_process
 from ..wire.security.logins import Logins
 from ..wire.security.table_rights import TableRights
 from ..wire.security.users import NO_USERS, Rights, Users
-from ..wire.server import Later, RpcServer
+from ..wire.server import RpcServer
 from .call_results import Calls
 from .catalog import EmbeddedCatalog, Handler
 from .joint_writes import OwnedWrites
@@ -147,8 +147,8 @@ class EmbeddedServer:
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
         self._rpc.handlers[GetStatus] = lambda request, context: self.status()
-        later: dict[type[Request], Later] = {**served.later(), WriteRow: self._rows.write_row_later}
-        self._rpc.later = {kind: self._noted(each) for kind, each in later.items()}
+        self._rpc.at_once = {kind: self._noted(each) for kind, each in served.at_once().items()}
+        self._rpc.later = {WriteRow: self._noted(self._rows.write_row_later)}
         self._rpc.scan = self._scan
 
     @property

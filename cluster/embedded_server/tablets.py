@@ -175,7 +175,8 @@ class EmbeddedTablet:
         while True:
             table = check_version(self.table, schema_version)
             codec = self.table_store.rows.writer.codec
-            chosen = codec.projection(tuple(columns))
+            names = tuple(columns)
+            chosen = codec.projection(names)
             values = codec.physical_key(key)
             if snapshot is None:
                 timestamp = self.tablet.mvcc.newest_clean(deadline)
@@ -189,7 +190,7 @@ class EmbeddedTablet:
             if snapshot is not None:
                 self.tablet.check_history(snapshot)
             row = find_row(pin.state, codec.key, values, chosen, timestamp)
-            return None if row is None else codec.physical(columns, row), timestamp
+            return None if row is None else codec.physical(names, row), timestamp
 
     def _wait(self, snapshot: Timestamp, deadline: float) -> None:
         follow(self.tablets.store.clock, snapshot, self.table.name)

@@ -69,12 +69,13 @@ class ReplicaReads:
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
         """Returns a row by its key; see `Replica.read_row`."""
         while True:
-            self._wait_for_key(key, snapshot, deadline)
+            if self._tablet.prepared:
+                self._wait_for_key(key, snapshot, deadline)
             if snapshot is None:
                 # At or above every transaction whose outcome is here, and perhaps below that of one whose outcome comes
                 # now: it may be acknowledged already.
                 timestamp = self._newest(deadline)
-                if self._holder(key, timestamp) is not None:
+                if self._tablet.prepared and self._holder(key, timestamp) is not None:
                     continue
             else:
                 timestamp = snapshot
@@ -112,8 +113,8 @@ class ReplicaReads:
         """Returns the row at a readable timestamp; None if the tablet is being altered."""
         layout = self._serving.layout
         layout.check_version(version)
-        codec = layout.codec
-        chosen = codec.projection(tuple(columns))
+        codec, names = layout.codec, tuple(columns)
+        chosen = codec.projection(names)
         values = codec.physical_key(key)
         layout.check_key(values)
         pin = self._tablet.shared_pin()
@@ -122,7 +123,7 @@ class ReplicaReads:
         if checks_history:
             self._tablet.check_history(timestamp)
         row = find_row(pin.state, codec.key, values, chosen, timestamp)
-        return None if row is None else codec.physical(columns, row), timestamp
+        return None if row is None else codec.physical(names, row), timestamp
 
     def view(self, snapshot: Timestamp | None, deadline: float, version: int | None) -> TabletView:
         """Returns the tablet as of a timestamp; see `Replica.view`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ProtocolError
-from ...model.codec.values import value_to_plain
+from ...model.codec.values import row_to_plain
 from ...model.store import Op, WriteResult
 from ..wire.messages import methods
 
@@ -26,6 +26,4 @@ def write_reply(result: WriteResult) -> methods.WriteReply:
 
 def row_reply(row: tuple[Any, ...] | None, timestamp: int) -> methods.RowReply:
     """Returns the reply with a row of physical values (None: no row) and its timestamp."""
-    return methods.RowReply(
-        row=None if row is None else tuple([value_to_plain(value) for value in row]), timestamp=timestamp
-    )
+    return methods.RowReply(row=None if row is None else row_to_plain(row), timestamp=timestamp)

@@ -235,6 +235,7 @@ class TabletServer:
                 self._completions,
             )
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
+            self._rpc.at_once = self._service.at_once()
             self._rpc.later = self._service.later()
             self._rpc.handlers[SetRights] = self._rights.set
             users = Users(self._tls is not None, lambda: self._rpc.ports)

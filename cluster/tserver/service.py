@@ -33,7 +33,7 @@ from ..wire.messages.transaction_methods import (
     StageWrite,
 )
 from ..wire.rows.write_rows import write_from_request
-from ..wire.server import Later
+from ..wire.server import AtOnce, Later
 from .completions import Completions
 from .maintenance import Maintenance
 from .quiescing import Quiescing
@@ -105,9 +105,13 @@ class Service:
             found[methods.SetFaults] = set_faults
         return found
 
+    def at_once(self) -> dict[type[Request], AtOnce]:
+        """Returns the handlers that reply without a wait, if they can, by class of request."""
+        return self._served.at_once()
+
     def later(self) -> dict[type[Request], Later]:
         """Returns the handlers that answer without a wait of their thread, by class of request."""
-        return {**self._served.later(), methods.WriteRow: self.write_row_later, methods.Write: self.write_later}
+        return {methods.WriteRow: self.write_row_later, methods.Write: self.write_later}
 
     # ---- rows without a waiting thread -------------------------------------------------------------------------------
 

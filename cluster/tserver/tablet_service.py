@@ -21,12 +21,11 @@ from ..tablets.damage import Watched
 from ..tablets.reads import NO_WAIT
 from ..tablets.served_tablet import ServedTablet
 from ..wire.call_context import CallContext
-from ..wire.calls.deferred_replies import Answer
 from ..wire.messages import methods
 from ..wire.messages.methods import Reply, Request
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.rows.write_rows import write_from_request
-from ..wire.server import Later
+from ..wire.server import AtOnce
 from .replies import op_of, row_reply, write_reply
 from .scans.scan_service import ScanService
 
@@ -78,8 +77,8 @@ class TabletService(Generic[Tablet]):
             methods.ChecksumTablet: self.checksum_tablet,
         }
 
-    def later(self) -> dict[type[Request], Later]:
-        """Returns the handlers that answer without a wait of their thread, by class of request."""
+    def at_once(self) -> dict[type[Request], AtOnce]:
+        """Returns the handlers that reply without a wait, if they can, by class of request."""
         return {methods.ReadRow: self.try_read_row}
 
     # ---- rows ----------------------------------------------------------------------------------------------------
@@ -129,19 +128,22 @@ class TabletService(Generic[Tablet]):
         )
         return row_reply(row, timestamp)
 
-    def try_read_row(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
-        """Replies with the row if that needs no wait: for a snapshot that is complete here, or for its own key."""
+    def try_read_row(self, request: methods.ReadRow, context: CallContext) -> methods.RowReply | None:
+        """Like `read_row`, if that needs no wait: for a snapshot that is complete here, or for its own key; else
+        None."""
         tablet = self._served(request.tablet_id)
         snapshot = None if request.snapshot is None else Timestamp(request.snapshot)
-        key = key_from_plain(request.key)
         try:
-            row = tablet.read_row(
-                key, request.columns, snapshot, deadline=NO_WAIT, schema_version=request.schema_version
+            row, timestamp = tablet.read_row(
+                key_from_plain(request.key),
+                request.columns,
+                snapshot,
+                deadline=NO_WAIT,
+                schema_version=request.schema_version,
             )
         except (DeadlineExceeded, ReplicaUnavailable):
-            return False  # a thread of the pool waits
-        answer(row_reply(*row))
-        return True
+            return None  # a thread of the pool waits
+        return row_reply(row, timestamp)
 
     def take_numbers(self, request: TakeNumbers, context: CallContext) -> NumbersReply:
         """Reserves numbers for hidden keys, at the leader."""

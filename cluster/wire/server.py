@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from ... import errors
@@ -112,6 +113,9 @@ ENDING_THREADS = 16
 _ENDING_BYTES = 1024
 """Size above which a body is none of `Limits.ending`."""
 
+AtOnce = Callable[[Any, "CallContext"], "Reply | None"]
+"""Returns the reply to a request, in the reactor's thread, which must not wait. None, with nothing done, if it would
+have to wait: the handler then does it. Its error is the reply."""
 Later = Callable[[Any, "CallContext", Answer], bool]
 """Answers a request in the reactor's thread, which must not wait: at once, or from another thread when its result is
 ready. False, with nothing done and nothing answered, if it would have to wait; its error is the reply."""
@@ -185,8 +189,8 @@ class RpcServer:
         Reads a tablet: batches, and a `ScanEnd` as the last item. It is closed if the reader goes away.
     message : callable, optional
         Processes a message of another server, without waiting.
-    later : mapping, optional
-        By class of request, besides its handler: answers it without waiting.
+    at_once, later : mapping, optional
+        By class of request, besides its handler: answers it without waiting, now, or when its result is ready.
     id : str
         The server's own.
     is_overloaded : callable, optional
@@ -205,6 +209,7 @@ class RpcServer:
         handlers: Mapping[type[Request], Callable[[Any, CallContext], Reply]] | None = None,
         scan: Scan | None = None,
         message: PeerMessage | None = None,
+        at_once: Mapping[type[Request], AtOnce] | None = None,
         later: Mapping[type[Request], Later] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         id: str = "",
@@ -216,7 +221,8 @@ class RpcServer:
         self.scan = scan
         self.message = message
         self.admit: Admit | None = None
-        """Called before each handler, `later` and scan; set before `start`."""
+        """Called before each handler, `at_once`, `later` and scan; set before `start`."""
+        self.at_once: dict[type[Request], AtOnce] = dict(at_once or {})
         self.later: dict[type[Request], Later] = dict(later or {})
         self.id = id
         self.limits = limits
@@ -402,31 +408,50 @@ class RpcServer:
         except errors.Error as error:
             client.reply(number, self._packed(error))
             return
-
-        def finish(reply: Reply | BaseException) -> None:
-            gate.leave()
-            client.reply(number, self._packed(reply))
-
         if len(body) > SMALL_BYTES:
-            self._submit(self._pool, self._process_large, body, CallOrigin(client, number), finish)
+            self._submit(
+                self._pool, self._process_large, body, CallOrigin(client, number), self._answer(client, number, gate)
+            )
             return
-        answer: Answer = finish
+        reply: Reply | None = None
         try:
             envelope: RequestEnvelope = unpack(body, self._decoder, "request")
             context = self._begun(envelope, CallOrigin(client, number))
-            later = self.later.get(type(envelope.method))
-            if later is not None:
-                answer = reply = self._deferred_replies.reply(answer, context.deadline)
-                is_taken = later(envelope.method, context, reply)
-                self._deferred_replies.expect(reply)
-                if is_taken:
-                    self._without_thread += 1
-                    return
+            at_once = self.at_once.get(type(envelope.method))
+            if at_once is not None:
+                reply = at_once(envelope.method, context)
         except Exception as error:
-            answer(error)
+            self._reply(client, number, gate, error)
             return
-        pool = self._ending_pool if type(envelope.method) in self.limits.ending else self._pool
-        self._submit(pool, self._answer_waiting, envelope.method, context, answer)
+        if reply is not None:
+            self._without_thread += 1
+            self._reply(client, number, gate, reply)
+        else:
+            self._take_longer(envelope.method, context, self._answer(client, number, gate))
+
+    def _reply(self, client: FramedClient, number: int, gate: Gate, reply: Reply | BaseException) -> None:
+        gate.leave()
+        client.reply(number, self._packed(reply))
+
+    def _answer(self, client: FramedClient, number: int, gate: Gate) -> Answer:
+        return partial(self._reply, client, number, gate)
+
+    def _take_longer(self, method: Request, context: CallContext, answer: Answer) -> None:
+        """Processes a call that is not answered at once: its reply is sent when it is decided, or by a thread."""
+        later = self.later.get(type(method))
+        if later is not None:
+            answer = reply = self._deferred_replies.reply(answer, context.deadline)
+            try:
+                is_taken = later(method, context, reply)
+            except Exception as error:
+                answer(error)
+                return
+            self._deferred_replies.expect(reply)
+            if is_taken:
+                self._without_thread += 1
+                return
+        pool = self._ending_pool if type(method) in self.limits.ending else self._pool
+        self._submit(pool, self._answer_waiting, method, context, answer)
 
     def _enter(self, body: bytes, client: FramedClient) -> Gate:
         """Counts a call that begins, and returns its gate; raises `ServerOverloaded`. A call that others wait for is
