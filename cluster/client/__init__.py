@@ -14,8 +14,8 @@ The life of a write:
    reply or the deadline passes. A server that has processed the call id already returns the recorded result.
 
 Single rows (`writes.single_rows`) are generators of `steps`, which a thread takes (`steps.perform`), or an event loop
-(`awaited_rows.perform_awaiting`): locations, retries and call ids are the same. Look-ups may be sent to a second
-replica, too (`speculative_reads`).
+(`awaited_rows.perform_awaiting`): locations, retries and call ids are the same. A thread makes the first attempt
+without them (`direct_rows`). Look-ups may be sent to a second replica, too (`speculative_reads`).
 
 The life of a scan: `scans.scan_tokens.Scans.tokens` prunes tablets by the predicates and takes one timestamp for all
 others; `scans.token_scan.TokenScan` reads a token from a replica, and hides from its caller that a server died

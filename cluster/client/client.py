@@ -75,6 +75,7 @@ from .catalog.locations import Locations
 from .catalog.masters import Masters
 from .catalog.statistics_cache import TableStatisticsCache
 from .client_context import ChannelsLike, ClientContext
+from .direct_rows import DirectRows, Rest
 from .loads.cluster_loads import ClusterLoader
 from .loads.served_loads import ServedLoader
 from .login import Login
@@ -184,6 +185,7 @@ class Client:
         self._write = write  # refers to no `Client`, so that its last reference frees it
         self._transactions = TransactionWriter(shared, catalog, self._calls, self._statistics.wrote)
         self._rows = SingleRows(shared, catalog, self._calls, write, self._statistics.wrote)
+        self._direct = DirectRows(shared, catalog, self._locations, self._rows)
         self._awaited: AwaitedRows | None = None
         try:
             seconds = options.connect_deadline
@@ -518,13 +520,17 @@ class Client:
             self._shared.closing.append(self._awaited.close)
         return self._awaited
 
-    @one_statement
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
     ) -> tuple[Any, ...] | None:
         """Returns the row with a primary key, the latest, or as of a timestamp."""
         self._check()
-        return perform(self._rows.reading(table, key, columns, snapshot), self._shared.channels)
+        found = self._direct.read(table, key, columns, snapshot)
+        return self._performed(found) if isinstance(found, Rest) else found
+
+    @one_statement
+    def _performed(self, rest: Rest) -> Any:
+        return perform(rest.steps, self._shared.channels)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -544,13 +550,13 @@ class Client:
         self._check()
         return self._write(table, batch)
 
-    @one_statement
     def write_row(
         self, table: Table, op: Op, row: Mapping[str, Any], unchanged_since: Timestamp | None = None
     ) -> WriteResult:
         """Implements `Store.write_row`: exactly once."""
         self._check()
-        return perform(self._rows.writing(table, op, row, unchanged_since), self._shared.channels)
+        written = self._direct.write(table, op, row, unchanged_since)
+        return self._performed(written) if isinstance(written, Rest) else written
 
     @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from ...errors import (
     AuthenticationFailed,
@@ -66,6 +66,14 @@ _ELSEWHERE = (
     Cancelled,
     AuthenticationFailed,
 )
+
+
+class FailedAttempt(NamedTuple):
+    """An attempt that has failed: its server, error, and begin by `time.monotonic`."""
+
+    address: str
+    error: Error
+    began: float
 
 
 class Verdict(enum.Enum):
@@ -188,6 +196,10 @@ class Attempts:
         """Begins an attempt; returns the seconds that it may take."""
         self._began = time.monotonic()
         return max(LEAST_SECONDS, min(self._attempt, self.remaining))
+
+    def resume(self, began: float) -> None:
+        """Takes over an attempt that began at a time of `time.monotonic`, in place of `timeout`."""
+        self._began = began
 
     def _count(self) -> None:
         """Counts the running attempt as failed."""

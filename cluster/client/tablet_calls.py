@@ -18,7 +18,7 @@ from ..wire.messages.methods import Reply, Request
 from .catalog.catalog_cache import CatalogCache, KnownTable
 from .catalog.locations import Location, Locations
 from .client_context import ClientContext
-from .retry import Attempts, Verdict, verdict
+from .retry import Attempts, FailedAttempt, Verdict, verdict
 from .speculative_reads import SpeculativeReads
 from .steps import Pause, Send, Steps, Work, perform
 
@@ -105,12 +105,19 @@ class TabletCalls:
         attempts: Attempts,
         snapshot: int | None = None,
         stale: Request | None = None,
+        failed: FailedAttempt | None = None,
     ) -> Steps[R]:
         """`leader` in steps; with a snapshot, of any replica that can reply as of that timestamp. `stale`: a look-up
-        to which a second replica may reply instead (`speculative_reads`)."""
+        to which a second replica may reply instead (`speculative_reads`). `failed`: the first attempt, if it was made
+        before."""
         route = self.reading(known, tablet_id, snapshot)
         if snapshot is None:
             route.address = self._locations.leader(tablet_id)  # usually it is known, and still leads
+        if failed is not None:
+            route.address = failed.address
+            attempts.resume(failed.began)
+            yield from self._failing(route, failed.error, attempts)
+            route.address = ""
         address = route.address
         while True:
             if not address:

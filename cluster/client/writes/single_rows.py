@@ -15,28 +15,22 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ....errors import DataError, StaleSchema, TabletGone, UnknownColumn
 from ....model.altered_table import check_same_columns
 from ....model.clock import format_timestamp
-from ....model.codec.values import key_to_plain, map_to_plain, value_from_plain
+from ....model.codec.values import key_to_plain, row_from_plain
 from ....model.schema import Table
 from ....model.store import Op, Timestamp, WriteBatch, WriteResult
 from ....model.waiting_time import WaitingTime
-from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
-from ....storage.single_rows.row_rules import LONG_CELL
 from ....storage.single_rows.row_write import as_batch
-from ...wire.messages.methods import Call, ReadRow, RowReply, WriteReply, WriteRow
+from ...wire.messages.methods import Call, ReadRow, RowReply, WriteReply
 from ..catalog.catalog_cache import CatalogCache, KnownTable
 from ..client_context import ClientContext
-from ..retry import Attempts
+from ..retry import Attempts, FailedAttempt
 from ..steps import Pause, Steps, Work
 from ..tablet_calls import TabletCalls
-from .row_errors import row_errors
-
-_INSERTS = frozenset((Op.INSERT, Op.INSERT_IGNORE))
-_FIRST = np.zeros(1, np.intp)
+from .row_requests import place_of, plain_values, write_request, write_result
 
 
 class SingleRows:
@@ -82,59 +76,81 @@ class SingleRows:
         except UnknownColumn:
             known = yield Work(partial(self._catalog.fitting, table, self._checking(table, row)))
             physical, stored = known.codec.take(row)
-        place = _place(known, op, physical)
+        place = place_of(known, op, physical)
         if place < 0 or unchanged_since is not None:
             batch = as_batch(known.codec, op, row, stored, unchanged_since)
             written: WriteResult = yield Work(partial(self._write_batch, table, batch))
             return written
-        numbers = self._shared.numbers
-        call = numbers.start()
+        plain, call = plain_values(known, op, row, physical), self._shared.numbers.start()
+        return (yield from self.sending(known, op, row, stored, known.tablet_ids[place], plain, call, waiting))
+
+    def sending(
+        self,
+        known: KnownTable,
+        op: Op,
+        row: Mapping[str, Any],
+        stored: list[Any],
+        tablet_id: str,
+        plain: dict[str, Any],
+        call: Call,
+        waiting: WaitingTime | None,
+        failed: FailedAttempt | None = None,
+    ) -> Steps[WriteResult]:
+        """The part of `writing` from the first message on.
+
+        Parameters
+        ----------
+        stored : list
+            The row's values, of `RowCodec.take`.
+        plain : dict
+            Those that are sent, of `row_requests.plain_values`.
+        call : Call
+            Of every attempt; ended here.
+        waiting : WaitingTime, optional
+            Of the statement; None: this thread's.
+        failed : FailedAttempt, optional
+            The first attempt, if it was made before.
+        """
+        table = known.table
         try:
-            reply = yield from self._writing(known, op, row, physical, known.tablet_ids[place], call, waiting)
+            reply = yield from self._writing(known, op, tablet_id, plain, call, waiting, failed)
         except TabletGone:
-            written = yield Work(partial(self._write_batch, table, as_batch(known.codec, op, row, stored)))
+            batch = as_batch(known.codec, op, row, stored)
+            written: WriteResult = yield Work(partial(self._write_batch, table, batch))
             return written
         finally:
-            numbers.finish(call)
-        if reply.applied:
-            self._wrote(table, reply.applied)
+            self._shared.numbers.finish(call)
+        self.note_written(table, reply)
         while (seconds := self._shared.note_written(reply.timestamp)) > 0:
             yield Pause(seconds)
-        errors = tuple(row_errors(reply.errors, _FIRST)) if reply.errors else ()
-        return WriteResult(reply.applied, errors, Timestamp(reply.timestamp))
+        return write_result(reply)
+
+    def note_written(self, table: Table, reply: WriteReply) -> None:
+        """Records the reply to a write."""
+        if reply.applied:
+            self._wrote(table, reply.applied)
+        self._shared.note_written(reply.timestamp)
 
     def _writing(
         self,
         known: KnownTable,
         op: Op,
-        row: Mapping[str, Any],
-        physical: list[Any],
         tablet_id: str,
+        plain: dict[str, Any],
         call: Call,
         waiting: WaitingTime | None,
+        failed: FailedAttempt | None,
     ) -> Steps[WriteReply]:
         attempts = self._shared.attempts(f"a write of a row to table {known.table.name}", waiting=waiting)
-        place = known.codec.place
-        values = {name: physical[place(name)] for name in row}
-        for column in known.table.schema.key:
-            if column.auto_increment and op in _INSERTS:
-                values.pop(column.name, None)
-            elif column.name not in values:
-                values[column.name] = column.default  # it has decided the tablet
-        plain = map_to_plain(values)
         while True:
-            request = WriteRow(
-                tablet_id=tablet_id,
-                schema_version=known.table.version,
-                op=int(op),
-                row=plain,
-                call=call,
-            )
+            request = write_request(known, tablet_id, op, plain, call)
             try:
-                return (yield from self._calls.calling(request, WriteReply, known, tablet_id, attempts))
+                calling = self._calls.calling(request, WriteReply, known, tablet_id, attempts, failed=failed)
+                return (yield from calling)
             except StaleSchema as error:
                 attempts.failed(error)
-            known = yield Work(partial(self._altered, known, list(values), attempts))
+                failed = None
+            known = yield Work(partial(self._altered, known, list(plain), attempts))
 
     def _fitting(self, table: Table, names: Iterable[str]) -> Steps[KnownTable]:
         """Returns the known version of the table, if the names have the caller's meaning in it."""
@@ -169,8 +185,10 @@ class SingleRows:
         columns: Sequence[str],
         snapshot: Timestamp | None,
         waiting: WaitingTime | None = None,
+        failed: FailedAttempt | None = None,
     ) -> Steps[tuple[Any, ...] | None]:
-        """Implements `Store.read_row` in steps; their result is the row."""
+        """Implements `Store.read_row` in steps; their result is the row. `failed`: the first attempt, if it was made
+        before."""
         names = tuple(columns)
         known = yield from self._fitting(table, names)
         if snapshot is not None and snapshot > (now := self._shared.clock.now()):
@@ -178,10 +196,9 @@ class SingleRows:
                 f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
             )
         try:
-            schemas = known.codec.projection(names)
+            known.codec.projection(names)
         except UnknownColumn:
             known = yield Work(partial(self._catalog.fitting, table, self._checking(table, names)))
-            schemas = known.codec.projection(names)
         values = known.codec.take_key(key)
         attempts = self._shared.attempts(f"a read of a row of table {table.name}", waiting=waiting)
         speculation = self._calls.speculation
@@ -213,38 +230,13 @@ class SingleRows:
             stale = request if as_of == past or past is None else msgspec.structs.replace(request, snapshot=past)
             try:
                 reply = yield from self._calls.calling(
-                    request, RowReply, known, tablet_id, attempts, as_of, None if past is None else stale
+                    request, RowReply, known, tablet_id, attempts, as_of, None if past is None else stale, failed
                 )
             except (StaleSchema, TabletGone) as error:
                 attempts.failed(error)
+                failed = None
             else:
                 if reply.row is None:
                     return None
-                return tuple([c.type.to_python(value_from_plain(value)) for c, value in zip(schemas, reply.row)])
+                return known.codec.python(names, row_from_plain(reply.row))
             known = yield Work(partial(self._altered, known, names, attempts))
-
-
-def _place(known: KnownTable, op: Op, physical: list[Any]) -> int:
-    """Returns the place of the row's tablet; -1 if the row needs the batch path, for its errors or its size."""
-    codec = known.codec
-    for place in codec.key_places:
-        value = physical[place]
-        if place == codec.number:
-            if (value is MISSING or value is None) is not (op in _INSERTS):
-                return -1
-        elif value is MISSING:
-            default = codec.columns[place].default_physical
-            if default is None:
-                return -1
-            physical[place] = default
-        elif value is None:
-            return -1
-    if None in physical and any(physical[place] is None for place in codec.not_null):
-        return -1
-    for place in codec.long_texts:
-        value = physical[place]
-        if value is None or value is MISSING or len(value) <= LONG_TEXT:
-            continue
-        if place < codec.key_columns or len(value) > LONG_CELL:
-            return -1
-    return known.partitioner.route_one(physical)
