@@ -3,7 +3,8 @@ own.
 
     begin   a thread that finds no other one writing writes all calls that wait; later ones go with its next piece
     answer  a thread that finds no other one reading reads for all, until its own reply is there; then it passes
-            the reading on to one that still waits
+            the reading on to the one that began to wait last: most replies come in the order of the calls, so it is
+            not the next that is woken
 
 So a call by one thread costs one write and one read, and with many threads one of them reads several replies at a time
 and wakes their callers. A dedicated reading thread would be woken for each reply, to wake the caller then: with 16
@@ -264,11 +265,10 @@ class ClientConnection:
     def _pass_on(self) -> None:
         """Makes another thread that waits the one that reads; none if there is none."""
         with self._lock:
-            following = next(iter(self._sleepers), None)
-            if following is None:
+            if not self._sleepers:
                 self._is_reading = False
                 return
-            del self._sleepers[following]
+            following, _ = self._sleepers.popitem()
             following.is_reader = True
         assert following.arrived is not None
         following.arrived.release()
