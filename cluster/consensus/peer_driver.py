@@ -321,7 +321,8 @@ class PeerDriver:
             self.applier.commit(ready.commit_index, is_urgent=is_urgent)
         for peer in ready.bootstraps:
             self.applier.notify_bootstrap(peer)
-        self._note_silent(ready)
+        if self.silent or ready.silent:
+            self._note_silent(ready)
         self._update_serving()
         if ready.is_leader_changed:
             self._log_leadership()
@@ -361,8 +362,8 @@ class PeerDriver:
         if limit == self._seen_limit:
             return False
         self._seen_limit = limit
-        lead, kept = self._clock_lead(limit), self.file.state.clock_lead
-        return lead > kept or lead < kept - _LEAD_EXCESS
+        excess = self.file.state.clock_lead - self._clock_lead(limit)
+        return not 0 <= excess <= _LEAD_EXCESS
 
     def _clock_lead(self, limit: int) -> int:
         return (limit >> LOGICAL_BITS) - self.services.wall_clock() + 1
@@ -379,11 +380,13 @@ class PeerDriver:
         return tuple(id for id in self.silent if id in progress and progress[id].is_silent)
 
     def _update_serving(self) -> None:
-        if not self.node.is_serving:
+        is_serving = self.node.is_serving
+        if not is_serving:
             self._serve_from = None
-        elif self._serve_from is None:
-            self._serve_from = self.node.commit_index
-        is_serving = self._serve_from is not None and self.applier.applied_index >= self._serve_from
+        else:
+            if self._serve_from is None:
+                self._serve_from = self.node.commit_index
+            is_serving = self.applier.applied_index >= self._serve_from
         if is_serving is not self.is_serving:
             self.is_serving = is_serving
             self.applier.notify_leadership()

@@ -123,9 +123,10 @@ class Leading:
 
     def _count_round(self) -> None:
         """Counts the rounds that a majority has heard; this peer has heard its own."""
-        own, progress = self._core.id, self.progress
-        rounds = [self.lease.round if id == own else progress[id].round for id in self._core.members.voters]
-        self.lease.heard(_reached_by_majority(rounds, self._core.members.majority), self._core.options.lease)
+        core, lease, progress = self._core, self.lease, self.progress
+        own, members = core.id, core.members
+        rounds = [lease.round if id == own else progress[id].round for id in members.voters]
+        lease.heard(_reached_by_majority(rounds, members.majority), core.options.lease)
         self._replication.safe_time = min(self._announced[0], self.lease.timestamp_limit)
 
     def _has_contact(self) -> bool:

@@ -244,12 +244,18 @@ class RaftNode:
             For ChangePeers and Transfer. After an error nothing has changed.
         """
         core = self._core
-        core.now, core.ready = now, Ready()
-        before = (core.role, core.term, core.leader, self.is_serving)
+        core.now = now
+        ready = core.ready = Ready()
+        role, term, leader = core.role, core.term, core.leader
+        was_serving = self._leading is not None and self._leading.is_serving
         _HANDLERS[type(event)](self, event)
         self._note_end_of_leadership()
-        core.ready.is_leader_changed = before != (core.role, core.term, core.leader, self.is_serving)
-        return core.ready
+        is_serving = self._leading is not None and self._leading.is_serving
+        if core.role is not role or core.term != term or is_serving is not was_serving:
+            ready.is_leader_changed = True
+        elif core.leader is not leader:  # as a rule it is the same object
+            ready.is_leader_changed = core.leader != leader
+        return ready
 
     def _note_end_of_leadership(self) -> None:
         """Keeps the safe time of a leadership that has ended."""
