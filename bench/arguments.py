@@ -186,7 +186,11 @@ BENCH = Command(
                     )
                 ),
                 argument(
-                    "--sides", default="kudu,nyala", metavar="NAMES", help="the order of a round (default: %(default)s)"
+                    "--sides",
+                    default="kudu,nyala,processes",
+                    metavar="NAMES",
+                    help="the order of a round; processes: nyala with a process for each client thread "
+                    "(default: %(default)s)",
                 ),
                 argument("--workloads", default="A,B,C,D,F", metavar="NAMES", help="of YCSB (default: %(default)s)"),
                 argument(

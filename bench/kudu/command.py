@@ -18,13 +18,17 @@ from .distribution import find_kudu
 from .kudu_side import KuduSide
 from .measuring import MakeSide, measure
 from .model import YCSB, Plan
-from .nyala_side import NyalaSide
+from .nyala_side import NyalaSide, of_processes
 from .report import show
 
 
 def kudu_command(arguments: argparse.Namespace) -> int:
     """Measures both sides; returns 1 if a step failed or answers differed."""
-    every: dict[str, MakeSide] = {"kudu": partial(KuduSide, find_kudu(arguments.kudu)), "nyala": NyalaSide}
+    every: dict[str, MakeSide] = {
+        "kudu": partial(KuduSide, find_kudu(arguments.kudu)),
+        "nyala": NyalaSide,
+        "processes": of_processes,
+    }
     sides = {name: every[name] for name in names_among(arguments.sides, every, "side")}
     asked = arguments.workloads.upper()
     workloads = names_among(asked, {name: WORKLOADS[name] for name in YCSB}, "workload") if asked.strip() else []

@@ -53,8 +53,6 @@ _DATES: Final = ("l_shipdate", "l_commitdate", "l_receiptdate")
 class KuduSide:
     """A new cluster in `home`; see `model.Side`."""
 
-    name = "kudu"
-
     def __init__(self, kudu: KuduDistribution, home: Path, plan: Plan) -> None:
         self._kudu = kudu
         self._home = home

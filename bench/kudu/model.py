@@ -57,8 +57,6 @@ class Plan:
 class Side(Protocol):
     """One store, from empty servers to their end. Rates are per second."""
 
-    name: str
-
     def start(self) -> None:
         """Starts the servers and the clients, with empty tables."""
 

@@ -1,10 +1,15 @@
-"""nyala's side of the benchmark: a cluster of its servers, and clients in Python."""
+"""nyala's side of the benchmark: a cluster of its servers, and clients in Python.
+
+It may take part twice: with its client threads in few processes, as programs have them, and with a process for each. A
+process of Python executes one thread at a time, one of Java all of them.
+"""
 
 from __future__ import annotations
 
 import itertools
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,26 +25,34 @@ from ...tpch.schema import LINEITEM
 from ..files import disk_bytes
 from ..narrow_rows import CREATE_NARROW
 from ..ycsb.bindings.cluster import ClusterBinding
-from ..ycsb.client_process import ClientJob, ClientProcesses
-from ..ycsb.client_threads import ClientThreads, loading
+from ..ycsb.client_process import ClientJob, ClientProcesses, LoadJob
 from ..ycsb.measured import latencies
 from ..ycsb.model import Workload
-from ..ycsb.operations import load_batches
 from .model import BUCKETS, QUERIES, Operated, Plan, Query, Step
 from .nyala_clients import Job, NyalaClients
 from .processes import idle_share, memory_bytes, processor_seconds
 
 _RETRY_SECONDS: Final = 0.005
+_LOAD_SECONDS: Final = 3600.0
+
+
+def of_processes(home: Path, plan: Plan) -> NyalaSide:
+    """The side with a client process for each client thread."""
+    return NyalaSide(home, plan, plan.threads)
 
 
 class NyalaSide:
-    """A new cluster in `home`; see `model.Side`."""
+    """A new cluster in `home`; see `model.Side`.
 
-    name = "nyala"
+    Parameters
+    ----------
+    processes : int, optional
+        Client processes, among which the threads are divided; None: as in the plan.
+    """
 
-    def __init__(self, home: Path, plan: Plan) -> None:
+    def __init__(self, home: Path, plan: Plan, processes: int | None = None) -> None:
         self._home = home
-        self._plan = plan
+        self._plan = plan if processes is None else replace(plan, processes=processes)
         self._cluster: MiniCluster | None = None
         self._connection: Connection | None = None
         self._clients: NyalaClients | None = None
@@ -83,14 +96,12 @@ class NyalaSide:
         return statements / seconds, rows / seconds
 
     def load(self) -> float:
-        setting = self._plan.ycsb
-        batches = load_batches(setting)
-        works = [loading(batches, setting.records) for _ in range(setting.threads)]
-        binding = self._binding()
-        with ClientThreads(binding, works) as threads:
-            began = threads.begin(3600.0)
-            taken = threads.finish()
-        binding.stop()
+        setting, processes = self._plan.ycsb, self._plan.processes
+        share = setting.threads // processes
+        jobs = [LoadJob(self._binding(), setting, share, number, processes) for number in range(processes)]
+        with ClientProcesses(jobs) as clients:
+            began = clients.begin(_LOAD_SECONDS)
+            taken = clients.finish()
         if taken.failed:
             raise OperationalError(f"the load failed: {taken.error}")
         return taken.rows / (taken.ended - began)

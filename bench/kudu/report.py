@@ -14,6 +14,8 @@ from ..report.model import Grid, Section
 from .model import Compared
 
 SIDES: Final = ("nyala", "kudu")
+"""Those that are compared."""
+_TITLES: Final = {"nyala": "nyala", "processes": "nyala, a process per thread", "kudu": "Kudu"}
 GOALS: Final = {
     "ingest": 2.0,
     "insert": 1.0,
@@ -71,7 +73,7 @@ def section(data: Mapping[str, Any]) -> Section:
         f"servers on this machine, {plan['replicas']} replicas, durability {plan['durability']}, {plan['threads']} "
         "client threads, in turn, with empty stores. The ratio is above 1 where nyala is better. Kudu allocates log "
         f"segments and containers in advance, which counts as its size on disk. {' '.join(compared.notes)}",
-        [Grid("Medians", ("", "unit", "nyala", "Kudu", "ratio"), rows)],
+        [Grid("Medians", ("", "unit", *(_TITLES[side] for side in _sides(compared)), "ratio"), rows)],
         targets=[at_least(f"{name}: nyala / Kudu", goal, ratio(compared, name), "x") for name, goal in GOALS.items()],
     )
 
@@ -84,7 +86,7 @@ def show(compared: Compared, console: Console) -> None:
         f"{plan['threads']} client threads; medians, above 1 nyala is better"
     )
     table = TextTable(title=title, title_justify="left")
-    for column in ("", "unit", "nyala", "Kudu", "ratio", "goal"):
+    for column in ("", "unit", *(_TITLES[side] for side in _sides(compared)), "ratio", "goal"):
         table.add_column(column, justify="left" if column in ("", "unit") else "right")
     for name in _names(compared):
         found, goal = ratio(compared, name), GOALS.get(name)
@@ -106,13 +108,18 @@ def _named_unit(name: str) -> tuple[str, float]:
     return _unit(name) or ("per second", 1.0)
 
 
+def _sides(compared: Compared) -> list[str]:
+    """The sides of the table: those that are compared, and others that were measured."""
+    return [side for side in _TITLES if side in SIDES or side in compared.values]
+
+
 def _names(compared: Compared) -> list[str]:
-    """The measurements of either side, in their order."""
-    return list(dict.fromkeys(name for side in SIDES for name in compared.values.get(side, {})))
+    """The measurements of all sides, in their order."""
+    return list(dict.fromkeys(name for side in _sides(compared) for name in compared.values.get(side, {})))
 
 
 def _medians(compared: Compared, name: str) -> list[float | None]:
-    """Of both sides, in the unit of the measurement."""
+    """Of each side, in the unit of the measurement."""
     factor = _named_unit(name)[1]
-    found = [compared.values.get(side, {}).get(name) for side in SIDES]
+    found = [compared.values.get(side, {}).get(name) for side in _sides(compared)]
     return [median(values) * factor if values else None for values in found]

@@ -3,7 +3,7 @@
 Both ends exchange pickles over the child's standard input and output:
 
     parent                              child
-    ClientJob                             ->
+    ClientJob or LoadJob                  ->
                                     <-  None: the operations are generated, every thread has its client
     seconds: begin, and stop then   ->
                                     <-  Taken
@@ -26,10 +26,10 @@ from typing import Any, BinaryIO, Final, Self
 
 from ...errors import OperationalError
 from ...model.lazy_dataclass import dataclass
-from .client_threads import ClientThreads, operating
+from .client_threads import ClientThreads, loading, operating
 from .measured import Taken, described
 from .model import Binding, Setting, Workload
-from .operations import plan
+from .operations import load_batches, plan
 
 COMMAND: Final = (sys.executable, "-m", "nyala.bench.ycsb.client_process")
 
@@ -53,10 +53,27 @@ class ClientJob:
         return ClientThreads(self.binding, works, self.first_client, self.process if self.setting.is_bound else None)
 
 
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """Part `part` of `parts` of a load, by `clients` threads."""
+
+    binding: Binding
+    setting: Setting
+    clients: int
+    part: int
+    parts: int
+
+    def threads(self) -> ClientThreads:
+        """The threads, not yet started."""
+        batches = load_batches(self.setting, self.part, self.parts)
+        works = [loading(batches, self.setting.records) for _ in range(self.clients)]
+        return ClientThreads(self.binding, works, self.part * self.clients)
+
+
 class ClientProcesses:
     """One process per job, with the interface of `ClientThreads`. Leaving the context always ends them."""
 
-    def __init__(self, jobs: Sequence[ClientJob]) -> None:
+    def __init__(self, jobs: Sequence[ClientJob | LoadJob]) -> None:
         self._jobs = jobs
         self._processes: list[subprocess.Popen[bytes]] = []
 

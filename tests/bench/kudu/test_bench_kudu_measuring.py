@@ -147,3 +147,13 @@ def test_the_section_is_made_of_saved_numbers() -> None:
     assert rows["ingest"] == ("ingest", "per second", 2.0, 1.0, 2.0)
     assert rows["scan Q1"] == ("scan Q1", "ms", 500.0, 1000.0, 2.0)
     assert all(target.is_met for target in told.targets if target.is_measured)
+
+
+def test_the_clients_in_processes_have_a_column_of_their_own() -> None:
+    compared, _ = _measured(runs=1)
+    compared.values["processes"] = {"ingest": [3.0]}
+    told = section(json.loads(json.dumps(dataclasses.asdict(compared))))
+    assert told.grids[0].columns == ("", "unit", "nyala", "nyala, a process per thread", "Kudu", "ratio")
+    rows = {row[0]: row for row in told.grids[0].rows}
+    assert rows["ingest"] == ("ingest", "per second", 2.0, 3.0, 1.0, 2.0)
+    assert rows["C"] == ("C", "per second", 2.0, None, 1.0, 2.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nyala.bench.ycsb import client_threads
-from nyala.bench.ycsb.client_process import COMMAND, ClientJob, ClientProcesses
+from nyala.bench.ycsb.client_process import COMMAND, ClientJob, ClientProcesses, LoadJob
 from nyala.bench.ycsb.measured import Samples, Taken
 from nyala.bench.ycsb.model import FIELD_NAMES, Kind, Setting, Workload
 from nyala.bench.ycsb.runner import YcsbResult, measure
@@ -325,6 +325,17 @@ def test_each_client_inserts_from_a_process_of_its_own(tmp_path):
         inserted = dict(connection.execute("SELECT pid, count(*) FROM t GROUP BY pid"))
     assert sorted(inserted.values()) == [14, 26]
     assert os.getpid() not in inserted
+
+
+def test_the_parts_of_a_load_are_together_all_rows(tmp_path):
+    binding = fresh()(tmp_path, "os")
+    binding.start()
+    written = 0
+    for part in range(2):
+        with LoadJob(binding, SETTING, 2, part, 2).threads() as threads:
+            threads.begin(60)
+            written += threads.finish().rows
+    assert (written, len(binding.rows)) == (SETTING.records, SETTING.records)
 
 
 def test_processes_are_ended_where_the_harness_fails(tmp_path):
