@@ -8,13 +8,23 @@ from ..command_line import Argument, Command, argument, count, positive
 from ..tpch.arguments import ALL_THREADS, DATA, JSON, comparison
 
 
+def _work_dir(what: str) -> Argument:
+    """The option that `work_directory` takes; `what` is put there."""
+    return argument(
+        "--work-dir",
+        type=Path,
+        metavar="DIR",
+        help=f"where the {what} are made, and removed at the end; made, too, if it is missing",
+    )
+
+
 def _lineitem(runs: int = 3) -> tuple[Argument, ...]:
     """The options of a benchmark that loads lineitem."""
     return (
         argument("--sf", type=positive, default=1.0, metavar="N", help="scale factor (default 1)"),
         argument("--buckets", type=count, default=4, metavar="N", help="tablets (default 4)"),
         argument("--runs", type=count, default=runs, metavar="N", help=f"runs per engine (default {runs})"),
-        argument("--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"),
+        _work_dir("databases"),
         JSON,
         DATA,
         ALL_THREADS,
@@ -31,7 +41,7 @@ def _against(engines: str) -> tuple[Argument, ...]:
             help="durability of all engines (default fsync)",
         ),
         argument("--engines", default=engines, metavar="NAMES", help="in this order (default: %(default)s)"),
-        argument("--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"),
+        _work_dir("databases"),
         JSON,
     )
 
@@ -82,9 +92,7 @@ BENCH = Command(
             handler="bench.command:driver_command",
             arguments=(
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
-                ),
+                _work_dir("databases"),
                 JSON,
             ),
             examples=("nyala bench driver --runs 5",),
@@ -115,9 +123,7 @@ BENCH = Command(
                     help="seconds of each step with single rows (default 2)",
                 ),
                 argument("--parts", metavar="NAMES", help="some of rows,transfers,queries (default: all)"),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
-                ),
+                _work_dir("databases"),
                 argument(
                     "--data-dir",
                     type=Path,
@@ -149,9 +155,7 @@ BENCH = Command(
                     default="fsync",
                     help="durability of both sides (default fsync)",
                 ),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
-                ),
+                _work_dir("stores"),
                 JSON,
                 ALL_THREADS,
             ),
@@ -217,9 +221,7 @@ BENCH = Command(
                     metavar="N",
                     help="a workload ends after N seconds (default 20)",
                 ),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
-                ),
+                _work_dir("stores"),
                 JSON,
                 DATA,
             ),
@@ -234,9 +236,7 @@ BENCH = Command(
             arguments=(
                 argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded"),
                 argument("--runs", type=count, default=3, metavar="N", help="rounds (default 3)"),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the table, removed at the end"
-                ),
+                _work_dir("tables"),
                 JSON,
                 ALL_THREADS,
             ),
@@ -351,9 +351,7 @@ BENCH = Command(
                     help="let the system move client threads between processors; by default those of a process "
                     "stay on one",
                 ),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the stores, removed at the end"
-                ),
+                _work_dir("stores"),
                 JSON,
                 argument("--png", type=Path, metavar="FILE", help="draw a chart of the throughputs to this file"),
             ),
@@ -426,9 +424,7 @@ BENCH = Command(
                     help="some of nyala, duckdb, duckdb-parquet, sqlite, deltalake, chdb (default: %(default)s)",
                 ),
                 argument("--before", type=Path, metavar="FILE", help="show the numbers of this --json file beside"),
-                argument(
-                    "--work-dir", type=Path, metavar="DIR", help="the directory for the databases, removed at the end"
-                ),
+                _work_dir("databases"),
                 JSON,
             ),
             examples=(

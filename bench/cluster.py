@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from ..errors import OperationalError
 from ..model.lazy_dataclass import dataclass
 from .narrow_rows import CREATE_NARROW, narrow_rows
 from .servers import started_cluster
+from .work_directory import work_directory
 
 CLIENTS: Final = 16
 BATCH_ROWS: Final = 10_000
@@ -57,25 +57,24 @@ class ClusterResult:
 def measure(*, runs: int, durability: Durability, work: Path | None) -> ClusterResult:
     """Measures all steps on both sides, in turn, `runs` rounds each; the stores are created in `work` and removed."""
     result = ClusterResult()
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-        home = Path(directory)
-        with (
-            started_cluster(home / "cluster", durability) as cluster,
-            connect(home / "embedded", durability=durability),
-        ):
-            stores: dict[str, Open] = {
-                "cluster": partial(connect, cluster.url),
-                "embedded": partial(connect, home / "embedded", durability=durability),
-            }
-            result.rates.update({name: {step: [] for step in TARGETS} for name in stores})
-            for open_ in stores.values():
-                with open_() as connection:
-                    connection.execute(CREATE_NARROW)
-            for number in range(runs):
-                for name, open_ in stores.items():
-                    for step, rate in _round(open_, number):
-                        result.rates[name][step].append(rate)
-            result.resumed.extend(_resume(cluster, runs))
+    with (
+        work_directory(work) as home,
+        started_cluster(home / "cluster", durability) as cluster,
+        connect(home / "embedded", durability=durability),
+    ):
+        stores: dict[str, Open] = {
+            "cluster": partial(connect, cluster.url),
+            "embedded": partial(connect, home / "embedded", durability=durability),
+        }
+        result.rates.update({name: {step: [] for step in TARGETS} for name in stores})
+        for open_ in stores.values():
+            with open_() as connection:
+                connection.execute(CREATE_NARROW)
+        for number in range(runs):
+            for name, open_ in stores.items():
+                for step, rate in _round(open_, number):
+                    result.rates[name][step].append(rate)
+        result.resumed.extend(_resume(cluster, runs))
     return result
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -21,6 +20,7 @@ from rich.table import Table as TextTable
 from ..driver.connection import Connection, connect
 from ..model.lazy_dataclass import dataclass
 from .servers import started_cluster
+from .work_directory import work_directory
 
 WARM_UPS = 10
 """Rounds of each query that are not measured."""
@@ -67,8 +67,8 @@ def measure(
 ) -> Compared:
     """Loads the tables ((CREATE TABLE, Parquet file) by name) into a cluster, and runs all queries on both sides."""
     with (
-        tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory,
-        started_cluster(Path(directory) / "cluster") as cluster,
+        work_directory(work) as directory,
+        started_cluster(directory / "cluster") as cluster,
         connect(cluster.url, threads=threads) as remote,
         connect(embedded, threads=threads) as local,
     ):

@@ -11,7 +11,6 @@ of the server is measured too, with all of its processes.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
@@ -31,6 +30,7 @@ from .door_queries import QueryTimes
 from .door_servers import Server, nyala_server, postgresql_server
 from .door_transfers import CREATE, DECIMALS, NUMBERS, NUMBERS_BYTES
 from .postgres import connect, is_installed
+from .work_directory import work_directory
 
 CLIENTS: Final = 8
 PARTS: Final = ("rows", "transfers", "queries")
@@ -124,7 +124,7 @@ def measure(sizes: Sizes, *, work: Path | None, data: Path | None = None, parts:
     Raises `OperationalError` if a server does not start. Without PostgreSQL only nyala is measured.
     """
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-")))
+        place = stack.enter_context(work_directory(work))
         parquet = data or place / "parquet"
         if {"transfers", "queries"} & set(parts):
             generate(sizes.sf, parquet, print)

@@ -21,7 +21,6 @@ import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +31,7 @@ from rich.table import Table as TextTable
 from ..driver.connection import connect
 from ..model.lazy_dataclass import dataclass
 from .points import Rate, timed
+from .work_directory import work_directory
 
 ROWS: Final = 100_000
 FEW: Final = {"nyala": 20_000, "sqlite": 20_000, "duckdb": 500}
@@ -85,8 +85,8 @@ def measure(*, runs: int, work: Path | None) -> DriverResult:
 
     The databases are created in `work` (by default in the system's temporary directory) and removed.
     """
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-        engines = [_nyala(Path(directory)), _sqlite(Path(directory)), _duckdb(Path(directory))]
+    with work_directory(work) as directory:
+        engines = [_nyala(directory), _sqlite(directory), _duckdb(directory)]
         try:
             rates = {engine.name: {step: Rate() for step in TARGETS} for engine in engines}
             for engine in engines:

@@ -6,7 +6,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import OperationalError
+from .work_directory import work_directory
 from .worker import LoadJob, Outcome
 
 ENGINES: Final = ("nyala", "duckdb")
@@ -50,8 +50,8 @@ def compare(
     job = LoadJob("", str(source.resolve()), table, create_table, "", threads, arrow)
     for _ in range(runs):
         for engine in ENGINES:
-            with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-                target = str(Path(directory) / ("database" if engine == "nyala" else "database.duckdb"))
+            with work_directory(work) as directory:
+                target = str(directory / ("database" if engine == "nyala" else "database.duckdb"))
                 outcomes[engine].append(_in_child(replace(job, engine=engine, target=target)))
     return outcomes
 

@@ -18,7 +18,6 @@ import datetime
 import random
 import sqlite3
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -36,6 +35,7 @@ from ..model.lazy_dataclass import dataclass
 from ..model.store import Op
 from ..storage.database import Database
 from .arrow import without_string_views
+from .work_directory import work_directory
 
 TABLE: Final = "lineitem"
 KEY: Final = ("l_orderkey", "l_linenumber")
@@ -96,8 +96,7 @@ def measure(source: Path, create_table: str, *, runs: int, work: Path | None) ->
         raise OperationalError(f"there is no file {source}")
     file = pq.ParquetFile(source)
     names = file.schema_arrow.names
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-        place = Path(directory)
+    with work_directory(work) as place:
         makers: dict[str, Callable[[], Engine]] = {
             "nyala": lambda: _Nyala(place / "nyala", source, create_table, names),
             "sqlite": lambda: _Sqlite(place / "sqlite.db", file, names),

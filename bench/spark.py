@@ -12,7 +12,6 @@ The reads use `nyala.spark.table` and the data source (`spark.read.format("nyala
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -26,6 +25,7 @@ from ..driver.connection import connect
 from ..model.lazy_dataclass import dataclass
 from ..spark import session, table
 from ..spark.pipelines.ingest import ingest
+from .work_directory import work_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,8 +120,8 @@ def _summed(frame: DataFrame) -> DataFrame:
 
 
 def _ingest(spark: Any, parquet: Path, create: str, found: SparkResult, work: Path | None) -> None:
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-        path = Path(directory) / "store"
+    with work_directory(work) as directory:
+        path = directory / "store"
         with connect(path) as connection:
             connection.execute(create)
             began = time.perf_counter()

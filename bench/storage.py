@@ -16,7 +16,6 @@ All with the same number of threads; scans are medians of warm runs.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +39,7 @@ from ..model.vectors.vector import Batch, physical_to_arrow
 from ..storage.database import Database
 from . import load
 from .files import disk_bytes
+from .work_directory import work_directory
 
 Q6 = (
     Range("l_shipdate", 8766, 9131, upper_inclusive=False),  # 1994
@@ -73,8 +73,7 @@ class Measure:
 def measure(source: Path, create_table: str, *, runs: int, threads: int, work: Path | None) -> list[Measure]:
     """Measures everything, from the Parquet file `source` of lineitem."""
     found = _loads(source, create_table, runs, threads, work)
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-        place = Path(directory)
+    with work_directory(work) as place:
         found += _disk_and_scans(source, create_table, place, runs, threads)
         found += _batches(place, source, create_table, threads)
     return found

@@ -63,8 +63,8 @@ def generate(scale_factor: float, directory: Path, say: Callable[[str], None] = 
     say(f"generating scale factor {scale_factor:g} into {directory} (kept for the next time)")
     partial = directory.with_name(directory.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     try:
+        partial.mkdir(parents=True)
         _run_generator(program, scale_factor, partial)
         directory.mkdir(parents=True, exist_ok=True)
         for spec in TABLES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ...errors import OperationalError
+from ..work_directory import work_directory
 from ..ycsb.measured import described
 from ..ycsb.model import Workload
 from .model import QUERIES, SINGLE, Compared, Plan, Query, Side
@@ -47,8 +47,8 @@ def measure(
     compared = Compared(_described(plan))
     for number in range(runs):
         for name, make in sides.items():
-            with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-", ignore_cleanup_errors=True) as directory:
-                side = make(Path(directory), plan)
+            with work_directory(work, ignore_cleanup_errors=True) as directory:
+                side = make(directory, plan)
                 try:
                     side.start()
                     compared.versions[name] = side.version()

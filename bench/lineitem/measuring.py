@@ -11,7 +11,6 @@ the first one.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from ...errors import Error, OperationalError
+from ..work_directory import work_directory
 from .engines import NAMES, engine_class
 from .engines.postgres import Postgres, server
 from .model import QUERIES, EngineJob, LineitemResult, Outcome, Query, Row, Timing, difference
@@ -64,10 +64,10 @@ def measure(
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
     result = LineitemResult(pq.read_metadata(source).num_rows, threads, runs)
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory, ExitStack() as stack:
+    with work_directory(work) as directory, ExitStack() as stack:
         workers: dict[str, Worker] = {}
         for name in dict.fromkeys(engines):
-            home = Path(directory).resolve() / name
+            home = directory / name
             home.mkdir()
             say(f"loading {name}")
             try:

@@ -13,7 +13,6 @@ are threads of this process, so an embedded store shares the interpreter with th
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 
 from ...errors import OperationalError
 from ...tpch.queries import select
+from ..work_directory import work_directory
 from .engines import ENGINES
 from .model import AFTERWARDS, ALONE, QUERIES, TOGETHER, Engine, EngineRun, MixedResult, Row, Setting
 from .open_loop import OpenLoop
@@ -51,12 +51,12 @@ def measure(source: Path, setting: Setting, engines: Iterable[str], work: Path |
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
     result = MixedResult(setting, pq.ParquetFile(source).metadata.num_rows)
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
+    with work_directory(work) as directory:
         for name in engines:
             if (missing := ENGINES[name].missing()) is not None:
                 result.left_out[name] = missing
                 continue
-            home = Path(directory) / name
+            home = directory / name
             home.mkdir()
             with closing(ENGINES[name](home, setting)) as engine:
                 engine.load(source)

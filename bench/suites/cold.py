@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 from ...errors import OperationalError
 from ...model.lazy_dataclass import dataclass
+from ..work_directory import work_directory
 from .engines import ENGINES, missing
 from .model import REFERENCE, SuiteResult, TableFile, TableSpec, Timing
 from .queries.draws import generator, joined, number_texts, phrase, pieces, record_batch, words, zipf
@@ -116,8 +116,7 @@ class Cold:
     def run(self, setting: Setting) -> SuiteResult:
         size = setting.size("rows", self.default)
         result = SuiteResult(self.name, size_text("rows", size), setting.runs, setting.threads)
-        with tempfile.TemporaryDirectory(dir=setting.work, prefix="nyala-bench-") as directory:
-            home = Path(directory).resolve()
+        with work_directory(setting.work) as home:
             names = list(_loaded(home, size.rows, setting, result))
             processes = _Processes(home, setting.threads, size.rows)
             answers: _Answers = {}

@@ -19,7 +19,6 @@ All engines make each step durable. An answer of a scan that differs from DuckDB
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -30,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..work_directory import work_directory
 from . import answers
 from .model import REFERENCE, SuiteResult, TableSpec, Timing
 from .mutation_engines import MUTATION_ENGINES, Changes, missing
@@ -114,8 +114,8 @@ class Mutations:
     def run(self, setting: Setting) -> SuiteResult:
         size = setting.size("rows", self.default)
         result = SuiteResult(self.name, size_text("rows", size), setting.runs, setting.threads)
-        with tempfile.TemporaryDirectory(dir=setting.work, prefix="nyala-bench-") as directory, ExitStack() as stack:
-            engines = dict(_opened(Path(directory).resolve(), setting, result, stack))
+        with work_directory(setting.work) as directory, ExitStack() as stack:
+            engines = dict(_opened(directory, setting, result, stack))
             _Course(engines, setting, result).run(size.rows)
         return result
 

@@ -11,7 +11,6 @@ compared with DuckDB's (`answers`); a wrong or failed query has no further runs 
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from ...errors import Error, InterfaceError, did_you_mean
 from ...model.lazy_dataclass import dataclass
+from ..work_directory import work_directory
 from . import answers
 from .engines import ENGINES, DuckDB, Engine, missing
 from .model import REFERENCE, Query, QuerySuite, Size, SuiteResult, TableFile, TableSpec, Timing
@@ -88,8 +88,7 @@ def run_suite(suite: QuerySuite, setting: Setting) -> SuiteResult:
     size = setting.size(suite.unit, suite.default)
     queries = select(suite.queries(size), setting.queries)
     result = SuiteResult(suite.name, size_text(suite.unit, size), setting.runs, setting.threads)
-    with tempfile.TemporaryDirectory(dir=setting.work, prefix="nyala-bench-") as directory, ExitStack() as stack:
-        home = Path(directory).resolve()
+    with work_directory(setting.work) as home, ExitStack() as stack:
         setting.say(f"{suite.name}: generating {result.size}")
         (home / "data").mkdir()
         tables = [write_table(table, home / "data") for table in suite.tables(size, home / "data")]

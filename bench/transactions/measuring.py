@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..work_directory import work_directory
 from .engines import ENGINES
 from .model import Engine, TransactionResults, TransactionRun, Workload
 from .tpcc import TpcC
@@ -44,7 +44,7 @@ def measure(
     left_out = {name: why for name in engines if (why := ENGINES[name].missing()) is not None}
     found: dict[str, dict[int, dict[str, list[TransactionRun]]]] = {}
     versions: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="nyala-bench-", dir=work_dir) as home:
+    with work_directory(work_dir) as home:
         for name in workloads:
             for count in clients:
                 by_engine = found.setdefault(name, {}).setdefault(count, {})
@@ -52,7 +52,7 @@ def measure(
                     for engine in engines:
                         if engine in left_out:
                             continue
-                        place = Path(home) / f"{name}-{count}-{number}-{engine}"
+                        place = home / f"{name}-{count}-{number}-{engine}"
                         place.mkdir()
                         opened = ENGINES[engine](place, durability)
                         try:

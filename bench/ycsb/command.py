@@ -63,7 +63,7 @@ def _check_places(arguments: argparse.Namespace) -> None:
     for file in (arguments.json, arguments.png):
         if file is not None and not file.absolute().parent.is_dir():
             raise OperationalError(f"there is no directory {file.absolute().parent} for {file.name}")
-    if arguments.work_dir is not None and not arguments.work_dir.is_dir():
-        raise OperationalError(f"there is no directory {arguments.work_dir}")
+    if arguments.work_dir is not None and arguments.work_dir.exists() and not arguments.work_dir.is_dir():
+        raise OperationalError(f"{arguments.work_dir} is no directory")
     if arguments.png is not None and find_spec("matplotlib") is None:
         raise OperationalError("--png needs matplotlib; try: pip install 'nyala[bench]'")

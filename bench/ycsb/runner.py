@@ -19,7 +19,6 @@ import math
 import os
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from ...model.lazy_dataclass import dataclass
 from ...model.version import __version__
 from ...tpch import machine
 from ..files import disk_bytes
+from ..work_directory import work_directory
 from .bindings import Maker
 from .client_process import ClientJob, ClientProcesses
 from .client_threads import ClientThreads, loading
@@ -110,8 +110,8 @@ def measure(
         Called after each binding with all results so far, so that those of an interrupted long run are not lost.
     """
     result = YcsbResult(setting, machine=machine.describe(), began=_now())
-    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
-        home = Path(directory)
+    with work_directory(work) as directory:
+        home = directory
         # A server may run as another user: PostgreSQL does not run as root.
         home.chmod(0o711)
         result.sync_milliseconds = _sync_milliseconds(home / "sync")

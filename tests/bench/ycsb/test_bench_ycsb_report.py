@@ -120,7 +120,7 @@ def test_the_command_measures_and_saves(tmp_path, capsys):
         (["--bindings", "nyla"], "there is no binding nyla; did you mean nyala?"),
         (["--workloads", "A,G"], "there is no workload G; there are A"),
         (["--json", "/nonexistent/found.json"], "there is no directory /nonexistent for found.json"),
-        (["--work-dir", "/nonexistent"], "there is no directory /nonexistent"),
+        (["--work-dir", "/dev/null"], "/dev/null is no directory"),
     ],
 )
 def test_the_command_refuses_what_cannot_be(options, message, capsys):
