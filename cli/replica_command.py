@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from ..cluster.tserver.local_replicas import LocalReplica, LocalReplicas
 from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.text import format_bytes, table_lines
+from .arguments import accepts_data_loss
 
 _HEADER = ("tablet", "table", "state", "term", "bytes", "peers")
 
@@ -41,15 +42,16 @@ def _plain(replica: LocalReplica) -> dict[str, object]:
 def delete_command(arguments: argparse.Namespace) -> int:
     """`nyala replica delete`."""
     with LocalReplicas(OsFileSystem(), str(arguments.directory)) as local:
-        if not arguments.accept_data_loss:
-            print(
-                f"DANGER: rows of tablet {arguments.tablet} that no other replica has ARE PERMANENTLY LOST. So are "
-                "writes that a majority with this replica has acknowledged, if another server fails before the data "
-                "are copied again. If the server can run, use `nyala tablet move` or `nyala cluster leave` instead.",
-                file=sys.stderr,
-            )
-            print("nothing was changed; to go on, say --accept-data-loss", file=sys.stderr)
+        if not accepts_data_loss(arguments, _warning(arguments.tablet)):
             return 1
         gone = local.delete(arguments.tablet)
     print(f"{gone.path} has a tombstone instead of {format_bytes(gone.bytes)} of table {gone.table}")
     return 0
+
+
+def _warning(tablet: str) -> Iterator[str]:
+    yield (
+        f"DANGER: rows of tablet {tablet} that no other replica has ARE PERMANENTLY LOST. So are writes that a "
+        "majority with this replica has acknowledged, if another server fails before the data are copied again."
+    )
+    yield "If the server can run, use `nyala tablet move` or `nyala cluster leave` instead."

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import ssl
 from pathlib import Path
 from typing import Protocol
 
 from ..errors import InterfaceError
+from ..net.addresses import is_loopback
 
 
 class Listening(Protocol):
@@ -60,7 +60,7 @@ def endpoint(
     has_tls = options.tls_cert is not None
     has_password = options.password is not None or (has_tls if has_users is None else has_users)
     missing = [what for what, is_there in (("a password", has_password), ("TLS", has_tls)) if not is_there]
-    if missing and not is_loopback(host):
+    if missing and not resolves_to_loopback(host):
         raise InterfaceError(
             f"{options.address} can be reached from other machines, so clients need a password and TLS, and "
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give --{door}-password-file"
@@ -86,14 +86,14 @@ def server_context(options: Listening, protocol: str) -> ssl.SSLContext | None:
     return context
 
 
-def is_loopback(host: str) -> bool:
+def resolves_to_loopback(host: str) -> bool:
     """True if only processes of this machine can connect to a host: all of its addresses are loopback.
 
-    >>> is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("0.0.0.0")
+    >>> resolves_to_loopback("127.0.0.1"), resolves_to_loopback("[::1]"), resolves_to_loopback("0.0.0.0")
     (True, True, False)
     """
     try:
-        found = {item[4][0] for item in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)}
+        found = {str(item[4][0]) for item in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)}
     except OSError:
         return False
-    return bool(found) and all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+    return bool(found) and all(is_loopback(address) for address in found)

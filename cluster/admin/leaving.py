@@ -3,20 +3,15 @@ waits."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ...errors import DeadlineExceeded, InterfaceError, listed
+from ...errors import InterfaceError, listed
 from ...model.lazy_dataclass import dataclass
 from ..wire.calls.rpc import Channels
 from ..wire.messages.maintenance_methods import LeaveCluster
 from ..wire.messages.methods import GetCatalog, LocateTablets, NamedServer
-from .masters import ask_master
 from .names import Names
-
-_POLL_SECONDS = 0.2
-TELL_SECONDS = 5.0
-"""Seconds between two reports of the remaining replicas."""
+from .one_server import OneServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +23,11 @@ class Held:
     replicas: int
 
 
-class Leaving:
-    """The removal of one server from a cluster with these masters.
-
-    Parameters
-    ----------
-    server : str
-        As `Names` takes it.
-    local : mapping of str to str
-        As for `Names`.
-    """
+class Leaving(OneServer):
+    """The removal of one server; the parameters are those of `OneServer`."""
 
     def __init__(self, channels: Channels, masters: Sequence[str], server: str, local: Mapping[str, str] | None = None):
-        self._channels = channels
-        self._masters = masters
-        self._names = Names(channels, masters, local)
-        self._server = self._names.server(server)
-        self.name = self._names.of(self._server.address)
-        """Its name for people."""
+        super().__init__(channels, masters, server, local)
         self.is_dead = self._server.state in ("DEAD", "REPLACED")
 
     @property
@@ -65,41 +47,38 @@ class Leaving:
         accepted anyway, unless `has_to_end`: the cluster then stops counting it."""
         if not self.is_dead or has_to_end:
             check_room(self._server, self._names, self.held())
-        ask_master(self._channels, self._masters, LeaveCluster(server=self._server.id, leaving=True))
+        self._ask_master(LeaveCluster(server=self._server.id, leaving=True))
 
     def undo(self) -> None:
         """Cancels the request: the server stays."""
-        ask_master(self._channels, self._masters, LeaveCluster(server=self._server.id, leaving=False))
+        self._ask_master(LeaveCluster(server=self._server.id, leaving=False))
 
     def wait(self, say: Callable[[str], None], seconds: float | None = None) -> None:
         """Returns when it holds no replica any more; `say` is called with the remaining ones now and then.
         `DeadlineExceeded` lists those that remain after `seconds`: emptying continues."""
-        began = reported = time.monotonic()
-        while left := self._left():
-            now = time.monotonic()
-            if seconds is not None and now - began >= seconds:
-                held = self.held()
-                raise DeadlineExceeded(
-                    f"{self.name} is not empty after {seconds:g} s, and continues to be emptied; still there: "
-                    f"{len(held)} replicas: {listed([f'{one.tablet} of {one.table}' for one in held])}"
-                )
-            if reported == began or now - reported >= TELL_SECONDS:
-                reported = now
-                say(f"waiting for {self.name}: {left} replica{'' if left == 1 else 's'} left")
-            time.sleep(_POLL_SECONDS)
+
+        def late(_: str) -> str:
+            held = self.held()
+            return (
+                f"{self.name} is not empty after {seconds:g} s, and continues to be emptied; still there: "
+                f"{len(held)} replicas: {listed([f'{one.tablet} of {one.table}' for one in held])}"
+            )
+
+        self._wait_while(self._left, say, seconds, late)
 
     def held(self) -> list[Held]:
         """Returns the tablets with a replica there, from the master."""
         replicas: list[Held] = []
-        for table in ask_master(self._channels, self._masters, GetCatalog()).tables or ():
-            located = ask_master(self._channels, self._masters, LocateTablets(table_id=table["id"])).tablets
+        for table in self._ask_master(GetCatalog()).tables or ():
+            located = self._ask_master(LocateTablets(table_id=table["id"])).tablets
             for location in located:
                 if any(peer.id == self._server.id for peer in location.replicas):
                     replicas.append(Held(location.tablet_id, table["name"], table["replicas"]))
         return replicas
 
-    def _left(self) -> int:
-        return next((s.replicas for s in self._names.servers() if s.id == self._server.id), 0)
+    def _left(self) -> str:
+        count = next((s.replicas for s in self._names.servers() if s.id == self._server.id), 0)
+        return f"{count} replica{'' if count == 1 else 's'} left" if count else ""
 
 
 def check_room(server: NamedServer, names: Names, held: Sequence[Held]) -> None:

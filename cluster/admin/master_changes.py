@@ -17,6 +17,7 @@ from ..wire.messages.membership_methods import (
     MastersReply,
     RemoveMaster,
     UnsafeChangeMasters,
+    nobody_waits,
 )
 from ..wire.messages.methods import GetStatus, ReportTablets, ServerStatus, TabletReport
 from .masters import ask_master
@@ -103,10 +104,7 @@ class MasterChanges:
         try:
             status: ServerStatus = call(self._channels, address, GetStatus(), _CALL_SECONDS)
         except ClusterError as error:
-            raise InterfaceError(
-                f"no master process responds at {address}; first start one there, with an empty directory: nyala "
-                f"master --dir DIR --bind {address} --masters {','.join(self._masters)} ({error})"
-            ) from error
+            raise InterfaceError(nobody_waits(address, self._masters, error)) from error
         state = status.details.get("membership")
         if status.kind != "master" or state not in _CAN_JOIN:
             raise InterfaceError(

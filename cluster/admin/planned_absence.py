@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from ...errors import DeadlineExceeded
-from ..wire.calls.rpc import Channels
 from ..wire.messages.maintenance_methods import MaintainServer, QuiesceServer, QuiesceStatus
-from .masters import ask_master
-from .names import Names
+from .one_server import OneServer
 from .view import call
 
-_POLL_SECONDS = 0.1
-TELL_SECONDS = 5.0
-"""Seconds between two reports of what is left."""
 
-
-class PlannedAbsence:
-    """The planned absence of one server of a cluster with these masters.
-
-    Parameters
-    ----------
-    server : str
-        As `Names` takes it.
-    local : mapping of str to str
-        As for `Names`.
-    """
-
-    def __init__(self, channels: Channels, masters: Sequence[str], server: str, local: Mapping[str, str] | None = None):
-        self._channels = channels
-        self._masters = masters
-        names = Names(channels, masters, local)
-        self._server = names.server(server)
-        self.name = names.of(self._server.address)
-        """Its name for people."""
+class PlannedAbsence(OneServer):
+    """The planned absence of one server."""
 
     def maintain(self, in_maintenance: bool) -> None:
         """Begins or ends its maintenance: the masters store that."""
-        ask_master(self._channels, self._masters, MaintainServer(server=self._server.id, in_maintenance=in_maintenance))
+        self._ask_master(MaintainServer(server=self._server.id, in_maintenance=in_maintenance))
 
     def quiesce(self, action: str) -> QuiesceStatus:
         """Has it "begin" or "end" to quiesce, or returns the "status"; raises `ServerUnavailable` if it does not
@@ -49,17 +25,19 @@ class PlannedAbsence:
     def wait_idle(self, say: Callable[[str], None], seconds: float) -> QuiesceStatus:
         """Returns when it leads no tablet that another one could lead, and has no scans. `say` is called with what is
         left now and then. `DeadlineExceeded` has it after `seconds`: quiescing continues."""
-        began = reported = time.monotonic()
-        while (status := self.quiesce("status")).leaders or status.scans:
-            now = time.monotonic()
-            if now - began >= seconds:
-                raise DeadlineExceeded(
-                    f"after {seconds:g} s, {self.name} still {_left(status)}; it continues to quiesce"
-                )
-            if reported == began or now - reported >= TELL_SECONDS:
-                reported = now
-                say(f"waiting for {self.name}: it {_left(status)}")
-            time.sleep(_POLL_SECONDS)
+        status = self.quiesce("status")
+
+        def left() -> str:
+            nonlocal status
+            status = self.quiesce("status")
+            return f"it {_left(status)}" if status.leaders or status.scans else ""
+
+        self._wait_while(
+            left,
+            say,
+            seconds,
+            lambda _: f"after {seconds:g} s, {self.name} still {_left(status)}; it continues to quiesce",
+        )
         return status
 
     def describe(self, status: QuiesceStatus) -> str:

@@ -34,6 +34,7 @@ from ..wire.messages.membership_methods import (
     MastersReply,
     RemoveMaster,
     UnsafeChangeMasters,
+    nobody_waits,
 )
 from ..wire.messages.methods import GetStatus, Reply, Request, ServerStatus
 from .catalog.catalog_manager import CatalogManager
@@ -189,10 +190,7 @@ class MasterMembership:
         try:
             status: ServerStatus = self._channels.get(address).call(GetStatus(), _CALL_SECONDS)
         except ClusterError as error:
-            raise ConfigurationRefused(
-                f"no master process responds at {address}; first start one there, with an empty directory: nyala "
-                f"master --dir DIR --bind {address} --masters {','.join(self.addresses())} ({error})"
-            ) from error
+            raise ConfigurationRefused(nobody_waits(address, self.addresses(), error)) from error
         return status
 
     def _remove(self, request: RemoveMaster, context: CallContext) -> MastersReply:

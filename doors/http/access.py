@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-import ipaddress
 import secrets
 from base64 import b64decode
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from ...errors import AuthenticationFailed, InvalidPassword
+from ...net.addresses import is_loopback
 from ..authentication import Authentication
 
 USER: Final = "operator"
@@ -127,9 +127,4 @@ def is_own_name(host: str | None, bound: str) -> bool:
     if not host:
         return False
     name = host.partition("]")[0].strip("[") if host.startswith("[") else host.rpartition(":")[0] or host
-    if name.lower().rstrip(".") in ("localhost", bound.lower()):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return name.lower().rstrip(".") == bound.lower() or is_loopback(name)

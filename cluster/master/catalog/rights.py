@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from ....errors import Error, NotSupportedError, NotTheLeader
 from ....model.access.tokens import TokenKey, kept_keys, new_key, signing_key
+from ....net.addresses import host_of, is_loopback
 from ...wire.call_context import CallContext
 from ...wire.calls.rpc import Channels
 from ...wire.messages.user_methods import SetRights
 from ...wire.security.access import Role, role_of
 from ...wire.security.local_owner import is_known_here
-from ...wire.security.logins import is_loopback
 from ...wire.security.users import NO_USERS, Rights, rights_to_plain
 from ..directory import Server
 from ..threads import Callers
@@ -101,7 +101,9 @@ class MasterRights:
                     "(ALTER USER nyala PASSWORD '...'), and connect as nyala; or use an administrator's certificate"
                 )
             return
-        far = sorted(each for each in (*self._masters(), *(s.address for s in servers)) if not is_loopback(each))
+        far = sorted(
+            each for each in (*self._masters(), *(s.address for s in servers)) if not is_loopback(host_of(each))
+        )
         if far:
             raise NotSupportedError(
                 f"a cluster of several machines has users only with TLS, and {far[0]} is reached over a network: start "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...raft.messages import Configuration
 from .methods import Reply, Request
 
@@ -49,3 +51,11 @@ class UnsafeChangeMasters(Request, frozen=True, tag="unsafe_change_masters"):
 
     reply = MastersReply
     survivors: tuple[str, ...]
+
+
+def nobody_waits(address: str, masters: Iterable[str], error: Exception) -> str:
+    """The text of an error: no process responds at the address of a master that is to be added."""
+    return (
+        f"no master process responds at {address}; first start one there, with an empty directory: nyala "
+        f"master --dir DIR --bind {address} --masters {','.join(masters)} ({error})"
+    )

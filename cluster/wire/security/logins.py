@@ -19,7 +19,7 @@ from ....errors import AccessDenied, InvalidPassword, LoginNeeded
 from ....model.access.passwords import Verifier, is_expired, login_failure, mock_verifier, read_verifier, signature
 from ....model.access.scram import ServerExchange, new_nonce
 from ....model.access.tokens import TOKEN_SECONDS, TokenKey, make_token
-from ....net.addresses import host_of
+from ....net.addresses import host_of, is_loopback
 from ...decoders import msgpack_decoder
 from ..call_context import CallContext
 from ..messages.user_methods import BeginLogin, FinishLogin, LoginChallenge, LoginReply
@@ -61,7 +61,7 @@ class Logins:
 
     def begin(self, request: BeginLogin, context: CallContext) -> LoginChallenge:
         """Handles `BeginLogin`."""
-        if not self._is_secure and not is_loopback(context.address):
+        if not self._is_secure and not is_loopback(host_of(context.address)):
             raise AccessDenied("logins over a network need TLS: start the servers with --tls-ca, --tls-cert, --tls-key")
         rights = self._checked_rights()
         state = _State(request.user, new_nonce(), time.time())
@@ -114,9 +114,3 @@ class Logins:
 
     def _sealed(self, content: bytes, message: str, context: CallContext) -> bytes:
         return signature(self._key(context.deadline).secret, b"exchange" + content + b"\0" + message.encode())
-
-
-def is_loopback(address: str) -> bool:
-    """True for "host:port" of this machine's own interface."""
-    host = host_of(address).strip("[]").removeprefix("::ffff:")
-    return host.startswith("127.") or host in ("::1", "localhost")

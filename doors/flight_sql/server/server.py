@@ -27,7 +27,7 @@ from ....sql.session_facts import USER
 from ...audit import AuditLog
 from ...audited import Audited, log_refused
 from ...authentication import Authentication, require_all_rights
-from ...endpoints import is_loopback
+from ...endpoints import resolves_to_loopback
 from ..session.client_session import ClientSession
 from ..session.reports import sqlstate_of
 from .authentication import DOOR, MIDDLEWARE, CallerFactory, NoHandshake
@@ -62,7 +62,7 @@ class FlightSqlServer:
         require_all_rights(store.access, connection.session.facts.session_user)
         host, port = options.endpoint(store.access.has_users)
         tls = options.tls()
-        self.authenticator = Authentication(lambda: store.access, options.password, is_open=is_loopback(host))
+        self.authenticator = Authentication(lambda: store.access, options.password, is_open=resolves_to_loopback(host))
         self.options = options
         self._connection = connection
         callers = CallerFactory(self.authenticator, options.audit)

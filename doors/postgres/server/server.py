@@ -24,7 +24,7 @@ from ....model.forks import stay_with_process
 from ....net.listener import Listener
 from ....net.reactor import Reactor
 from ...authentication import Authentication, require_all_rights
-from ...endpoints import is_loopback
+from ...endpoints import resolves_to_loopback
 from ..session.reports import Refused
 from .client import PostgresClient
 from .options import PostgresOptions
@@ -57,7 +57,7 @@ class PostgresServer:
         host, port = options.endpoint(store.access.has_users)
         self.options = options
         self.tls = options.tls()
-        self.needs_tls = not is_loopback(host)
+        self.needs_tls = not resolves_to_loopback(host)
         self.authenticator = Authentication(lambda: store.access, options.password, is_open=not self.needs_tls)
         self._connection = connection
         self._reactor = Reactor("nyala-postgres")

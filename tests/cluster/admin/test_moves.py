@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from nyala.cluster.admin import leaving
+from nyala.cluster.admin import one_server
 from nyala.cluster.admin.leaving import Leaving
 from nyala.cluster.admin.masters import ask_master
 from nyala.cluster.admin.moves import ReplicaMover
@@ -219,8 +219,8 @@ def test_a_dead_server_may_be_said_to_have_left_unless_it_has_to_be_empty(entry:
 
 
 def test_waiting_tells_what_is_left(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaving, "_POLL_SECONDS", 0.0)
-    monkeypatch.setattr(leaving, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(one_server, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(one_server, "TELL_SECONDS", 0.0)
     told: list[str] = []
     cluster = Cluster(entry, servers="abcd", replicas=[9, 2, 1, 0])
     cluster.leaving("tserver-1").wait(told.append)
