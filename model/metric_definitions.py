@@ -95,7 +95,10 @@ nyala_maintenance_written_bytes_total counter    bytes of the DiskRowSets that o
 nyala_maintenance_io_bytes_total      counter    bytes of data files that background work read and wrote | direction
 nyala_maintenance_io_limit_bytes      gauge      ceiling of these bytes per second; 0: none |
 nyala_maintenance_io_wait_seconds_total counter  time that background work waited for this ceiling |
-nyala_maintenance_running             gauge      operations that run now |
+nyala_maintenance_running             gauge      operations that run now, by kind | kind
+nyala_maintenance_queued              gauge      operations that were due at the last search, by kind | kind
+nyala_maintenance_best_score          gauge      the greatest score among them, by kind | kind max
+nyala_maintenance_queued_bytes        gauge      bytes of memory, log or disk that they free together | kind of
 nyala_replicas                        gauge      replicas of this server, by state and role in Raft | state role
 nyala_raft_terms                      gauge      sum of the terms of all replicas: each election raises it by one |
 nyala_raft_apply_lag_entries          gauge      log entries that are committed but not applied, the worst replica | max

@@ -2,7 +2,8 @@
 
 metrics                        `metrics.collect`, everywhere
 statements                     the sessions of this process: registered here by the driver
-tablets, rowsets, operations   the store of the statement, if it is `Observable`
+tablets, rowsets,              the store of the statement, if it is `Observable`
+operations, operation_kinds
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Observable(Protocol):
     """A store that can describe its parts."""
 
     def observations(self, kind: str) -> Iterable[Row]:
-        """Rows of `nyala_catalog.<kind>`: "tablets", "rowsets" or "operations". None for what it does not have."""
+        """Rows of `nyala_catalog.<kind>`: "tablets", "rowsets", "operations", "operation_kinds". None for what
+        it does not have."""
 
 
 def register(kind: str, reader: Callable[[], Iterable[Row]]) -> None:

@@ -24,7 +24,7 @@ SLOW_STATEMENTS = 20
 _PATIENCE_SECONDS = 4.0
 _VALUES = ("partition", "min_key", "max_key", "error", "client")
 """Columns of `nyala_catalog` whose texts may hold values of rows, or addresses of clients."""
-_RELATIONS = ("tablets", "rowsets", "operations")
+_RELATIONS = ("tablets", "rowsets", "operations", "operation_kinds")
 
 
 def read_live(connection: Connection, url: str, tls: dict[str, str]) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,7 @@ from ...storage.files.io_limit import IoLimit
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.background import Rounds
-from ...storage.maintenance.observed import operation_rows, rowset_rows
+from ...storage.maintenance.observed import kind_rows, operation_rows, rowset_rows
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..tablets.replica_metrics import directory_samples, replica_samples
@@ -350,6 +350,8 @@ class TabletServer:
         """Rows of this server as `nyala_catalog` has them for a store: rowsets and operations; of tablets the names."""
         if kind == "operations":
             return operation_rows(self.maintenance.status())
+        if kind == "operation_kinds":
+            return kind_rows(self.maintenance.status())
         replicas = [replica for replica in self.tablets.replicas() if replica.state == "RUNNING"]
         if kind == "rowsets":
             return rowset_rows(replica.tablet for replica in replicas)

@@ -22,8 +22,9 @@ from ..malloc import HeapTrimmer
 from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import flush_largest, memory_bytes
-from .manager import MaintenanceManager, MaintenanceStatus, OperationRecord
+from .manager import MaintenanceManager
 from .memory import Memory
+from .status import MaintenanceStatus, OperationRecord
 
 _log = logging.getLogger("nyala.storage")
 

@@ -95,6 +95,16 @@ class StoreCondition:
     log_target_bytes: int = LOG_TARGET_BYTES
 
 
+def is_due(statistics: OpStatistics) -> bool:
+    """True if an operation is worth it although neither memory nor disk is short, and logs are not too long.
+
+    >>> is_due(OpStatistics(OpKind.LOG_GC, log_bytes=1)), is_due(OpStatistics(OpKind.FLUSH_DELTAS, ram_bytes=1))
+    (True, False)
+    """
+    is_free = statistics.kind is OpKind.LOG_GC and statistics.log_bytes > 0
+    return is_free or statistics.disk_bytes > 0 or statistics.score > 0
+
+
 def pick(operations: Sequence[OpStatistics], condition: StoreCondition) -> tuple[int, str] | None:
     """The operation to run next: (its position, the reason); None where none is worth it.
 

@@ -35,6 +35,16 @@ from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
 from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
 from .precedence import GaveWay, is_urgent
+from .status import (
+    Candidate,
+    KindQueue,
+    KindStatus,
+    KindTotals,
+    MaintenanceStatus,
+    OperationRecord,
+    kind_statuses,
+    queues_of,
+)
 from .throttle import Pace
 
 _log = logging.getLogger("nyala.storage")
@@ -43,81 +53,6 @@ FIRST_DELAY, LAST_DELAY = 1.0, 60.0
 """Seconds until a tablet is tried again after a failure; each further failure doubles them."""
 HISTORY = 32
 """Operations that are remembered for `MaintenanceManager.status`."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperationRecord:
-    """An operation that ran or runs.
-
-    Parameters
-    ----------
-    kind, table, tablet_id, target : str
-    reason : str
-        Why it was chosen.
-    score : float
-        Its score at that time.
-    started : float
-        Seconds since 1970.
-    seconds : float
-        How long it took; of one that runs, until now.
-    error : str
-        Why it failed; empty otherwise.
-    """
-
-    kind: str
-    table: str
-    tablet_id: str
-    target: str
-    reason: str
-    score: float
-    started: float
-    seconds: float
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An operation that could run, with the numbers that are judged."""
-
-    kind: str
-    table: str
-    tablet_id: str
-    target: str
-    ram_bytes: int
-    log_bytes: int
-    disk_bytes: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantinedTablet:
-    """A tablet without maintenance, because its files are damaged: `damage` has the file and the reason."""
-
-    table: str
-    tablet_id: str
-    damage: str
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceStatus:
-    """State of maintenance: the running operation, the last ones (newest first), possible ones, and the tablets in
-    quarantine, which have none."""
-
-    running: OperationRecord | None
-    completed: tuple[OperationRecord, ...]
-    candidates: tuple[Candidate, ...]
-    quarantined: tuple[QuarantinedTablet, ...] = ()
-
-
-@dataclass(slots=True)
-class KindTotals:
-    """Operations of one kind since the start: how many were done, how many of them failed, their seconds, and the bytes
-    of the DiskRowSets that they wrote."""
-
-    done: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-    written_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -180,22 +115,22 @@ class MaintenanceManager:
         self._running: OperationRecord | None = None
         self._completed: deque[OperationRecord] = deque(maxlen=HISTORY)
         self._totals: dict[str, KindTotals] = {}
+        self._queues: dict[str, KindQueue] = {}
+        """Of the last search; replaced as a whole."""
+        self._waiting: tuple[Candidate, ...] = ()
+        """The operations that the running one was chosen from; replaced as a whole."""
 
-    @property
-    def is_running(self) -> bool:
-        """True while an operation runs."""
-        return self._running is not None
-
-    def totals(self) -> dict[str, KindTotals]:
-        """Totals by kind of operation."""
-        return dict(self._totals)
+    def kinds(self) -> tuple[KindStatus, ...]:
+        """Operations by kind, as of the last search for operations; looks at no tablet."""
+        return kind_statuses(self._running, self._totals, self._queues)
 
     def run_one(self) -> OperationRecord | None:
         """Run the operation that is worth most; None where there is none, or what there is rests. An error is in the
         record."""
         with self._lock:
             self._pace.look()
-            operations = [operation for operation in self._operations() if self._pace.allows(operation.statistics)]
+            possible = self._operations()
+            operations = [operation for operation in possible if self._pace.allows(operation.statistics)]
             condition = StoreCondition(
                 self._memory_is_short(),
                 sum(tablet.log.size for tablet in self._tablets()),
@@ -203,20 +138,26 @@ class MaintenanceManager:
                 self._log_target_bytes,
             )
             found = pick([operation.statistics for operation in operations], condition)
-            return None if found is None else self._perform(operations[found[0]], found[1])
+            if found is None:
+                return None
+            chosen = operations[found[0]]
+            rest = [operation for operation in possible if operation is not chosen]
+            self._waiting = tuple(_candidate(operation) for operation in rest)
+            self._queues = queues_of(operation.statistics for operation in rest)
+            return self._perform(chosen, found[1])
 
     def status(self) -> MaintenanceStatus:
-        """Running, done, and to be done, as plain data."""
-        running = self._running
+        """Running, done, and to be done, as plain data. Unless an operation runs, the tablets are searched for possible
+        ones."""
+        running, candidates = self._running, self._waiting
         if running is not None:
             running = replace(running, seconds=time.time() - running.started)
         elif self._lock.acquire(blocking=False):
             try:
-                candidates = [_candidate(operation) for operation in self._operations()]
+                candidates = tuple(_candidate(operation) for operation in self._operations())
             finally:
                 self._lock.release()
-            return MaintenanceStatus(None, tuple(reversed(self._completed)), tuple(candidates))
-        return MaintenanceStatus(running, tuple(reversed(self._completed)), ())
+        return MaintenanceStatus(running, tuple(reversed(self._completed)), candidates, self.kinds())
 
     # ---- one operation -------------------------------------------------------------------------------------------
 
@@ -240,6 +181,7 @@ class MaintenanceManager:
                     self._failed(tablet, error)
                 continue
             operations += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
+        self._queues = queues_of(operation.statistics for operation in operations)
         return operations
 
     def _perform(self, operation: Operation, reason: str) -> OperationRecord:
@@ -274,7 +216,7 @@ class MaintenanceManager:
                 error = f"{type(failure).__name__}: {failure}"
                 self._failed(tablet, failure)
         finally:
-            self._running = None
+            self._running, self._waiting = None, ()
         record = replace(record, seconds=self._clock() - began, error=error)
         if tablet.is_dropped:
             return record

@@ -18,8 +18,9 @@ from ..files.page_cache import PageCache
 from ..inspect.layout.table_layout import key_places
 from ..inspect.text import key_text
 from ..tablet.tablet import Tablet
-from .manager import MaintenanceManager, MaintenanceStatus
+from .manager import MaintenanceManager
 from .memory import MemoryStatus
+from .status import KindStatus, MaintenanceStatus
 
 
 def tablet_samples(tablets: Iterable[Tablet]) -> Iterator[Sample]:
@@ -56,12 +57,28 @@ def work_samples(memory: MemoryStatus, cache: PageCache, manager: MaintenanceMan
     yield Sample("nyala_page_cache_hits_total", cache.hits)
     yield Sample("nyala_page_cache_insertions_total", cache.insertions)
     yield Sample("nyala_page_cache_evictions_total", cache.evictions)
-    yield Sample("nyala_maintenance_running", int(manager.is_running))
-    for kind, totals in manager.totals().items():
-        yield Sample("nyala_maintenance_operations_total", totals.done, (kind,))
-        yield Sample("nyala_maintenance_failures_total", totals.failed, (kind,))
-        yield Sample("nyala_maintenance_seconds_total", totals.seconds, (kind,))
-        yield Sample("nyala_maintenance_written_bytes_total", totals.written_bytes, (kind,))
+    for each in manager.kinds():
+        yield from _kind_samples(each)
+
+
+def _kind_samples(status: KindStatus) -> Iterator[Sample]:
+    kind, totals, queue = (status.kind,), status.totals, status.queue
+    yield Sample("nyala_maintenance_running", status.running, kind)
+    yield Sample("nyala_maintenance_queued", queue.queued, kind)
+    yield Sample("nyala_maintenance_best_score", queue.best_score, kind)
+    yield Sample("nyala_maintenance_queued_bytes", queue.memory_bytes, (*kind, "memory"))
+    yield Sample("nyala_maintenance_queued_bytes", queue.log_bytes, (*kind, "log"))
+    yield Sample("nyala_maintenance_queued_bytes", queue.disk_bytes, (*kind, "disk"))
+    yield Sample("nyala_maintenance_operations_total", totals.done, kind)
+    yield Sample("nyala_maintenance_failures_total", totals.failed, kind)
+    yield Sample("nyala_maintenance_seconds_total", totals.seconds, kind)
+    yield Sample("nyala_maintenance_written_bytes_total", totals.written_bytes, kind)
+
+
+def kind_rows(status: MaintenanceStatus) -> Iterator[dict[str, Any]]:
+    """Rows of `nyala_catalog.operation_kinds`."""
+    for each in status.kinds:
+        yield {"kind": each.kind, "running": each.running, **asdict(each.queue), **asdict(each.totals)}
 
 
 def operation_rows(status: MaintenanceStatus) -> Iterator[dict[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..maintenance.background import BackgroundWork
-from ..maintenance.manager import MaintenanceStatus, OperationRecord
 from ..maintenance.memory import MemoryStatus
+from ..maintenance.status import MaintenanceStatus, OperationRecord
 from .damage_notes import quarantined
 from .table_store import TableStore
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ...errors import CorruptionError
-from ..maintenance.manager import QuarantinedTablet
+from ..maintenance.status import QuarantinedTablet
 from .table_store import TableStore
 
 _log = logging.getLogger("nyala.storage")

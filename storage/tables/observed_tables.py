@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from ...model.observations import Describing, tablet_rows
-from ..maintenance.manager import MaintenanceStatus
-from ..maintenance.observed import operation_rows, rowset_rows
+from ..maintenance.observed import kind_rows, operation_rows, rowset_rows
+from ..maintenance.status import MaintenanceStatus
 from .table_store import TableStore
 
 
@@ -22,7 +22,7 @@ def observations(kind: str, database: Maintained, stores: Mapping[str, TableStor
 
     Parameters
     ----------
-    kind : {"tablets", "rowsets", "operations"}
+    kind : {"tablets", "rowsets", "operations", "operation_kinds"}
     database : Database
     stores : mapping of str to TableStore
         Its open tables by id.
@@ -31,5 +31,9 @@ def observations(kind: str, database: Maintained, stores: Mapping[str, TableStor
         return tablet_rows(database)
     if kind == "operations":
         return operation_rows(database.maintenance_status())
+    if kind == "operation_kinds":
+        return kind_rows(database.maintenance_status())
+    if kind != "rowsets":
+        return ()
     tables = sorted(stores.values(), key=lambda store: store.table.name)
     return rowset_rows(tablet for store in tables for tablet in store.whole_tablets)

@@ -1,4 +1,4 @@
-"""Background operations: what runs, what could run by score and why, and what was done."""
+"""Background operations: sums by kind, what runs, what could run by score and why, and what was done."""
 
 from __future__ import annotations
 
@@ -33,12 +33,30 @@ def maintenance(request: Request) -> Page:
     return "Maintenance", join(
         [
             element("p", _io()),
+            table(
+                "By kind",
+                (
+                    "Operation",
+                    "Due",
+                    "Best score",
+                    "Running",
+                    "Done",
+                    "Failed",
+                    "Took",
+                    "Has written",
+                    "Due: frees memory",
+                    "Frees log",
+                    "Frees disk",
+                ),
+                [_kind(row) for row in request.subject.rows("operation_kinds")],
+                "This process does no background work.",
+            ),
             table("Running", (*where, "Why", "For"), [_run(row) for row in states["RUNNING"]], "Nothing runs."),
             table(
                 "Possible, best first",
                 (*where, "Score", "Frees memory", "Frees log", "Reads or frees on disk"),
                 possible,
-                "There is nothing to do, or an operation runs just now.",
+                "There is nothing to do.",
             ),
             element(
                 "p",
@@ -65,6 +83,22 @@ def _io() -> str | None:
     ceiling = f"at most {size(limit)} per second" if limit else "without a ceiling"
     waited = duration(found["nyala_maintenance_io_wait_seconds_total"])
     return f"Background work has read {size(read)} and written {size(written)}, {ceiling}; it waited {waited} for that."
+
+
+def _kind(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        row["kind"],
+        row["queued"],
+        Right(f"{row['best_score']:.3f}"),
+        row["running"],
+        row["done"],
+        row["failed"],
+        duration(row["seconds"]),
+        size(row["written_bytes"]),
+        size(row["memory_bytes"]),
+        size(row["log_bytes"]),
+        size(row["disk_bytes"]),
+    )
 
 
 def _where(row: Mapping[str, Any]) -> tuple[object, ...]:

@@ -13,4 +13,6 @@ rowsets 13603 table_name:text tablet_id:text rowset_id:int8 rows:int8 disk_bytes
   key_start:float8 key_stop:float8
 operations 13604 state:text kind:text table_name:text tablet_id:text target:text reason:text score:float8
   started:timestamptz seconds:float8 memory_bytes:int8 log_bytes:int8 disk_bytes:int8 error:text
+operation_kinds 13605 kind:text queued:int8 running:int8 done:int8 failed:int8 seconds:float8 written_bytes:int8
+  best_score:float8 memory_bytes:int8 log_bytes:int8 disk_bytes:int8
 """

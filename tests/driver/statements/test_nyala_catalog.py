@@ -64,6 +64,32 @@ def test_operations_are_those_of_the_maintenance(c):
         assert value(c, "nyala_maintenance_operations_total", f"kind={kind}") >= 1
 
 
+def test_kinds_of_operations_agree_with_the_operations_and_with_the_metrics(c):
+    c.store.maintain()
+    for n in range(200, 1000, 100):
+        c.execute("INSERT INTO t SELECT n, 'w' FROM generate_series(?, ?) AS g(n)", (n, n + 99))
+        c.store.flush()
+    query = "SELECT queued, best_score, done, failed, running FROM nyala_catalog.operation_kinds WHERE kind = ?"
+    due = rows(
+        c,
+        "SELECT kind, count(*), max(score) FROM nyala_catalog.operations "
+        "WHERE state = 'POSSIBLE' AND (score > 0 OR disk_bytes > 0 OR kind = 'LogGC') GROUP BY 1 ORDER BY 3 DESC",
+    )
+    assert "CompactRowSets" in {kind for kind, _, _ in due}
+    before = {kind: rows(c, query, kind)[0] for (kind,) in rows(c, "SELECT kind FROM nyala_catalog.operation_kinds")}
+    for kind, queued, score in due:
+        assert before[kind][:2] == (queued, score)
+        assert before[kind][4] == 0
+    assert sum(queued for queued, *_ in before.values()) == sum(queued for _, queued, _ in due)
+    records = c.store.maintain()
+    for kind, (_, _, done, failed, _) in before.items():
+        mine = [record for record in records if record.kind == kind]
+        assert rows(c, query, kind)[0][2] == done + len(mine)
+        assert rows(c, query, kind)[0][3] == failed + sum(bool(record.error) for record in mine)
+    shown = "SELECT value FROM nyala_catalog.metrics WHERE name = 'nyala_maintenance_queued' AND labels LIKE 'kind=%'"
+    assert len(rows(c, shown)) == len(before) == 10
+
+
 def test_statements_are_counted_by_path(c):
     row, planned = (value(c, "nyala_statements_total", f"path={path}") for path in ("row", "planned"))
     for key in range(10):
@@ -157,7 +183,7 @@ def test_the_relations_can_only_be_read_and_are_described(c):
         "WHERE nspname = 'nyala_catalog'"
     )
     assert set(rows(c, named)) >= {
-        (name, "v") for name in ("metrics", "statements", "tablets", "rowsets", "operations")
+        (name, "v") for name in ("metrics", "statements", "tablets", "rowsets", "operations", "operation_kinds")
     }
 
 

@@ -350,11 +350,18 @@ def test_status_shows_what_runs_and_what_could(db, table, monkeypatch):
     thread = threading.Thread(target=db.maintain)
     thread.start()
     assert runs.wait(10)
-    running = db.maintenance_status().running
+    status = db.maintenance_status()
+    samples = {(each.name, *each.labels): each.value for each in db._maintenance.samples()}
     goes_on.set()
     thread.join()
+    running = status.running
     assert running is not None
     assert (running.kind, running.table, running.target) == ("CompactRowSets", "t", "3 rowsets")
+    # What it was chosen from stays visible for as long as it runs, without it.
+    assert {each.kind for each in status.candidates} == {"FlushMemRowSet"}
+    assert {each.kind: each.running for each in status.kinds if each.running} == {"CompactRowSets": 1}
+    assert samples["nyala_maintenance_running", "CompactRowSets"] == 1
+    assert samples["nyala_maintenance_queued", "CompactRowSets"] == 0
 
 
 def test_the_background_does_it_by_itself():
