@@ -3,6 +3,7 @@
 --postgres ADDRESS    ─┐
 --flight-sql ADDRESS  ─┴─► DoorOptions ──► Doors, on one connection to the store
 --audit FILE          ───► AuditLog, of both and of the pages
+--slow-log FILE       ───► SlowLog, of the statements of this process
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import contextlib
 from dataclasses import replace
 from typing import Protocol
 
-from ..doors.audit import open_audit_log
+from ..doors.audit import AuditLog
 from ..doors.flight_sql.server.options import FlightSqlOptions
 from ..doors.http.options import HttpOptions
+from ..doors.json_lines import reopen_on_hangup
 from ..doors.postgres.server.options import PostgresOptions
 from ..doors.postgres.server.server import PostgresServer
+from ..doors.slow_log import SlowLog
 from ..driver.connection import Connection
+from ..driver.session.statement_records import records
 from ..errors import InterfaceError
 from ..model.lazy_dataclass import dataclass
 from .arguments import log_retention
@@ -40,20 +44,46 @@ class DoorOptions:
 def door_options(arguments: argparse.Namespace) -> tuple[DoorOptions, HttpOptions | None]:
     """The options of all protocols, and of the pages; with --audit, one log is opened for all of them.
 
-    Raises `InterfaceError` if they are invalid, or the log cannot be opened.
+    Raises `InterfaceError` if they are invalid, or a log cannot be opened.
     """
     postgres, flight_sql, http = postgres_options(arguments), flight_sql_options(arguments), http_options(arguments)
-    if arguments.audit is not None:
-        if postgres is None and flight_sql is None and http is None:
-            raise InterfaceError(
-                "--audit is for clients of PostgreSQL, Flight SQL and the pages, and needs --postgres HOST:PORT, "
-                "--flight-sql HOST:PORT or --http HOST:PORT"
-            )
-        log = open_audit_log(arguments.audit, log_retention(arguments))
-        postgres = None if postgres is None else replace(postgres, audit=log)
-        flight_sql = None if flight_sql is None else replace(flight_sql, audit=log)
-        http = None if http is None else replace(http, audit=log)
+    has_clients = postgres is not None or flight_sql is not None or http is not None
+    audit = _audit(arguments, has_clients)
+    if audit is not None:
+        postgres = None if postgres is None else replace(postgres, audit=audit)
+        flight_sql = None if flight_sql is None else replace(flight_sql, audit=audit)
+        http = None if http is None else replace(http, audit=audit)
+    logs = [log for log in (audit and audit.lines, _slow_log(arguments, has_clients)) if log is not None]
+    if logs:
+        reopen_on_hangup(logs)
     return DoorOptions(postgres, flight_sql), http
+
+
+def _audit(arguments: argparse.Namespace, has_clients: bool) -> AuditLog | None:
+    if arguments.audit is None:
+        return None
+    if not has_clients:
+        raise InterfaceError(
+            "--audit is for clients of PostgreSQL, Flight SQL and the pages, and needs --postgres HOST:PORT, "
+            "--flight-sql HOST:PORT or --http HOST:PORT"
+        )
+    return AuditLog(arguments.audit, log_retention(arguments))
+
+
+def _slow_log(arguments: argparse.Namespace, has_clients: bool) -> SlowLog | None:
+    """Opens the log of slow statements, if there is to be one; sets the time from which on they are slow."""
+    seconds = records().slow_seconds if arguments.slow_seconds is None else arguments.slow_seconds
+    if arguments.slow_log is None:
+        if not seconds >= 0:
+            raise InterfaceError(f"--slow-seconds {seconds:g}: a number of seconds is needed")
+        records().slow_seconds = seconds
+        return None
+    if not has_clients:
+        raise InterfaceError(
+            "--slow-log is for statements that this process executes, for clients of PostgreSQL, Flight SQL and the "
+            "pages; it needs --postgres HOST:PORT, --flight-sql HOST:PORT or --http HOST:PORT"
+        )
+    return SlowLog(arguments.slow_log, seconds, log_retention(arguments))
 
 
 class _Server(Protocol):

@@ -20,23 +20,15 @@ SIGHUP calls, has the next line open the path again, so that the file can be ren
 
 from __future__ import annotations
 
-import json
-import logging
-import signal
-import threading
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ..cluster.wire.process.log_files import LogFile, Retention
-from ..errors import DiskError, InterfaceError, hide_passwords
-from ..model.forks import stay_with_process
-
-_logger = logging.getLogger("nyala.doors.audit")
+from ..cluster.wire.process.log_files import Retention
+from ..errors import DiskError, hide_passwords
+from .json_lines import JsonLines, time_text
 
 TEXT_CHARACTERS: Final = 10_000
 """Of a statement's text, beyond which it is cut."""
-_MODE: Final = 0o600
 
 
 class AuditLog:
@@ -53,50 +45,24 @@ class AuditLog:
     """
 
     def __init__(self, path: str | Path, retention: Retention | None = None):
-        self.path = Path(path)
-        self._lock = threading.Lock()
-        self._is_reopening = False
-        try:
-            self._file = LogFile("audit", str(self.path), retention or Retention(), _MODE)
-        except OSError as error:
-            raise InterfaceError(f"{self.path}: the audit log cannot be opened: {error.strerror}") from None
-        stay_with_process(self)
+        self.lines = JsonLines("audit", "audit log", path, retention)
+        self.path = self.lines.path
 
     def write(self, event: str, **fields: Any) -> None:
         """Adds a line. Raises `DiskError` if that fails: nothing may be done that is not logged."""
         if "statement" in fields:
             fields["statement"] = hide_passwords(str(fields["statement"]))[:TEXT_CHARACTERS]
-        time = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        line = json.dumps({"time": time, "event": event, **fields}, ensure_ascii=False, default=str).encode() + b"\n"
-        with self._lock:
-            try:
-                if self._is_reopening:
-                    self._file.reopen()
-                    self._is_reopening = False
-                elif self._file.is_full:
-                    self._file.rotate()
-                written = self._file.write(line)
-            except OSError as error:
-                raise DiskError(f"{self.path}: the audit log cannot be written: {error.strerror}") from None
-        if written < len(line):
+        try:
+            is_written = self.lines.write({"time": time_text(), "event": event, **fields})
+        except OSError as error:
+            raise DiskError(f"{self.path}: the audit log cannot be written: {error.strerror}") from None
+        if not is_written:
             raise DiskError(f"{self.path}: the audit log has no room")
 
     def request_reopening(self) -> None:
         """Has the next line open the path again; from a signal's handler, too."""
-        self._is_reopening = True
+        self.lines.request_reopening()
 
     def close(self) -> None:
         """Closes the file. May be repeated."""
-        with self._lock:
-            self._file.close()
-
-    def _abandon(self) -> None:
-        """In a forked child: its copy of the descriptor is closed."""
-        self._file.close()
-
-
-def open_audit_log(path: str | Path, retention: Retention | None = None) -> AuditLog:
-    """An audit log that SIGHUP has reopened; in a process's main thread."""
-    log = AuditLog(path, retention)
-    signal.signal(signal.SIGHUP, lambda number, frame: log.request_reopening())
-    return log
+        self.lines.close()

@@ -103,10 +103,11 @@ def open_node(
     if not context.collect:
         return _open(node, context, filters, having)
     started = time.perf_counter()
+    actual = context.actuals.of(node)
     context.opening.append(node)
     stream = _open(node, context, filters, having)
     context.opening.pop()
-    context.actuals.add(context.actuals.of(node), seconds=time.perf_counter() - started)
+    context.actuals.add(actual, seconds=time.perf_counter() - started)
 
     def watched(morsel: Morsel) -> Callable[[], Iterator[Batch]]:
         return lambda: context.actuals.watch(node, morsel.run())

@@ -68,7 +68,7 @@ nyala_sessions                        gauge      open sessions of SQL |
 nyala_statements_total                counter    statements begun: "row" by the row path, "planned" all others | path
 nyala_statements_running              gauge      statements that run now, or whose rows are not all read |
 nyala_statement_seconds               histogram  duration of planned statements until their last row was read |
-nyala_slow_statements_total           counter    planned statements that took a second or more |
+nyala_slow_statements_total           counter    planned statements that took --slow-seconds (1) or more |
 nyala_statement_errors_total          counter    statements that failed, by SQLSTATE | sqlstate
 nyala_tablets                         gauge      tablets that are open |
 nyala_tablets_quarantined             gauge      tablets that are damaged, and neither read nor written |
@@ -82,7 +82,7 @@ nyala_writes_delayed_total            counter    writes slowed down because memo
 nyala_writes_waited_total             counter    writes that waited for a flush because memory is full |
 nyala_write_wait_seconds_total        counter    time that these writes waited |
 nyala_log_bytes                       gauge      write-ahead logs that are needed until their rows are flushed |
-nyala_log_file_bytes                  gauge      files of the server's log and the audit log, with rotated ones | log
+nyala_log_file_bytes                  gauge      files of the logs server, audit and slow, with rotated ones | log
 nyala_page_cache_hits_total           counter    pages found in the cache by scans |
 nyala_page_cache_insertions_total     counter    pages read from files and put into the cache |
 nyala_page_cache_evictions_total      counter    pages dropped from the cache to make room |

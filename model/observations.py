@@ -1,7 +1,8 @@
 """Rows of the relations of `nyala_catalog`: who has them, for the binder, which knows neither stores nor sessions.
 
 metrics                        `metrics.collect`, everywhere
-statements                     the sessions of this process: registered here by the driver
+statements,                    the sessions of this process: registered here by the driver
+statement_operators
 tablets, rowsets,              the store of the statement, if it is `Observable`
 operations, operation_kinds
 """

@@ -14,8 +14,9 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.__main__ import main
-from nyala.cli.diagnosis.masking import mask_plan, mask_statement, mask_text
+from nyala.cli.diagnosis.masking import mask_text
 from nyala.driver.session.statement_records import Records
+from nyala.sql.masked_text import mask_plan, mask_statement
 
 TEXT, NUMBER, BOUND, DEFAULT = "Zanzibar secret", 918273645, 564738291, "Reykjavik secret"
 PASSWORD = "correct horse battery"

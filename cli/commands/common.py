@@ -21,7 +21,7 @@ LOGS = (
     argument(
         "--log-size",
         metavar="SIZE",
-        help="size at which --log, and --audit, are renamed to FILE.1 (default 64MB; 0: never)",
+        help="size at which --log, --audit and --slow-log are renamed to FILE.1 (default 64MB; 0: never)",
     ),
     argument("--log-files", type=int, default=8, metavar="N", help="number of such files that are kept (default 8)"),
     argument("--log-days", type=float, default=90.0, metavar="DAYS", help="age at which they are removed (default 90)"),

@@ -145,6 +145,23 @@ AUDIT = argument(
     "SIGHUP opens it again",
 )
 
+SLOW = (
+    argument(
+        "--slow-log",
+        type=Path,
+        metavar="FILE",
+        help="add a JSON line for each slow statement of clients of PostgreSQL, Flight SQL and the console to a file, "
+        "without values; SIGHUP opens it again",
+    ),
+    argument(
+        "--slow-seconds",
+        type=float,
+        metavar="SECONDS",
+        help="time from which on a statement is slow, also on the pages (default 1)",
+    ),
+)
+"""The log of slow statements."""
+
 SERVE = Command(
     "serve",
     "serve a store's directory to other processes",
@@ -185,6 +202,7 @@ SERVE = Command(
         *FLIGHT_SQL,
         *HTTP,
         AUDIT,
+        *SLOW,
         *LOGS,
     ),
     examples=(
@@ -207,6 +225,7 @@ GATEWAY = Command(
         *FLIGHT_SQL,
         *HTTP,
         AUDIT,
+        *SLOW,
         *LOGS,
         *CLIENT_TLS,
     ),

@@ -16,7 +16,8 @@ from ...driver.stores.cluster_url import servers, tls_options
 from ...errors import Error
 from ...model.clock import HybridClock
 from ...net.addresses import address_of
-from .masking import mask_plan, mask_statement, mask_text
+from ...sql.masked_text import mask_plan, mask_statement
+from .masking import mask_text
 
 SLOW_SECONDS = 1.0
 """Statements that took as long are explained."""

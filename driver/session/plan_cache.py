@@ -41,6 +41,7 @@ from ...sql.placeholders import Given
 from ...sql.session_facts import UNKNOWN_SESSION, SessionFacts
 from .bind_values import Normalized
 from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
+from .past_runs import PastRuns
 
 if TYPE_CHECKING:
     from ...planner import PlanTemplate
@@ -80,8 +81,8 @@ class Prepared:
     template : PlanTemplate, optional
     takers : tuple of Taker, optional
         Converters of plain values to the cells of `single`, or to the physical values of the template's parameters.
-    serial_runs : dict of int to int
-        State that the executor keeps between executions, see `ExecutionContext.serial_runs`.
+    past : PastRuns
+        State that is kept between executions.
     """
 
     statement: bound.Statement
@@ -94,7 +95,7 @@ class Prepared:
     """Number of tables that the plan reads."""
     sizes: tuple[tuple[Table, int], ...] = ()
     looked: float = field(default_factory=time.monotonic)
-    serial_runs: dict[int, int] = field(default_factory=dict)
+    past: PastRuns = field(default_factory=PastRuns)
 
     def cells(self, parameters: Normalized | None, store: Store) -> Sequence[Any] | None:
         """The Python values of `single`; None where the parameters are not for this statement."""

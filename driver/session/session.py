@@ -54,6 +54,7 @@ from .executions import Control, EndedExecution, Execution, Halt, RowExecution, 
 from .identity import Identity, act_as, set_role
 from .literal_shapes import Shape, shape_of
 from .named_statements import NamedStatements
+from .past_runs import PastRuns
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .reading_statements import BY_ROWS, is_reading
 from .running_work import RunningWork
@@ -303,7 +304,7 @@ class Session(RunningWork):
             self.plans.remove(text, prepared)
             return None
         plan = prepared.plan(parameters, self.store)
-        return None if plan is None else self.start(prepared.statement, plan, cancel, prepared.serial_runs)
+        return None if plan is None else self.start(prepared.statement, plan, cancel, prepared.past)
 
     def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None, cancel: Halt) -> Execution:
         """Bind and plan a statement for these values and others, if that can be, and run it."""
@@ -420,7 +421,7 @@ class Session(RunningWork):
         statement: bound.Statement,
         plan: Plan | None = None,
         cancel: Halt | None = None,
-        serial_runs: dict[int, int] | None = None,
+        past: PastRuns | None = None,
     ) -> Execution:
         """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then.
 
@@ -429,11 +430,11 @@ class Session(RunningWork):
         """
         for _ in range(RERUNS if isinstance(statement, bound.SelectStatement) else 0):
             with contextlib.suppress(ServerUnavailable):
-                return self._start(statement, plan, cancel, serial_runs)
-        return self._start(statement, plan, cancel, serial_runs)
+                return self._start(statement, plan, cancel, past)
+        return self._start(statement, plan, cancel, past)
 
     def _start(
-        self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None, serial_runs: dict[int, int] | None
+        self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None, past: PastRuns | None
     ) -> Execution:
         # An execution has an event of its own, which its end sets too.
         own = threading.Event()
@@ -441,8 +442,8 @@ class Session(RunningWork):
             cancel.adopt(own)
         execution = Execution(self._control, own, self.forget)
         options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
-        if serial_runs is not None:
-            options["serial_runs"] = serial_runs
+        past = past or PastRuns()
+        options["serial_runs"] = past.serial_runs
         self._temporary.make_room(statement)
         store, transaction = self.store, self.transactions.transaction
         if store is transaction:
@@ -458,7 +459,8 @@ class Session(RunningWork):
                 for setting in statement.settings:
                     self._control(setting)
             planned = plan or self._plan(statement, partial(raise_if, own))
-            self.activity.begin(execution, context, planned, "" if cancel is None else cancel.text)
+            context.collect = planned is not None and past.begin()
+            self.activity.begin(execution, context, planned, "" if cancel is None else cancel.text, past)
             engine = (
                 None
                 if planned is None or self._is_local

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...errors import Error, hide_passwords
@@ -25,11 +25,13 @@ from ...sql.deep_stack import on_deep_stack
 
 if TYPE_CHECKING:
     from ...executor import ExecutionContext
-    from ...planner import Plan
+    from ...planner import Actual, Plan
+    from ...planner.explaining.operator_lines import OperatorLine
     from ...sql.session_facts import SessionFacts
+    from .past_runs import PastRuns
 
 SLOW_SECONDS: Final = 1.0
-"""Statements that take as long are kept with their plan."""
+"""Statements that take as long are kept with their plan, unless `Records.slow_seconds` is set."""
 RECENT: Final = 200
 """Ended statements that are kept."""
 SLOW: Final = 50
@@ -92,13 +94,13 @@ class StatementRecord:
         Returned or changed so far.
     memory_bytes : int
         Most memory that its operators held.
-    sqlstate, error, plan : str
-        "" without one. The plan is kept of slow statements only.
+    sqlstate, error, plan, digest : str
+        "" without one. Plan and its digest (`operator_lines.plan_digest`) are kept of slow statements only.
     """
 
     __slots__ = (
-        "_began", "_context", "_execution", "_plan", "_seconds", "client", "error", "is_started", "memory_bytes",
-        "number", "plan", "rows", "sqlstate", "started", "state", "text", "user",
+        "_began", "_context", "_execution", "_operators", "_past", "_plan", "_seconds", "client", "digest", "error",
+        "is_started", "memory_bytes", "number", "plan", "rows", "sqlstate", "started", "state", "text", "user",
     )  # fmt: skip
 
     def __init__(self, number: int, text: str, user: str, client: str):
@@ -107,7 +109,7 @@ class StatementRecord:
         self.started = time.time()
         self.state = "RUNNING"
         self.rows = self.memory_bytes = 0
-        self.sqlstate = self.error = self.plan = ""
+        self.sqlstate = self.error = self.plan = self.digest = ""
         self.is_started = False
         """True once its first rows are made: errors from then on leave by its rows, not by `Session.run`."""
         self._began = time.perf_counter()
@@ -115,6 +117,8 @@ class StatementRecord:
         self._execution: weakref.ref[Running] | None = None
         self._context: ExecutionContext | None = None
         self._plan: Plan | None = None
+        self._past: PastRuns | None = None
+        self._operators: tuple[OperatorLine, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -130,30 +134,55 @@ class StatementRecord:
         return self
 
     def plan_text(self) -> str:
-        """The plan as EXPLAIN prints it; "" for a statement without one, or of which it is not kept."""
+        """The plan as EXPLAIN prints it, or EXPLAIN ANALYZE if it is measured; "" for a statement without one, or of
+        which it is not kept."""
         from ...planner.explaining.plan_text import explain
 
         if (plan := self._plan) is None:
             return self.plan
-        return on_deep_stack(lambda: explain(plan)) if plan.deep else explain(plan)
+        actuals = self._actuals()
+        return on_deep_stack(lambda: explain(plan, actuals)) if plan.deep else explain(plan, actuals)
+
+    def operators(self) -> tuple[OperatorLine, ...]:
+        """The operators of the plan with their rows and times until now; none if they are not measured, or not kept
+        (`past_runs`)."""
+        from ...planner.explaining.operator_lines import operator_lines
+
+        if (plan := self._plan) is None or not (actuals := self._actuals()):
+            return self._operators
+        return on_deep_stack(lambda: operator_lines(plan, actuals)) if plan.deep else operator_lines(plan, actuals)
+
+    def _actuals(self) -> dict[int, Actual]:
+        """What is measured of the plan so far."""
+        from ...executor.statements.explaining import actuals_for
+
+        context = self._context
+        return actuals_for(context.actuals, context.opening) if context is not None and context.collect else {}
 
     def execution(self) -> Running | None:
         """The statement itself, while it runs."""
         return None if self._execution is None else self._execution()
 
-    def attach(self, execution: Running, context: ExecutionContext, plan: Plan | None) -> None:
+    def attach(self, execution: Running, context: ExecutionContext, plan: Plan | None, past: PastRuns) -> None:
         """From now on this record is that of an execution."""
-        self._execution, self._context, self._plan = weakref.ref(execution), context, plan
+        self._execution, self._context, self._plan, self._past = weakref.ref(execution), context, plan, past
 
-    def finish(self, failure: Failure | None) -> None:
-        """The statement has ended."""
+    def finish(self, failure: Failure | None, slow_seconds: float) -> None:
+        """The statement has ended; it is slow if it took `slow_seconds`."""
         self.look()
         self._seconds, self.state = self.seconds, "DONE" if failure is None else "FAILED"
         if failure is not None:
             self.sqlstate, self.error = failure
-        if self._seconds >= SLOW_SECONDS:
-            self.plan = self.plan_text()
-        self._execution = self._context = self._plan = None
+        context, plan, past = self._context, self._plan, self._past
+        is_told = past is not None and past.end(self._seconds)
+        if plan is not None and context is not None:
+            if is_told and context.collect:
+                self._operators = self.operators()
+            if self._seconds >= slow_seconds:
+                from ...planner.explaining.operator_lines import plan_digest
+
+                self.plan, self.digest = self.plan_text(), plan_digest(plan)
+        self._execution = self._context = self._plan = self._past = None
 
 
 class Activity:
@@ -167,13 +196,15 @@ class Activity:
         self.errors: Counter[str] = Counter()
         _records.enter(self)
 
-    def begin(self, execution: Running, context: ExecutionContext, plan: Plan | None, text: str) -> None:
+    def begin(
+        self, execution: Running, context: ExecutionContext, plan: Plan | None, text: str, past: PastRuns
+    ) -> None:
         """A planned statement begins."""
         self.planned += 1
         session = self.session()
         assert session is not None
         record = StatementRecord(next(_numbers), text, session.facts.user, session.client)
-        record.attach(execution, context, plan)
+        record.attach(execution, context, plan, past)
         execution.record = record
 
     def end(self, execution: Running) -> None:
@@ -182,7 +213,7 @@ class Activity:
         if record is None:
             return
         execution.record = None
-        record.finish(execution.failure)
+        record.finish(execution.failure, _records.slow_seconds)
         if record.is_started and execution.failure is not None:
             self.errors[record.sqlstate] += 1
         _records.keep(record)
@@ -198,9 +229,19 @@ def sqlstate_of(error: BaseException) -> str:
 
 
 class Records:
-    """All sessions of the process, and the statements that have ended."""
+    """All sessions of the process, and the statements that have ended.
+
+    Attributes
+    ----------
+    slow_seconds : float
+        Planned statements that take as long are slow.
+    slow_log : callable, optional
+        Called with the record of each slow statement that has ended.
+    """
 
     def __init__(self) -> None:
+        self.slow_seconds = SLOW_SECONDS
+        self.slow_log: Callable[[StatementRecord], object] | None = None
         self._lock = threading.Lock()
         self._active: list[Activity] = []
         self._by_row = self._planned = self._slow_count = 0
@@ -220,9 +261,11 @@ class Records:
         """A statement has ended."""
         self._seconds.observe(record.seconds)
         self._recent.append(record)
-        if record.seconds >= SLOW_SECONDS:
+        if record.seconds >= self.slow_seconds:
             self._slow_count += 1
             self._slow.append(record)
+            if self.slow_log is not None:
+                self.slow_log(record)
 
     def _fold(self) -> None:
         """Adds up the counts of sessions that are gone; the lock is held."""
@@ -252,7 +295,7 @@ class Records:
         return list(reversed(self._recent.copy()))
 
     def slow(self) -> list[StatementRecord]:
-        """Ended statements that took `SLOW_SECONDS` or more, newest first."""
+        """Ended statements that took `slow_seconds` or more, newest first."""
         return list(reversed(self._slow.copy()))
 
     def cancel(self, number: int) -> bool:
@@ -292,10 +335,29 @@ class Records:
                 "seconds": record.seconds,
                 "rows": record.rows,
                 "memory_bytes": record.memory_bytes,
+                "plan_digest": record.digest or None,
                 "sqlstate": record.sqlstate or None,
                 "error": record.error or None,
                 "statement": record.text,
             }
+
+    def operator_rows(self) -> Iterator[dict[str, Any]]:
+        """Rows of `nyala_catalog.statement_operators`: those of each statement of `rows`, in their order."""
+        for record in (*self.running(), *self.recent()):
+            for step, line in enumerate(record.operators()):
+                row: dict[str, Any] = {
+                    "statement_id": record.number,
+                    "user_name": record.user,
+                    "step": step,
+                    "depth": line.depth,
+                    "operator": line.text,
+                    "details": "\n".join(line.details) or None,
+                    "expected_rows": line.expected_rows,
+                }
+                if (actual := line.actual) is not None:
+                    row |= {"rows": actual.rows, "seconds": actual.seconds}
+                    row |= {"memory_bytes": actual.memory, "spilled_bytes": actual.spilled}
+                yield row
 
 
 _numbers = itertools.count(1)
@@ -309,6 +371,10 @@ def records() -> Records:
 
 def _rows() -> Iterator[dict[str, Any]]:
     return _records.rows()
+
+
+def _operator_rows() -> Iterator[dict[str, Any]]:
+    return _records.operator_rows()
 
 
 def _samples() -> Iterator[Sample]:
@@ -327,4 +393,5 @@ def _renew() -> None:
 
 register(_samples)
 observations.register("statements", _rows)
+observations.register("statement_operators", _operator_rows)
 renew_in_child(_renew)

@@ -1,4 +1,5 @@
-"""Run-time statistics of operators: rows, batches and time, for EXPLAIN ANALYZE. Collected only on request."""
+"""Run-time statistics of operators: rows, batches and time, for EXPLAIN ANALYZE and for those who look at statements.
+Collected only on request."""
 
 from __future__ import annotations
 
@@ -78,23 +79,17 @@ class Actuals:
         return self._by_node.get(node.number)
 
     def watch(self, node: PhysicalNode, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the same batches, counted."""
+        """Yield the same batches, counted one by one: others look at running statements."""
         actual = self.of(node)
-        rows = count = 0
-        seconds = 0.0
-        try:
-            while True:
-                started = time.perf_counter()
-                batch = next(batches, None)
-                seconds += time.perf_counter() - started
-                if batch is None:
-                    break
-                rows += batch.length
-                count += 1
-                yield batch
-        finally:
-            # A limit stops reading before the end.
-            self.add(actual, rows, count, seconds)
+        while True:
+            started = time.perf_counter()
+            batch = next(batches, None)
+            seconds = time.perf_counter() - started
+            if batch is None:
+                self.add(actual, seconds=seconds)
+                return
+            self.add(actual, batch.length, 1, seconds)
+            yield batch
 
     def add(self, actual: Actual, rows: int = 0, batches: int = 0, seconds: float = 0.0) -> None:
         """Add work to a record."""

@@ -8,7 +8,7 @@ EXPLAIN ANALYZE executes its statement, also if that writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -155,14 +155,15 @@ def with_own_rows(actuals: dict[int, Actual], root: PhysicalNode, context: Execu
     return actuals
 
 
-def actuals_for(actuals: Actuals) -> dict[int, Actual]:
+def actuals_for(actuals: Actuals, opening: Sequence[PhysicalNode] = ()) -> dict[int, Actual]:
     """Statistics that EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's
-    counters."""
+    counters. `opening` are operators that collect their inputs just now; their own time is not known yet."""
     result = {}
+    collecting = {node.number for node in opening}
     for node in actuals.nodes():
         actual = actuals.of(node)
         below = sum(found.seconds for child in node.children() if (found := actuals.get(child)) is not None)
-        notes = []
+        notes = ["collects its input"] if node.number in collecting else []
         if actual.counters is not None:
             counters = actual.counters
             notes.append(

@@ -22,9 +22,10 @@ import pytest
 from http_support import ask, post
 from nyala.cli.commands.all_commands import nyala_parser
 from nyala.cli.doors import door_options
-from nyala.doors.audit import AuditLog, open_audit_log
+from nyala.doors.audit import AuditLog
 from nyala.doors.flight_sql.protocol.numbers import End
 from nyala.doors.http import serve as serve_pages
+from nyala.doors.json_lines import reopen_on_hangup
 from nyala.errors import DiskError, InterfaceError
 from postgres_support import dsn, served, until
 
@@ -176,7 +177,7 @@ def test_a_log_without_room_fails_the_statement_of_each_protocol(log: AuditLog, 
         with closing(kind(server, "root", "hush")) as client:
             assert client.run("SELECT 1") == ""
             full = os.open("/dev/full", os.O_WRONLY)
-            os.dup2(full, log._file._descriptor)  # the disk is full from now on
+            os.dup2(full, log.lines._file._descriptor)  # the disk is full from now on
             os.close(full)
             assert "the audit log cannot be written: No space left on device" in client.run("SELECT 2")
             assert "the audit log cannot be written" in client.run("SELECT * FROM missing")
@@ -360,7 +361,8 @@ def test_cancelled_statements_of_the_pages(log: AuditLog) -> None:
 
 @pytest.mark.usefixtures("sighup")
 def test_a_renamed_log_is_opened_again(tmp_path: Path) -> None:
-    with closing(open_audit_log(tmp_path / "audit")) as log:
+    with closing(AuditLog(tmp_path / "audit")) as log:
+        reopen_on_hangup([log.lines])
         log.write("login", user="one")
         log.path.rename(tmp_path / "audit.1")
         log.write("login", user="two")

@@ -2,8 +2,8 @@
 
     FILE ──► FILE.1 ──► FILE.2 ──► ... ──► FILE.<files>, removed at the next rotation, or when it is older than `days`
 
-The server's log and the audit log are such files. A rotation is three or more renames, by the process that writes; a
-program that renames the files itself (logrotate) is not needed, and works as before.
+The server's log, the audit log and that of slow statements are such files. A rotation is three or more renames, by the
+process that writes; a program that renames the files itself (logrotate) is not needed, and works as before.
 """
 
 # Paths are plain strings: this is where they become system calls.
@@ -93,7 +93,7 @@ class LogFileSize:
 
     Parameters
     ----------
-    kind : {"server", "audit"}
+    kind : {"server", "audit", "slow"}
     path : str
     """
 
@@ -111,7 +111,7 @@ class LogFile:
 
     Parameters
     ----------
-    kind : {"server", "audit"}
+    kind : {"server", "audit", "slow"}
         For the metric of its size.
     path : str
         Created with `mode` if it does not exist.

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import datetime
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from ....driver.session.statement_records import SLOW_SECONDS, StatementRecord, records
+from ....driver.session.statement_records import StatementRecord, records
 from ..request import Request
 from .frame import Page
-from .html import Html, duration, element, facts, form, join, link, size, table
+from .html import Html, Right, duration, element, facts, form, join, link, size, table
+
+if TYPE_CHECKING:
+    from ....planner.explaining.operator_lines import OperatorLine
 
 _CHARACTERS: Final = 200
+_NO_PLAN: Final = "Plans are kept of statements that run, and of slow ones."
 _HEADINGS: Final = ("Id", "Statement", "For", "Rows", "Memory", "User", "Client", "Started (UTC)")
 
 
@@ -35,7 +40,7 @@ def statements(request: Request) -> Page:
         [
             note,
             table("Running", ("Cancel", *_HEADINGS), running, "Nothing runs."),
-            table(f"Slow: {SLOW_SECONDS:g} s or more", _HEADINGS, slow, "There was none."),
+            table(f"Slow: {records().slow_seconds:g} s or more", _HEADINGS, slow, "There was none."),
             table("Recent", (*_HEADINGS, "Outcome"), recent, "There was none."),
             element("p", "Statements about one row by its key are counted, but not listed.", class_="quiet"),
         ]
@@ -86,14 +91,40 @@ def statement(request: Request) -> Page:
         ("Client", found.client or "this process"),
         ("Error", f"{found.sqlstate}: {found.error}" if found.error else None),
     )
-    no_plan = "Plans are kept of statements that run, and of slow ones. EXPLAIN ANALYZE in the console has the times."
     return f"Statement {number}", join(
         [
             facts(pairs),
             _cancel_button(request, found) if found.state == "RUNNING" else None,
             element("h2", "Text"),
             element("pre", found.text, tabindex="0"),
+            _operators(found.operators()),
             element("h2", "Plan"),
-            element("pre", plan, tabindex="0") if plan else element("p", no_plan, class_="quiet"),
+            element("pre", plan, tabindex="0") if plan else element("p", _NO_PLAN, class_="quiet"),
         ]
+    )
+
+
+def _operators(lines: Sequence[OperatorLine]) -> Html | None:
+    """The operators of a plan with what each has done; None if that is not measured."""
+    if not lines:
+        return None
+    whole = sum(line.actual.seconds for line in lines if line.actual is not None)
+    headings = ("Operator", "Rows", "Expected", "Time", "Share", "Memory", "Spilled")
+    return table("Operators", headings, [_operator(line, whole) for line in lines])
+
+
+def _operator(line: OperatorLine, whole: float) -> tuple[object, ...]:
+    indent = "  " * line.depth
+    text = element("pre", "\n".join([f"{indent}{line.text}", *(f"{indent}  \N{MIDDLE DOT} {d}" for d in line.details)]))
+    actual = line.actual
+    if actual is None:
+        return text, None, line.expected_rows, None, None, None, None
+    return (
+        text,
+        actual.rows,
+        line.expected_rows,
+        duration(actual.seconds),
+        Right(f"{actual.seconds / whole:.0%}") if whole else None,
+        size(actual.memory) if actual.memory else None,
+        size(actual.spilled) if actual.spilled else None,
     )

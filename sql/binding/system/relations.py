@@ -16,6 +16,7 @@ from ...constant_rows import ConstantRows
 from ..context import Context
 from ..names import INFORMATION_SCHEMA, NYALA_CATALOG, PG_CATALOG
 from . import information_schema, pg_objects, pg_server, roles
+from .columns_nyala import OF_STATEMENTS
 from .definitions import SystemColumn, SystemRelation, relations, system_type
 from .objects import Objects
 from .pg_objects import Row
@@ -95,7 +96,7 @@ def objects_of(context: Context) -> Objects:
 def _rows(relation: SystemRelation, objects: Objects) -> list[Row]:
     if relation.schema == NYALA_CATALOG:
         found = [dict(row) for row in rows_of(relation.name, objects.context.catalog)]
-        return roles.without_others(found, objects) if relation.name == "statements" else found
+        return roles.without_others(found, objects) if relation.name in OF_STATEMENTS else found
     name = _ALIASES.get(relation.name, relation.name)
     make = _MAKERS.get((relation.schema, name))
     return [] if make is None else list(make(objects))

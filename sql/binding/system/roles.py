@@ -177,15 +177,14 @@ def table_rights(each: SystemObject, objects: Objects) -> Iterator[Row]:
 
 
 def without_others(rows: list[Row], objects: Objects) -> list[Row]:
-    """Statements as the current role may see them: what others have written is for superusers."""
+    """Statements, or their operators, as the current role may see them: what others have written is for superusers."""
     actor = objects.context.actor
     if actor is None or actor.is_superuser:
         return rows
     kept = (actor.role, actor.user)
-    return [
-        row if row["user_name"] in kept else {**row, "statement": "<insufficient privilege>", "error": None}
-        for row in rows
-    ]
+    hidden = "<insufficient privilege>"
+    others = {"statement": hidden, "error": None, "operator": hidden, "details": None}
+    return [row if row["user_name"] in kept else {**row, **others} for row in rows]
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------

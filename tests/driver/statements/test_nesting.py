@@ -311,7 +311,7 @@ def test_lists_of_constants_are_not_deep():
 
 @pytest.mark.parametrize("kind", ["calls", "in", "from"])
 def test_a_slow_deep_statement_keeps_its_plan(table, monkeypatch, kind):
-    monkeypatch.setattr(statement_records, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(statement_records.records(), "slow_seconds", 0.0)
     levels = FROM_LEVELS if kind == "from" else LEVELS
     text, expected = NESTED[kind](levels)
     assert table.execute(text).fetchall() == [(expected,)]

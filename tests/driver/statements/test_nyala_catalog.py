@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from nyala.driver.session import statement_records
+from nyala.driver.session import past_runs, statement_records
 from nyala.driver.session.statement_records import records
 from nyala.errors import Cancelled, DivisionByZero, StatementError, UnknownColumn, UnknownTable
 
@@ -131,7 +131,7 @@ def test_a_running_statement_is_cancelled_by_its_number(c):
 
 
 def test_slow_statements_keep_their_plan(c, monkeypatch):
-    monkeypatch.setattr(statement_records, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(statement_records.records(), "slow_seconds", 0.0)
     c.execute("SELECT k, count(*) FROM t GROUP BY k -- slow").fetchall()
     slow = next(record for record in records().slow() if record.text.endswith("-- slow"))
     assert "Aggregate" in slow.plan or "Scan" in slow.plan
@@ -194,3 +194,91 @@ def test_the_relations_can_only_be_read_and_are_described(c):
 def test_tools_do_not_take_the_relations_for_data_of_users(c, relation):
     column = "table_schema" if "." in relation else "schemaname"
     assert rows(c, f"SELECT count(*) FROM {relation} WHERE {column} = 'nyala_catalog'") == [(0,)]
+
+
+# ---- operators -------------------------------------------------------------------------------------------------------
+
+OPERATORS = (
+    "SELECT o.depth, o.operator, o.rows, o.seconds >= 0, o.details FROM nyala_catalog.statement_operators o, "
+    "nyala_catalog.statements s WHERE s.id = o.statement_id AND s.statement LIKE ? ORDER BY s.id DESC, o.step"
+)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Fast statements are described, too."""
+    monkeypatch.setattr(past_runs, "KEPT_SECONDS", 0.0)
+
+
+def test_operators_have_the_rows_and_times_of_explain_analyze(c, told):
+    text = "SELECT v, count(*) FROM t WHERE k < 50 GROUP BY v"
+    assert c.execute(f"{text} -- measured").fetchall() == [("v", 50 - 1)]
+    found = rows(c, OPERATORS, "%-- measured")
+    shown = [line[0] for line in c.execute(f"EXPLAIN ANALYZE {text}").fetchall() if "rows," in line[0]]
+    assert [(depth, f"{operator}  ({count:,} rows,") for depth, operator, count, _, _ in found] == [
+        (
+            (len(line) - len(line.lstrip())) // 2,
+            f"{line.strip().partition('  (')[0]}  ({line.partition('  (')[2].partition(' rows')[0]} rows,",
+        )
+        for line in shown
+    ]
+    assert found[-1][1] == "TableScan t" and found[-1][2] == 49 and all(timed for *_, timed, _ in found)
+    assert "rows considered" in found[-1][4]
+
+
+def test_operators_of_a_running_statement_show_what_was_read_so_far(c):
+    c.execute("INSERT INTO t SELECT n, 'w' FROM generate_series(1000, 300000) AS g(n)")
+    c.store.flush()
+    cursor = c.execute("SELECT a.k FROM t AS a, t AS b, t AS c -- half")
+    cursor.fetchmany(10)
+    found = rows(c, OPERATORS, "%-- half")
+    assert {operator for _, operator, *_ in found} >= {"TableScan t a", "TableScan t b", "TableScan t c"}
+    assert any(count and count > 0 for _, _, count, _, _ in found)
+    assert max(count or 0 for _, _, count, _, _ in found) < 299_101**3
+    cursor.close()
+
+
+def test_changes_and_explain_analyze_are_described_like_queries(c, told):
+    c.execute("UPDATE t SET v = 'u' WHERE k > 90 -- change")
+    assert ("TableScan t", 10) in {(operator, count) for _, operator, count, *_ in rows(c, OPERATORS, "%-- change")}
+    c.execute("EXPLAIN ANALYZE SELECT count(*) FROM t -- explained").fetchall()
+    assert ("TableScan t", 100) in {(operator, count) for _, operator, count, *_ in rows(c, OPERATORS, "%-- explained")}
+
+
+def test_fast_executions_of_prepared_statements_are_sampled(c, monkeypatch):
+    monkeypatch.setattr(past_runs, "KEPT_SECONDS", 3600.0)
+    monkeypatch.setattr(past_runs, "SAMPLED", 4)
+    for number in range(9):
+        c.execute("SELECT count(*) FROM t WHERE k > ? -- sampled", (number,)).fetchall()
+    described = (
+        "SELECT count(DISTINCT statement_id) FROM nyala_catalog.statement_operators o, nyala_catalog.statements s "
+    )
+    assert rows(c, described + "WHERE s.id = o.statement_id AND statement LIKE '%-- sampled'") == [(2,)]
+
+
+def test_a_statement_that_was_slow_is_measured_the_next_time():
+    past = past_runs.PastRuns()
+    assert past.begin() and not past.end(0.001)
+    assert not past.begin() and past.end(past_runs.KEPT_SECONDS)
+    assert past.begin()
+
+
+def test_a_plan_has_one_digest_for_all_literals(c, monkeypatch):
+    monkeypatch.setattr(statement_records.records(), "slow_seconds", 0.0)
+    query = "SELECT plan_digest FROM nyala_catalog.statements WHERE statement LIKE ?"
+    for value in ("a", "bc"):
+        c.execute(f"SELECT k FROM t WHERE v = '{value}' -- one").fetchall()
+    c.execute("SELECT count(*) FROM t GROUP BY v -- other").fetchall()
+    (one, again), (other,) = (rows(c, query, f"%-- {name}") for name in ("one", "other"))
+    assert one == again != other and len(one[0]) == 16
+
+
+def test_long_conditions_and_plans_are_cut(c, told):
+    values = ", ".join(str(n) for n in range(3000))
+    c.execute(f"SELECT count(*) FROM t WHERE k + 0 IN ({values}) -- long list").fetchall()
+    found = rows(c, OPERATORS, "%-- long list")
+    assert not found  # the mark itself is cut off with the text
+    (record,) = [
+        record for record in records().recent() if record.text.startswith("SELECT count(*) FROM t WHERE k + 0")
+    ]
+    assert all(len(line.text) < 600 and all(len(d) < 600 for d in line.details) for line in record.operators())
