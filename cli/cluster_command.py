@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cluster.admin.ksck import describe, ksck, master_state
+from ..cluster.admin.ksck import describe, ksck
 from ..cluster.admin.leaving import Leaving
 from ..cluster.admin.local_cluster import LocalCluster, LocalServer
 from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
 from ..cluster.admin.rebalancing import Failure, MoveRun
 from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView
+from ..cluster.client.catalog.master_states import master_state
 from ..driver.stores.cluster_url import ENVIRONMENT
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from ..cluster.admin.local_cluster import LocalCluster
 from ..cluster.admin.master_changes import ForcedMasters, MasterChanges
+from ..cluster.client.catalog.master_states import MasterState
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError, did_you_mean
 from ..storage.inspect.text import table_lines
 from .arguments import accepts_data_loss
 from .cluster_connection import Reached, connected
 
-_HEADER = ("master", "role", "leads", "id")
+_HEADER = ("master", "role", "state", "term", "last entry", "lag", "id")
 
 
 def list_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster masters`."""
     with _changing(arguments) as (reached, changes):
-        reply = changes.list()
-    rows = [(peer.address, peer.role.name, peer.id == reply.leader, peer.id) for peer in reply.configuration.peers]
+        found = changes.states()
     if arguments.json:
-        print(json.dumps([dict(zip(("address", "role", "leads", "id"), row)) for row in rows], indent=2))
+        print(json.dumps([{**asdict(each), "leads": each.state == "LEADER"} for each in found], indent=2))
         return 0
     names = {address: name for name, address in reached.local.items()}
-    shown = [(names.get(address, address), role, "yes" if leads else "", id_) for address, role, leads, id_ in rows]
-    print("\n".join(table_lines(_HEADER, shown, left=_HEADER)))
+    print(
+        "\n".join(table_lines(_HEADER, [_row(each, names) for each in found], left=("master", "role", "state", "id")))
+    )
     return 0
+
+
+def _row(found: MasterState, names: Mapping[str, str]) -> tuple[str, ...]:
+    numbers = ("" if number is None else str(number) for number in (found.term, found.last_index, found.lag_entries))
+    return names.get(found.address, found.address), found.role, found.state, *numbers, found.id
 
 
 def add_command(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 metrics                        `metrics.collect`, everywhere
 statements,                    the sessions of this process: registered here by the driver
 statement_operators
-tablets, rowsets,              the store of the statement, if it is `Observable`
+tablets, masters, rowsets,     the store of the statement, if it is `Observable`
 operations, operation_kinds
 """
 
@@ -29,8 +29,8 @@ class Observable(Protocol):
     """A store that can describe its parts."""
 
     def observations(self, kind: str) -> Iterable[Row]:
-        """Rows of `nyala_catalog.<kind>`: "tablets", "rowsets", "operations", "operation_kinds". None for what
-        it does not have."""
+        """Rows of `nyala_catalog.<kind>`: "tablets", "masters", "rowsets", "operations" or "operation_kinds". None for
+        what it does not have."""
 
 
 def register(kind: str, reader: Callable[[], Iterable[Row]]) -> None:

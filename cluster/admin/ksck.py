@@ -19,6 +19,7 @@ from typing import Any
 
 from ...errors import ClusterError, Error
 from ...model.lazy_dataclass import dataclass
+from ..client.catalog.master_states import master_state
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import ChecksumReply, ChecksumTablet, ServerStatus
@@ -116,16 +117,6 @@ def _listed(view: ClusterView) -> Iterator[ListedServer]:
         if state == "ALIVE" and (server.in_maintenance or server.is_quiescing):
             state = "MAINTENANCE" if server.in_maintenance else "QUIESCING"
         yield ListedServer("tserver", server.address, state, server.replicas, server.leaders, server.location)
-
-
-def master_state(status: ServerStatus | None) -> str:
-    """Returns the state of a master, as `ListedServer` has it."""
-    if status is None:
-        return "SILENT"
-    membership = str(status.details.get("membership", "MASTER"))  # a master of a former version has only that
-    if membership != "MASTER":
-        return membership
-    return "LEADER" if status.is_leader else "FOLLOWER"
 
 
 def _server_findings(view: ClusterView) -> list[str]:

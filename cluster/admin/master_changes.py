@@ -5,10 +5,13 @@ Each can be repeated after an interruption at any point: what is done already is
 
 from __future__ import annotations
 
+import builtins
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
+from ..client.catalog.master_states import MasterState, master_states
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
 from ..wire.messages.membership_methods import (
@@ -21,7 +24,7 @@ from ..wire.messages.membership_methods import (
 )
 from ..wire.messages.methods import GetStatus, ReportTablets, ServerStatus, TabletReport
 from .masters import ask_master
-from .view import call
+from .view import call, server_view
 
 _POLL_SECONDS = 0.1
 _CALL_SECONDS = 5.0
@@ -54,6 +57,14 @@ class MasterChanges:
         """Returns the masters."""
         reply: MastersReply = ask_master(self._channels, self._masters, ListMasters(), self._left())
         return reply
+
+    def states(self) -> builtins.list[MasterState]:
+        """Returns the masters with the state of each, also of those that do not respond."""
+        reply = self.list()
+        answers = [(peer, server_view(self._channels, peer.address)) for peer in reply.configuration.peers]
+        roles = {peer.address: peer.role.name for peer, _ in answers}
+        found = master_states([(peer.address, view.status, view.error) for peer, view in answers], roles)
+        return [replace(state, id=peer.id) for state, (peer, _) in zip(found, answers, strict=True)]
 
     def add(self, address: str) -> None:
         """Adds a master, which must be waiting at the address, and returns when it has a vote."""

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import AccessDenied, ClusterError, DeadlineExceeded
 from ...model.clock import HybridClock
 from ...model.lazy_dataclass import dataclass
+from ..client.catalog.master_states import MasterState, master_states
 from ..raft.messages import Peer, PeerRole
 from ..wire.calls.rpc import Channels
 from ..wire.messages.methods import (
@@ -72,6 +73,10 @@ class ClusterView:
     clock: int
     """A hybrid time at or above every write acknowledged before."""
 
+    def master_states(self) -> list[MasterState]:
+        """Returns the states of the masters, in their order."""
+        return master_states([(master.address, master.status, master.error) for master in self.masters])
+
     def server(self, id: str) -> NamedServer | None:
         """Returns the tablet server with an id; None if the master does not have it."""
         return next((server for server in self.tservers if server.id == id), None)
@@ -101,12 +106,12 @@ def look(
         try:
             known = ask_master(channels, masters, ListServers(), seconds, patience)
         except DeadlineExceeded:
-            statuses = list(pool.map(lambda address: _status(channels, address), masters))
+            statuses = list(pool.map(lambda address: server_view(channels, address), masters))
             if leaderless and any(master.status is not None for master in statuses):
                 return ClusterView(tuple(statuses), (), {}, (), (), {}, clock.now())
             raise
         present = [address for address, _ in known.masters]  # others than were given, if some have been replaced
-        statuses = list(pool.map(lambda address: _status(channels, address), present))
+        statuses = list(pool.map(lambda address: server_view(channels, address), present))
         catalog = ask_master(channels, masters, GetCatalog(), seconds)
         answers = dict(pool.map(lambda server: (server.id, _status_of(channels, server)), known.tservers))
         reports = dict(pool.map(lambda server: (server.id, _reports(channels, server, answers)), known.tservers))
@@ -135,7 +140,8 @@ def call(channels: Channels, address: str, request: Request, seconds: float = _C
     return channels.get(address).call(request, timeout=seconds)
 
 
-def _status(channels: Channels, address: str) -> ServerView:
+def server_view(channels: Channels, address: str) -> ServerView:
+    """Returns the view of one server."""
     try:
         return ServerView(address, call(channels, address, GetStatus()))
     except ClusterError as error:
@@ -144,7 +150,7 @@ def _status(channels: Channels, address: str) -> ServerView:
 
 def _status_of(channels: Channels, server: NamedServer) -> ServerView:
     """Returns a tablet server's status; the reply of another server at its address does not count."""
-    answer = _status(channels, server.address)
+    answer = server_view(channels, server.address)
     if answer.status is not None and answer.status.id != server.id:
         return ServerView(server.address, None, f"another server runs there, {answer.status.id}")
     return answer

@@ -169,6 +169,7 @@ class Client:
             made.tokens = self._login
         self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)
+        self._masters.known_servers = self._locations.servers
         self._calls = TabletCalls(shared, self._catalog, self._locations)
         self._statistics = TableStatisticsCache(shared, self._catalog, self._locations, self._calls)
         self._scans = Scans(shared, self._catalog, self._statistics.rows_of)
@@ -464,7 +465,13 @@ class Client:
         return self._statistics.describe(table)
 
     def observations(self, kind: str) -> Iterable[Mapping[str, Any]]:
-        """Rows of `nyala_catalog.tablets`, one for each replica; the servers have the rest (`model.observations`)."""
+        """Rows of `nyala_catalog.tablets`, one for each replica, and of `masters`; the servers have the rest
+        (`model.observations`)."""
+        if kind == "masters":
+            from .catalog.master_states import master_rows  # few statements read them
+
+            self._check()
+            return master_rows(self._masters, self._shared.channels, self._shared.pool)
         return tablet_rows(self) if kind == "tablets" else ()
 
     @one_statement

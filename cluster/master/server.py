@@ -369,6 +369,10 @@ class MasterServer:
             "cluster": self._directory.cluster,
             **expiry(self._tls),
         }
+        if (replica := self._tablet.replica) is not None:
+            report = replica.report()
+            names = ("term", "last_index", "commit_index", "applied_index")
+            details["log"] = {name: getattr(report, name) for name in names}
         if self._space.full:
             details["full"] = self._space.full
         try:

@@ -21,7 +21,7 @@ from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.background import BackgroundWork
 from ...storage.maintenance.compaction_policy import CompactionPolicy
 from ...storage.maintenance.maintenance_ops import memory_bytes
-from ...storage.maintenance.manager import OperationRecord
+from ...storage.maintenance.status import OperationRecord
 from ...storage.maintenance.tablet_flush import needs_flush
 from ...storage.tablet.tablet import Tablet
 from ..tablets.replica import Replica

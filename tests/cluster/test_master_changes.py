@@ -18,9 +18,11 @@ import pytest
 from cluster_ddl_workload import TableMaker, check_no_orphans, leading_master
 from nyala.__main__ import main
 from nyala.cluster.admin.master_changes import MasterChanges
+from nyala.cluster.client.client import Client
 from nyala.cluster.wire.messages.membership_methods import ListMasters
-from nyala.cluster.wire.messages.methods import GetStatus
-from nyala.errors import ClusterError, NotTheLeader
+from nyala.cluster.wire.messages.methods import CatalogReply, GetCatalog, GetStatus, ListServers, ServersReply
+from nyala.errors import ClusterError, DeadlineExceeded, NotTheLeader
+from nyala.net.addresses import host_of, port_of
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow
@@ -94,8 +96,12 @@ def _membership(cluster: MiniCluster, name: str) -> str:
 
 def test_client_and_tablet_server_outlive_all_their_masters(cluster: MiniCluster) -> None:
     first = cluster.masters
-    with nyala.connect(cluster.url) as connection:
+    # Connections of one process share a client; these are two others.
+    given = [(host_of(address), port_of(address)) for address in cluster.local.masters]
+    with nyala.connect(cluster.url) as connection, Client(given) as idle, Client(given) as unused:
         connection.execute("CREATE TABLE kept (k INT PRIMARY KEY)")
+        idle.describe_tablets(idle.table("kept"))
+        known = idle.masters
         for number, name in enumerate(first):
             new = cluster.local.addresses[started(cluster)]
             changes(cluster).replace(cluster.local.addresses[name], new)
@@ -113,8 +119,50 @@ def test_client_and_tablet_server_outlive_all_their_masters(cluster: MiniCluster
         assert connection.execute("SELECT count(*) FROM kept").fetchall() == [(len(first),)]
         assert set(cluster.local.masters) <= set(connection.store.masters), "gateways show these in their pages"
         connection.execute("CREATE TABLE after (k INT PRIMARY KEY)")
+        idle_clients_are_served_or_told_why(cluster, idle, unused, known)
     told = cluster.call(tserver, GetStatus()).details["masters"]
     assert {master["address"] for master in told} == addresses(cluster)
+
+
+def idle_clients_are_served_or_told_why(
+    cluster: MiniCluster, idle: Client, unused: Client, known: tuple[str, ...]
+) -> None:
+    """One that knows a tablet server learns the present masters from it; one that has read no table cannot."""
+    assert idle.masters == known and not set(known) & addresses(cluster)
+    idle._masters.call(ListServers(), ServersReply, "a list of servers")
+    assert addresses(cluster) <= set(idle.masters)
+    cluster.wait_until(lambda: "after" in {table.name for table in idle.tables()}, "it reads the catalog of today")
+    with pytest.raises(DeadlineExceeded, match="have been replaced while it was idle, connect again, to those that"):
+        unused._masters.call(GetCatalog(), CatalogReply, "the catalog", seconds=1.0)
+
+
+def test_masters_are_the_same_in_sql_commands_and_ksck(
+    cluster: MiniCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = str(cluster.directory)
+    dead = next(name for name in cluster.masters if name != leading_master(cluster))
+    cluster.kill(dead)
+    with nyala.connect(cluster.url) as connection:
+        connection.execute("CREATE TABLE one_more (k INT PRIMARY KEY)")
+        query = "SELECT address, state, term, last_index, lag_entries, role, error IS NULL FROM nyala_catalog.masters"
+        found = {row[0]: row[1:] for row in connection.execute(query).fetchall()}
+        assert main(["cluster", "masters", directory, "--json"]) == 0
+        listed = {each["address"]: each for each in json.loads(capsys.readouterr().out)}
+        assert main(["cluster", "ksck", directory, "--json"]) == 1
+        checked = {
+            each["address"]: each["state"]
+            for each in json.loads(capsys.readouterr().out)["listed"]
+            if each["kind"] == "master"
+        }
+        assert checked == {address: row[0] for address, row in found.items()}
+        assert checked == {address: each["state"] for address, each in listed.items()}
+        assert sorted(checked.values()) == ["FOLLOWER", "LEADER", "SILENT"]
+        assert found[cluster.local.addresses[dead]] == ("SILENT", None, None, None, "VOTER", False)
+        (leader,) = [row for row in found.values() if row[0] == "LEADER"]
+        assert leader[1] > 0 and leader[2] > 0 and leader[3:] == (0, "VOTER", True)
+        cluster.start(dead)
+        caught_up = "SELECT count(*) FROM nyala_catalog.masters WHERE lag_entries = 0 AND error IS NULL"
+        cluster.wait_until(lambda: connection.execute(caught_up).fetchall() == [(3,)], "all masters have caught up")
 
 
 def test_commands_of_a_local_cluster(cluster: MiniCluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,11 @@ class Locations:
         """Returns the location of a tablet, if it is cached."""
         return self._known.get(tablet_id)
 
+    def servers(self) -> list[str]:
+        """Returns the addresses of all servers that have cached replicas, those that respond first."""
+        found = {peer.address for location in self._known.copy().values() for peer in location.replicas}
+        return sorted(found, key=lambda address: (self.is_shunned(address), address))
+
     def renew(self, table_id: str, seconds: float) -> None:
         """Calls the masters for a table's locations, for at most `seconds`."""
         attempts = self._attempts(seconds)

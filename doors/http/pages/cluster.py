@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ....cluster.admin.ksck import Health, KsckReport, ksck, master_state
+from ....cluster.admin.ksck import Health, KsckReport, ksck
 from ....errors import NotSupportedError
 from ..request import Request
 from .frame import Page
@@ -12,6 +12,8 @@ from .html import Html, duration, element, join, size, table
 
 if TYPE_CHECKING:
     from ....cluster.admin.view import ClusterView
+    from ....cluster.client.catalog.master_states import MasterState
+    from ....cluster.wire.messages.methods import ServerStatus
 
 _MOST: Final = 500
 """Tablets of a page; those that are not healthy first."""
@@ -29,8 +31,11 @@ def cluster(request: Request) -> Page:
             health_line(report),
             table(
                 "Masters",
-                ("Address", "Part", "Version", "Tables", "Tablets", "Error"),
-                [_master(master) for master in view.masters],
+                ("Address", "Part", "Term", "Last entry", "Lag", "Version", "Tables", "Tablets", "Error"),
+                [
+                    _master(state, master.status)
+                    for state, master in zip(view.master_states(), view.masters, strict=True)
+                ],
             ),
             table(
                 "Tablet servers",
@@ -51,13 +56,11 @@ def health_line(report: KsckReport) -> Html:
     return join([line, element("ul", *(element("li", fault) for fault in report.servers))])
 
 
-def _master(master: Any) -> tuple[object, ...]:
-    status = master.status
-    if status is None:
-        return master.address, element("span", "silent", class_="bad"), None, None, None, master.error
-    details = status.details
-    part = master_state(status).lower()
-    return master.address, part, status.version, details.get("tables"), details.get("tablets"), details.get("full")
+def _master(found: MasterState, status: ServerStatus | None) -> tuple[object, ...]:
+    details = {} if status is None else status.details
+    part = element("span", "silent", class_="bad") if status is None else found.state.lower()
+    tables = details.get("tables"), details.get("tablets")
+    return found.address, part, found.term, found.last_index, found.lag_entries, found.version, *tables, found.error
 
 
 def _tserver(view: ClusterView, server: Any) -> tuple[object, ...]:

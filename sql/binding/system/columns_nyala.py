@@ -15,6 +15,8 @@ operations 13604 state:text kind:text table_name:text tablet_id:text target:text
   started:timestamptz seconds:float8 memory_bytes:int8 log_bytes:int8 disk_bytes:int8 error:text
 statement_operators 13606 statement_id:int8 user_name:text step:int8 depth:int8 operator:text details:text rows:int8
   expected_rows:int8 seconds:float8 memory_bytes:int8 spilled_bytes:int8
+masters 13607 address:text id:text role:text state:text term:int8 last_index:int8 lag_entries:int8 version:text
+  error:text
 operation_kinds 13605 kind:text queued:int8 running:int8 done:int8 failed:int8 seconds:float8 written_bytes:int8
   best_score:float8 memory_bytes:int8 log_bytes:int8 disk_bytes:int8
 """
