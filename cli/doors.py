@@ -4,6 +4,7 @@
 --flight-sql ADDRESS  ─┴─► DoorOptions ──► Doors, on one connection to the store
 --audit FILE          ───► AuditLog, of both and of the pages
 --slow-log FILE       ───► SlowLog, of the statements of this process
+--trace URL           ───► their spans, by OpenTelemetry
 """
 
 from __future__ import annotations
@@ -53,7 +54,17 @@ def door_options(arguments: argparse.Namespace) -> tuple[DoorOptions, HttpOption
         postgres = None if postgres is None else replace(postgres, audit=audit)
         flight_sql = None if flight_sql is None else replace(flight_sql, audit=audit)
         http = None if http is None else replace(http, audit=audit)
-    logs = [log for log in (audit and audit.lines, _slow_log(arguments, has_clients)) if log is not None]
+    slow = _slow_log(arguments, has_clients)
+    if arguments.trace is not None:
+        if not has_clients:
+            raise InterfaceError(
+                "--trace is for statements that this process executes, for clients of PostgreSQL, Flight SQL and the "
+                "pages; it needs --postgres HOST:PORT, --flight-sql HOST:PORT or --http HOST:PORT"
+            )
+        from ..driver.telemetry import trace_to  # OpenTelemetry takes long to import
+
+        trace_to(arguments.trace, "nyala")
+    logs = [*([] if audit is None else [audit.lines]), *([] if slow is None else [slow])]
     if logs:
         reopen_on_hangup(logs)
     return DoorOptions(postgres, flight_sql), http

@@ -6,7 +6,7 @@
 
 `time` is that of its begin. Statement and operators have `?` in place of values, so the log has no secret, and
 statements that differ in values have equal texts; `plan` is equal for equal plans. Operators are those of a plan whose
-time was measured (`driver.session.past_runs`). Statements about single rows by key are in no log.
+time was measured (`driver.session.running_work`). Statements about single rows by key are in no log.
 
 A line that cannot be written is lost, with a warning in the server's log once: the statement has ended well.
 """

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -31,13 +31,15 @@ class WaitingTime:
     3.5
     """
 
-    __slots__ = ("_lock", "_spans", "seconds")
+    __slots__ = ("_lock", "_spans", "seconds", "trace")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._spans: list[tuple[float, float]] = []
         """Disjoint, as (began, ended)."""
         self.seconds = 0.0
+        self.trace: Any = None
+        """The span of the statement (`tracing.StatementTrace`), if it has one."""
 
     def add(self, began: float, ended: float) -> None:
         """Count the time between two readings of `time.monotonic`."""

@@ -125,6 +125,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `log.wal_recovery` | segments read again |
 | `maintenance.background` | the background work on a set of tablets: rounds, memory, housekeeping |
 | `maintenance.manager` | background operations, one at a time |
+| `maintenance.status` | operations as plain data |
 | `maintenance.observed` | metrics, and rows of nyala_catalog |
 | `maintenance.maintenance_ops` | flushes by size |
 | `maintenance.maintenance_policy` | which operation is worth most |

@@ -162,6 +162,14 @@ SLOW = (
 )
 """The log of slow statements."""
 
+TRACE = argument(
+    "--trace",
+    metavar="URL",
+    help="send spans of these statements to this collector by OTLP over HTTP, such as "
+    "http://127.0.0.1:4318/v1/traces (needs nyala[otel])",
+)
+"""Spans of statements."""
+
 SERVE = Command(
     "serve",
     "serve a store's directory to other processes",
@@ -203,6 +211,7 @@ SERVE = Command(
         *HTTP,
         AUDIT,
         *SLOW,
+        TRACE,
         *LOGS,
     ),
     examples=(
@@ -226,6 +235,7 @@ GATEWAY = Command(
         *HTTP,
         AUDIT,
         *SLOW,
+        TRACE,
         *LOGS,
         *CLIENT_TLS,
     ),

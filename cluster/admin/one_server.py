@@ -1,4 +1,4 @@
-"""What commands about one tablet server share: its name, calls of the masters about it, and waiting with reports."""
+"""Common parts of commands about one tablet server: its name, calls of the masters about it, waits with reports."""
 
 from __future__ import annotations
 

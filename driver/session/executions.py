@@ -233,6 +233,9 @@ def raise_if(cancel: Halt | threading.Event | None) -> None:
 class EndedExecution(Execution):
     """A statement that is complete when its execution is created: without a result set, unless a subclass has one."""
 
+    record = None
+    _seen = 0
+
     def __init__(self) -> None:
         self.columns = None
         self.rowcount = -1
@@ -283,6 +286,10 @@ class RowExecution(EndedExecution):
         if isinstance(single, RowWrite):
             return cls(single, rowcount=single.run(store, cells))
         return cls(single, single.run(store, cells, snapshot, transaction))
+
+    @property
+    def rows_so_far(self) -> int:
+        return max(self._seen, self.rowcount, int(self._row is not None))
 
     def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
         row, self._row = self._row, None

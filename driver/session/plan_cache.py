@@ -41,7 +41,7 @@ from ...sql.placeholders import Given
 from ...sql.session_facts import UNKNOWN_SESSION, SessionFacts
 from .bind_values import Normalized
 from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
-from .past_runs import PastRuns
+from .running_work import PastRuns
 
 if TYPE_CHECKING:
     from ...planner import PlanTemplate

@@ -36,6 +36,7 @@ from ...errors import (
 from ...executor import LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
 from ...executor.statements.single_rows import RowWrite, SingleRow
+from ...model import tracing
 from ...model.clock import format_timestamp
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
@@ -54,10 +55,9 @@ from .executions import Control, EndedExecution, Execution, Halt, RowExecution, 
 from .identity import Identity, act_as, set_role
 from .literal_shapes import Shape, shape_of
 from .named_statements import NamedStatements
-from .past_runs import PastRuns
 from .plan_cache import KEPT, MOST_VARIANTS, PlanCache, Prepared, prepare
 from .reading_statements import BY_ROWS, is_reading
-from .running_work import RunningWork
+from .running_work import Past, PastRuns, RunningWork
 from .settings import Settings, SettingStatement
 from .statement_records import Activity, Failure
 from .temporary_objects import TemporaryObjects, refuse_temporary
@@ -183,6 +183,11 @@ class Session(RunningWork):
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
         try:  # a context manager would cost a statement about one row too much
+            if tracing.active is not None:
+                from .traced_runs import run_traced  # few processes have an exporter
+
+                run = self._run_in_transaction if self.is_transactional else self._run
+                return run_traced(tracing.active, self, run, text, parameters, halt or Halt())
             if self.is_transactional:
                 return self._run_in_transaction(text, parameters, halt or Halt())
             if not self._has_servers:
@@ -197,11 +202,8 @@ class Session(RunningWork):
 
     def _run_in_transaction(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         kind = Kind.QUERY if begins_with_query(text) else None
-        with self.transactions.turn(kind, partial(raise_if, halt)):
-            if not self._has_servers:
-                return self._run(text, parameters, halt)
-            with as_statement():
-                return self._run(text, parameters, halt)
+        with self.transactions.turn(kind, partial(raise_if, halt)), as_statement() if self._has_servers else _ALONE:
+            return self._run(text, parameters, halt)
 
     def _turn(self, parsed: ParsedStatement, cancel: Halt | None) -> AbstractContextManager[None]:
         """The context manager for one statement of a text, which may begin or end a transaction."""
@@ -268,7 +270,7 @@ class Session(RunningWork):
     def known_row(self, text: str, parameters: Normalized | None) -> tuple[SingleRow, Sequence[Any]] | None:
         """Returns the row path of a text that is known, and its values, for a caller that makes the call of the store
         itself; None where the text must be `run`. Never waits."""
-        if self.is_transactional or not self._is_local or self.progress is not None:
+        if self.is_transactional or not self._is_local or self.progress is not None or tracing.active is not None:
             return None
         variants = self.plans.find(text)
         if variants is None and not parameters and self.plans.enabled:
@@ -417,11 +419,7 @@ class Session(RunningWork):
         return self.bound_again(attempt)
 
     def start(
-        self,
-        statement: bound.Statement,
-        plan: Plan | None = None,
-        cancel: Halt | None = None,
-        past: PastRuns | None = None,
+        self, statement: bound.Statement, plan: Plan | None = None, cancel: Halt | None = None, past: Past = None
     ) -> Execution:
         """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then.
 
@@ -433,17 +431,15 @@ class Session(RunningWork):
                 return self._start(statement, plan, cancel, past)
         return self._start(statement, plan, cancel, past)
 
-    def _start(
-        self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None, past: PastRuns | None
-    ) -> Execution:
+    def _start(self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None, past: Past) -> Execution:
         # An execution has an event of its own, which its end sets too.
         own = threading.Event()
         if cancel is not None:
             cancel.adopt(own)
         execution = Execution(self._control, own, self.forget)
-        options = {**self._options(), "progress": self.progress, "by_row": self._is_local and self.plans.short_ways}
         past = past or PastRuns()
-        options["serial_runs"] = past.serial_runs
+        by_row = self._is_local and self.plans.short_ways
+        options = {**self._options(), "by_row": by_row, "serial_runs": past.serial_runs}
         self._temporary.make_room(statement)
         store, transaction = self.store, self.transactions.transaction
         if store is transaction:
@@ -581,6 +577,7 @@ class Session(RunningWork):
     def _options(self) -> dict[str, Any]:
         """Options of a statement, from the current settings."""
         options = {name: self.settings.get(name) for name in ("threads", "memory_limit")}
+        options["progress"] = self.progress
         options["temporary_directory"] = self.settings.get("temp_directory") or self.store.temporary_directory
         return {name: value for name, value in options.items() if value is not None}
 

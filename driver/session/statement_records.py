@@ -14,11 +14,11 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...errors import Error, hide_passwords
-from ...model import observations
+from ...model import observations, tracing
 from ...model.forks import renew_in_child
 from ...model.metrics import Histogram, Sample, register
 from ...sql.deep_stack import on_deep_stack
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ...planner import Actual, Plan
     from ...planner.explaining.operator_lines import OperatorLine
     from ...sql.session_facts import SessionFacts
-    from .past_runs import PastRuns
 
 SLOW_SECONDS: Final = 1.0
 """Statements that take as long are kept with their plan, unless `Records.slow_seconds` is set."""
@@ -66,6 +65,12 @@ class Running(Protocol):
     def cancel(self) -> None: ...
 
 
+class Past(Protocol):
+    """Earlier executions of a statement: a `PastRuns`."""
+
+    def end(self, seconds: float) -> bool: ...
+
+
 class Watched(Protocol):
     """A `Session`."""
 
@@ -99,8 +104,8 @@ class StatementRecord:
     """
 
     __slots__ = (
-        "_began", "_context", "_execution", "_operators", "_past", "_plan", "_seconds", "client", "digest", "error",
-        "is_started", "memory_bytes", "number", "plan", "rows", "sqlstate", "started", "state", "text", "user",
+        "_began", "_context", "_execution", "_measured", "_past", "_plan", "_seconds", "client", "digest", "error",
+        "is_started", "memory_bytes", "number", "plan", "rows", "sqlstate", "started", "state", "text", "trace", "user",
     )  # fmt: skip
 
     def __init__(self, number: int, text: str, user: str, client: str):
@@ -117,8 +122,11 @@ class StatementRecord:
         self._execution: weakref.ref[Running] | None = None
         self._context: ExecutionContext | None = None
         self._plan: Plan | None = None
-        self._past: PastRuns | None = None
-        self._operators: tuple[OperatorLine, ...] = ()
+        self._past: Past | None = None
+        self._measured: Mapping[int, Actual] = {}
+        """Measurements of the plan of an ended statement; without them, the plan is not kept."""
+        self.trace: tracing.StatementTrace | None = None
+        """The span that ends with the statement."""
 
     @property
     def seconds(self) -> float:
@@ -138,32 +146,41 @@ class StatementRecord:
         which it is not kept."""
         from ...planner.explaining.plan_text import explain
 
-        if (plan := self._plan) is None:
+        if self.plan or (plan := self._plan) is None:
             return self.plan
         actuals = self._actuals()
         return on_deep_stack(lambda: explain(plan, actuals)) if plan.deep else explain(plan, actuals)
 
     def operators(self) -> tuple[OperatorLine, ...]:
         """The operators of the plan with their rows and times until now; none if they are not measured, or not kept
-        (`past_runs`)."""
+        (`running_work`)."""
         from ...planner.explaining.operator_lines import operator_lines
 
         if (plan := self._plan) is None or not (actuals := self._actuals()):
-            return self._operators
+            return ()
         return on_deep_stack(lambda: operator_lines(plan, actuals)) if plan.deep else operator_lines(plan, actuals)
 
-    def _actuals(self) -> dict[int, Actual]:
-        """What is measured of the plan so far."""
-        from ...executor.statements.explaining import actuals_for
-
+    def _actuals(self) -> Mapping[int, Actual]:
+        """The measurements of the plan so far."""
         context = self._context
-        return actuals_for(context.actuals, context.opening) if context is not None and context.collect else {}
+        if context is None:
+            return self._measured
+        from ...executor.run.operator_stats import actuals_for
+
+        return actuals_for(context.actuals, context.opening) if context.collect else {}
+
+    def _keep(self, plan: Plan) -> None:
+        """Keeps the measurements with the plan, unless that is large."""
+        from ...executor.run.operator_stats import is_light
+
+        if is_light(plan.root):
+            self._measured = self._actuals()
 
     def execution(self) -> Running | None:
         """The statement itself, while it runs."""
         return None if self._execution is None else self._execution()
 
-    def attach(self, execution: Running, context: ExecutionContext, plan: Plan | None, past: PastRuns) -> None:
+    def attach(self, execution: Running, context: ExecutionContext, plan: Plan | None, past: Past) -> None:
         """From now on this record is that of an execution."""
         self._execution, self._context, self._plan, self._past = weakref.ref(execution), context, plan, past
 
@@ -174,15 +191,17 @@ class StatementRecord:
         if failure is not None:
             self.sqlstate, self.error = failure
         context, plan, past = self._context, self._plan, self._past
-        is_told = past is not None and past.end(self._seconds)
+        is_kept = past is not None and past.end(self._seconds)
         if plan is not None and context is not None:
-            if is_told and context.collect:
-                self._operators = self.operators()
+            if context.collect and is_kept:
+                self._keep(plan)
             if self._seconds >= slow_seconds:
                 from ...planner.explaining.operator_lines import plan_digest
 
                 self.plan, self.digest = self.plan_text(), plan_digest(plan)
-        self._execution = self._context = self._plan = self._past = None
+        if not self._measured:
+            self._plan = None
+        self._execution = self._context = self._past = None
 
 
 class Activity:
@@ -196,9 +215,7 @@ class Activity:
         self.errors: Counter[str] = Counter()
         _records.enter(self)
 
-    def begin(
-        self, execution: Running, context: ExecutionContext, plan: Plan | None, text: str, past: PastRuns
-    ) -> None:
+    def begin(self, execution: Running, context: ExecutionContext, plan: Plan | None, text: str, past: Past) -> None:
         """A planned statement begins."""
         self.planned += 1
         session = self.session()
@@ -206,6 +223,8 @@ class Activity:
         record = StatementRecord(next(_numbers), text, session.facts.user, session.client)
         record.attach(execution, context, plan, past)
         execution.record = record
+        if tracing.active is not None and (trace := tracing.current()) is not None:
+            trace.phase("execute")
 
     def end(self, execution: Running) -> None:
         """A planned statement has ended; repeated calls have no effect."""
@@ -214,6 +233,9 @@ class Activity:
             return
         execution.record = None
         record.finish(execution.failure, _records.slow_seconds)
+        if record.trace is not None:
+            record.trace.end(record.rows, record.sqlstate, record.memory_bytes)
+            record.trace = None
         if record.is_started and execution.failure is not None:
             self.errors[record.sqlstate] += 1
         _records.keep(record)

@@ -38,6 +38,7 @@ from ...errors import (
     did_you_mean,
 )
 from ...executor.run.interrupts import DeferInterrupts
+from ...model import tracing
 from ...model.state_table import StateTable
 from ...model.store import Store, Timestamp, Transaction
 from ...model.transactions import Isolation, TransactionOptions
@@ -348,7 +349,10 @@ class SessionTransactions:
             if self.is_open or not self._autocommit:
                 self.before_end(True)
             self.has_written_outside = False
-            return self._end(commits=True) if self.is_open else None
+            if not self.is_open:
+                return None
+            with tracing.child("commit"):
+                return self._end(commits=True)
 
     def rollback(self) -> None:
         """Roll the open transaction back. No effect outside of one, with a `NotRolledBackWarning` if rows were written

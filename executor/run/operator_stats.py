@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING, Final
 
 from ...model.lazy_dataclass import dataclass
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Batch
-from ...planner.algebra.physical import PhysicalNode
+from ...planner.algebra.physical import PhysicalNode, TopRows, ValuesScan, nodes
 from ...storage.files.spill_file import SpillFile
 from .memory import Usage
+
+if TYPE_CHECKING:
+    from ...planner.explaining.plan_text import Actual as Measured
+
+_MOST_CONSTANTS: Final = 100
+"""Constant rows of a plan that is kept."""
 
 
 @dataclass(slots=True)
@@ -108,3 +115,48 @@ class Actuals:
     def nodes(self) -> list[PhysicalNode]:
         """The nodes that ran, in the order in which they were opened."""
         return list(self._nodes)
+
+
+def actuals_for(actuals: Actuals, opening: Sequence[PhysicalNode] = ()) -> dict[int, Measured]:
+    """Statistics that EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's
+    counters. `opening` are operators that collect their inputs just now; their own time is not known yet."""
+    from ...planner.explaining.plan_text import Actual as Measured  # few statements are measured
+
+    result = {}
+    collecting = {node.number for node in opening}
+    for node in actuals.nodes():
+        actual = actuals.of(node)
+        below = sum(found.seconds for child in node.children() if (found := actuals.get(child)) is not None)
+        notes = ["collects its input"] if node.number in collecting else []
+        if actual.counters is not None:
+            counters = actual.counters
+            notes.append(
+                f"{counters.rows_considered:,} rows considered; pages: {counters.pages_read:,} read, "
+                f"{counters.pages_skipped:,} skipped; {counters.rowgroups_skipped:,} row groups skipped"
+            )
+        if filters := [*actual.filtered, *([actual.bounded_by] if actual.bounded_by else [])]:
+            notes.append(f"runtime filters: {', '.join(filters)}")
+        if actual.bound_rows is not None and actual.bound_rows[1]:
+            by = "first keys of groups" if isinstance(node, TopRows) and node.groups else "running bound"
+            notes.append("{}: {:,} of {:,} rows dropped".format(by, *actual.bound_rows))
+        if actual.searched is not None and actual.searched[0]:
+            notes.append("{:,} of {:,} probe rows searched in their order".format(*actual.searched))
+        if actual.looked_up is not None and actual.looked_up[0]:
+            notes.append("{:,} probe rows looked up by their codes".format(*actual.looked_up))
+        if actual.hashed_rows:
+            notes.append(f"{actual.hashed_rows:,} rows grouped by the compiled kernel")
+        if actual.combined:
+            notes.append(f"{actual.combined:,} groups of batches merged morsel by morsel")
+        if actual.partitions:
+            notes.append(f"merged in {actual.partitions:,} partitions")
+        if actual.fragment:
+            notes.append(f"executed by the tablet servers: {actual.fragment}")
+        result[node.number] = Measured(
+            actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory, actual.spilled
+        )
+    return result
+
+
+def is_light(root: PhysicalNode) -> bool:
+    """True if a plan may be kept after its end: it has few rows of its own."""
+    return all(len(node.rows) <= _MOST_CONSTANTS for node in nodes(root) if isinstance(node, ValuesScan))

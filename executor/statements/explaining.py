@@ -8,7 +8,7 @@ EXPLAIN ANALYZE executes its statement, also if that writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -18,13 +18,13 @@ from ...model.schema import Table
 from ...model.store import Op
 from ...model.types import STRING
 from ...planner import Actual, explain, explain_json
-from ...planner.algebra.physical import PhysicalNode, TableScan, TopRows, nodes
+from ...planner.algebra.physical import PhysicalNode, TableScan, nodes
 from ...planner.explaining.expression_text import to_sql
 from ...sql import bound
 from ...sql.expressions import Literal
 from ..execute import execute
 from ..run.context import ExecutionContext
-from ..run.operator_stats import Actuals
+from ..run.operator_stats import actuals_for
 from .results import Planner, StatementResult, listing, planned
 from .single_rows import RowRead, SingleRow, single_row
 
@@ -153,41 +153,3 @@ def with_own_rows(actuals: dict[int, Actual], root: PhysicalNode, context: Execu
         if isinstance(node, TableScan) and actual is not None and (own := own_rows(node.table, context)) is not None:
             actuals[node.number] = replace(actual, notes=(*actual.notes, own))
     return actuals
-
-
-def actuals_for(actuals: Actuals, opening: Sequence[PhysicalNode] = ()) -> dict[int, Actual]:
-    """Statistics that EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's
-    counters. `opening` are operators that collect their inputs just now; their own time is not known yet."""
-    result = {}
-    collecting = {node.number for node in opening}
-    for node in actuals.nodes():
-        actual = actuals.of(node)
-        below = sum(found.seconds for child in node.children() if (found := actuals.get(child)) is not None)
-        notes = ["collects its input"] if node.number in collecting else []
-        if actual.counters is not None:
-            counters = actual.counters
-            notes.append(
-                f"{counters.rows_considered:,} rows considered; pages: {counters.pages_read:,} read, "
-                f"{counters.pages_skipped:,} skipped; {counters.rowgroups_skipped:,} row groups skipped"
-            )
-        if filters := [*actual.filtered, *([actual.bounded_by] if actual.bounded_by else [])]:
-            notes.append(f"runtime filters: {', '.join(filters)}")
-        if actual.bound_rows is not None and actual.bound_rows[1]:
-            by = "first keys of groups" if isinstance(node, TopRows) and node.groups else "running bound"
-            notes.append("{}: {:,} of {:,} rows dropped".format(by, *actual.bound_rows))
-        if actual.searched is not None and actual.searched[0]:
-            notes.append("{:,} of {:,} probe rows searched in their order".format(*actual.searched))
-        if actual.looked_up is not None and actual.looked_up[0]:
-            notes.append("{:,} probe rows looked up by their codes".format(*actual.looked_up))
-        if actual.hashed_rows:
-            notes.append(f"{actual.hashed_rows:,} rows grouped by the compiled kernel")
-        if actual.combined:
-            notes.append(f"{actual.combined:,} groups of batches merged morsel by morsel")
-        if actual.partitions:
-            notes.append(f"merged in {actual.partitions:,} partitions")
-        if actual.fragment:
-            notes.append(f"executed by the tablet servers: {actual.fragment}")
-        result[node.number] = Actual(
-            actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory, actual.spilled
-        )
-    return result

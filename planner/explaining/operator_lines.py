@@ -9,7 +9,7 @@ from typing import Final
 from ...model.lazy_dataclass import dataclass
 from ..algebra import physical
 from ..algebra.physical import PhysicalNode
-from ..plan import Plan
+from ..query_plan import Plan
 from .plan_text import Actual, Drawing, drawing_of, input_roles
 
 MOST_OPERATORS: Final = 200

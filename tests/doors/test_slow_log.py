@@ -18,7 +18,7 @@ from nyala.cli.doors import door_options
 from nyala.cluster.wire.process.log_files import Retention
 from nyala.doors.json_lines import reopen_on_hangup
 from nyala.doors.slow_log import SlowLog
-from nyala.driver.session import past_runs
+from nyala.driver.session import running_work
 from nyala.driver.session.statement_records import records
 from nyala.errors import DivisionByZero, InterfaceError
 
@@ -29,7 +29,7 @@ SECRETS = ("Zanzibar", "918273645", "1999-12-31", "hunter2")
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The process's records, and the handler of SIGHUP, are as before."""
-    monkeypatch.setattr(past_runs, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(running_work, "KEPT_SECONDS", 0.0)
     before, seconds = signal.getsignal(signal.SIGHUP), records().slow_seconds
     yield
     signal.signal(signal.SIGHUP, before)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from .... import errors
+from ....model import tracing
 from ....model.clock import HybridClock
 from ....model.forks import stay_with_process
 from ....net.addresses import address_of, host_of
@@ -99,6 +100,9 @@ class Channel:
     def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> Any:
         """Returns the method's reply (of `request.reply`), or raises the server's error; `timeout` in seconds. While
         the call waits, `look` is called now and then; its error ends the wait."""
+        if tracing.active is not None:
+            with tracing.child(type(request).__name__, **{"server.address": self.address}):
+                return self.unpacked(request, self.begin(request, timeout).answer(timeout, look))
         ends = time.monotonic() + timeout
         begun = self.begin(request, timeout)
         return self.unpacked(request, begun.answer(ends - time.monotonic(), look))
@@ -116,6 +120,9 @@ class Channel:
         look: Callable[[], None] | None = None,
     ) -> Any:
         """As `call`, for a request that was begun: waits `timeout` seconds from now."""
+        if tracing.active is not None:
+            with tracing.child(f"{type(request).__name__}, its reply", **{"server.address": self.address}):
+                return self.unpacked(request, begun.answer(timeout, look))
         return self.unpacked(request, begun.answer(timeout, look))
 
     def packed(self, request: Request, timeout: float) -> bytes:

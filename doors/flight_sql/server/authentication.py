@@ -55,12 +55,15 @@ class Caller:
         Id of the session that the client named; empty without a cookie.
     new_id : bytes
         Id for the session if this call begins one. The client has it as its cookie then.
+    traceparent : str
+        Of the client's trace (W3C Trace Context); "" without one.
     """
 
     user: str
     token: str
     cookie: bytes
     new_id: bytes
+    traceparent: str = ""
 
 
 class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
@@ -111,7 +114,8 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # py
                 else "this server needs a user and a password"
             )
         cookie = _cookie(given.get("cookie", ()))
-        return CallerMiddleware(Caller(user, token, cookie, secrets.token_bytes(ID_BYTES)), new_token)
+        traceparent = next(iter(given.get("traceparent", ())), "")
+        return CallerMiddleware(Caller(user, token, cookie, secrets.token_bytes(ID_BYTES), traceparent), new_token)
 
     def _known(self, token: str) -> str | None:
         """The user of a token; None if it is unknown, or from before a password was needed."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
 from ....driver.session.executions import Halt
+from ....model import tracing
 from ...audited import Audited, AuditedStatement
 from ..session.client_session import ClientSession
 from ..session.reports import sqlstate_of
@@ -66,7 +67,7 @@ class Call:
     def running(self) -> Iterator[Halt]:
         """Context manager for a statement: what stops it if the client goes."""
         halt = Halt()
-        with self.host.calls.running(self.context, halt):
+        with self.host.calls.running(self.context, halt), tracing.called_with(self._caller.traceparent):
             yield halt
 
     def audited(self, session: ClientSession, text: str) -> AbstractContextManager[AuditedStatement | None]:

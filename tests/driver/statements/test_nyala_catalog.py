@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from nyala.driver.session import past_runs, statement_records
+from nyala.driver.session import running_work, statement_records
 from nyala.driver.session.statement_records import records
 from nyala.errors import Cancelled, DivisionByZero, StatementError, UnknownColumn, UnknownTable
 
@@ -65,6 +65,7 @@ def test_operations_are_those_of_the_maintenance(c):
 
 
 def test_kinds_of_operations_agree_with_the_operations_and_with_the_metrics(c):
+    c.store._maintenance._maintenance.stop()  # from now on operations run in `maintain` alone
     c.store.maintain()
     for n in range(200, 1000, 100):
         c.execute("INSERT INTO t SELECT n, 'w' FROM generate_series(?, ?) AS g(n)", (n, n + 99))
@@ -207,7 +208,7 @@ OPERATORS = (
 @pytest.fixture
 def told(monkeypatch):
     """Fast statements are described, too."""
-    monkeypatch.setattr(past_runs, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(running_work, "KEPT_SECONDS", 0.0)
 
 
 def test_operators_have_the_rows_and_times_of_explain_analyze(c, told):
@@ -246,8 +247,8 @@ def test_changes_and_explain_analyze_are_described_like_queries(c, told):
 
 
 def test_fast_executions_of_prepared_statements_are_sampled(c, monkeypatch):
-    monkeypatch.setattr(past_runs, "KEPT_SECONDS", 3600.0)
-    monkeypatch.setattr(past_runs, "SAMPLED", 4)
+    monkeypatch.setattr(running_work, "KEPT_SECONDS", 3600.0)
+    monkeypatch.setattr(running_work, "SAMPLED", 4)
     for number in range(9):
         c.execute("SELECT count(*) FROM t WHERE k > ? -- sampled", (number,)).fetchall()
     described = (
@@ -257,9 +258,9 @@ def test_fast_executions_of_prepared_statements_are_sampled(c, monkeypatch):
 
 
 def test_a_statement_that_was_slow_is_measured_the_next_time():
-    past = past_runs.PastRuns()
+    past = running_work.PastRuns()
     assert past.begin() and not past.end(0.001)
-    assert not past.begin() and past.end(past_runs.KEPT_SECONDS)
+    assert not past.begin() and past.end(running_work.KEPT_SECONDS)
     assert past.begin()
 
 
@@ -275,10 +276,6 @@ def test_a_plan_has_one_digest_for_all_literals(c, monkeypatch):
 
 def test_long_conditions_and_plans_are_cut(c, told):
     values = ", ".join(str(n) for n in range(3000))
-    c.execute(f"SELECT count(*) FROM t WHERE k + 0 IN ({values}) -- long list").fetchall()
-    found = rows(c, OPERATORS, "%-- long list")
-    assert not found  # the mark itself is cut off with the text
-    (record,) = [
-        record for record in records().recent() if record.text.startswith("SELECT count(*) FROM t WHERE k + 0")
-    ]
+    c.execute(f"SELECT count(*) AS cut FROM t WHERE k + 0 IN ({values})").fetchall()
+    (record,) = [record for record in records().recent() if record.text.startswith("SELECT count(*) AS cut FROM t")]
     assert all(len(line.text) < 600 and all(len(d) < 600 for d in line.details) for line in record.operators())
