@@ -63,7 +63,7 @@ nyala_gc_pause_seconds                histogram  pauses of Python's garbage coll
 nyala_reactor_lag_seconds             gauge      how long a job waits for the event loop, at this reading | reactor max
 nyala_connections                     gauge      sockets of an event loop: listeners, clients, peers | reactor
 nyala_postgres_clients                gauge      clients of the PostgreSQL protocol |
-nyala_postgres_single_rows_total      counter    its prepared statements on single rows that ran in one step | kind
+nyala_postgres_single_rows_total      counter    its statements on single rows that ran in one step | kind
 nyala_sessions                        gauge      open sessions of SQL |
 nyala_statements_total                counter    statements begun: "row" by the row path, "planned" all others | path
 nyala_statements_running              gauge      statements that run now, or whose rows are not all read |

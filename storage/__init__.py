@@ -102,6 +102,7 @@ Doors: the modules that other rooms import. A test holds the list.
 | `writing.by_tablet` | rows of a batch by tablet |
 | `writing.joined_batches` | several batches as one |
 | `writing.incoming_rows` | rows brought to a table's columns and types, and refused rows |
+| `single_rows.committers` | rows made durable together, for writers that do not wait |
 | `single_rows.few_rows` | a small batch on one tablet, row by row |
 | `single_rows.row_codec` | values of one row, held against their columns |
 | `single_rows.row_read` | one row by key |

@@ -476,6 +476,13 @@ class Database(AccessMethods, BackgroundMethods, ViewMethods):
             return None
         return store.start_row(table, tablet, op, row) if self._maintenance.memory.admit_at_once(ROW_BYTES) else None
 
+    def start_python_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
+        """`start_row` for Python values. Raises what is wrong with a value, as `write_row`."""
+        store = self._stores.get(table.id)
+        if store is None or self._closed or not self._catalog.is_durable:
+            return None
+        return store.start_python_row(table, op, row) if self._maintenance.memory.admit_at_once(ROW_BYTES) else None
+
     def finish_row(self, started: StartedRow) -> WriteResult:
         """Waits until a started row is durable. Raises as `write_row`."""
         table = started.tablet.table

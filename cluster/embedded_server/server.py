@@ -165,7 +165,6 @@ class EmbeddedServer:
 
     def start(self) -> None:
         """Serves calls, and announces that in DIR/owner."""
-        self._rows.start()
         self._rpc.start()
         self._rounds = Rounds("nyala-embedded-server", self._keep_house)
         self._tell(self.address)

@@ -146,7 +146,15 @@ class RowWriter:
         """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
         when the ticket is decided. None, without a change, if the row must be written by `write_physical`: it needs the
         batch path, or changes nothing, or would have to wait although `context` excludes that."""
-        physical, stored = self.codec.take_physical(row)
+        return self._start_taken(op, *self.codec.take_physical(row), context)
+
+    def start(self, op: Op, row: Mapping[str, Any], context: WriteContext | None = None) -> StartedRow | None:
+        """`start_physical` for one row of Python values; see there."""
+        return self._start_taken(op, *self.codec.take(row), context)
+
+    def _start_taken(
+        self, op: Op, physical: list[Any], stored: list[Any], context: WriteContext | None
+    ) -> StartedRow | None:
         try:
             rules = RULES[op]
             prepare_row(self.codec, rules, physical, stored)

@@ -284,6 +284,18 @@ class TableStore:
         except (DiskError, StoreClosed):
             return None  # `write_row` has the error
 
+    def start_python_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
+        """`start_row` for Python values, of which the tablet follows."""
+        writer = self.rows.writer
+        if self.repairs or table is not writer.codec.table or self.table.quota_bytes is not None:
+            return None
+        if any(map(is_overfull, self.whole_tablets)):
+            return None
+        try:
+            return writer.start(op, row, _NO_WAIT)
+        except (DiskError, StoreClosed):
+            return None  # `write_row` has the error
+
     def check_quota(self, ops: Op | Array) -> None:
         """Raise `QuotaExceeded` if rows with these ops are not accepted because of the table's quota."""
         if self.table.quota_bytes is not None:

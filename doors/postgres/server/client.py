@@ -12,9 +12,10 @@
     | PARKED | what was sent has been read | WORKING |
     | PARKED | it is lost | ENDED |
 
-The reactor's thread reads messages and queues them; while WORKING, one thread of the pool handles them. A PARKED client
-has a generator that is not exhausted, and no thread. If too many bytes wait in the queue, nothing is read from the
-socket.
+The reactor's thread reads messages. Statements on single rows that have run before are handled at once
+(`session.known_groups`): look-ups while the client is IDLE; with a write it is WORKING until the row is durable. All
+other messages are queued; while WORKING, one thread of the pool handles them. A PARKED client has a generator that is
+not exhausted, and no thread. If too many bytes wait in the queue, nothing is read from the socket.
 """
 
 from __future__ import annotations
@@ -33,15 +34,20 @@ from ....driver.connection import Connection as DriverConnection
 from ....driver.session.executions import Halt
 from ....errors import Error, ProtocolError
 from ....model.state_table import StateTable
+from ....model.store import WriteResult
 from ....net.connection import Connection
 from ....net.tls import TlsFilter
+from ....storage.single_rows.committers import Done
+from ....storage.single_rows.row_write import StartedRow
 from ...audited import Audited, log_refused
 from ...authentication import Authentication
 from ..protocol import frontend, replies, startup
 from ..protocol.reader import MessageReader
 from ..session.backend import Backend
+from ..session.bound_values import Values
 from ..session.client_settings import ClientSettings
 from ..session.known_groups import LONGEST, Known
+from ..session.one_step import OneStep
 from ..session.reports import report
 from .options import PostgresOptions
 
@@ -54,6 +60,8 @@ MESSAGE_SECONDS: Final = 120.0
 PARK_BYTES: Final = 1 << 20
 """Unsent bytes above which a client is parked."""
 FLUSH_BYTES: Final = 1 << 16
+MOST_AT_ONCE: Final = 16
+"""Look-ups of one client that the reactor's thread runs before it goes on to the next one."""
 QUEUE_BYTES: Final = 4 << 20
 """Bytes of messages in the queue above which nothing more is read."""
 _DOOR: Final = "postgres"
@@ -117,6 +125,9 @@ class Host(Protocol):
     def submit(self, job: Callable[[], None]) -> None:
         """Runs a job in the pool."""
 
+    def commit(self, started: StartedRow, done: Done) -> None:
+        """Has a row committed; calls `done` with the outcome in the reactor's thread."""
+
     def call_later(self, seconds: float, job: Callable[[], object]) -> None:
         """Runs a job in the reactor's thread after a time."""
 
@@ -149,6 +160,10 @@ class PostgresClient:
         self._steps: Iterator[bytes] | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._due = 0.0, Halt()
+        """When the newest statement with a timeout is to end (of `time.monotonic`)."""
+        self._alarm = 0.0
+        """When the timer is due; 0: there is none."""
 
     def _to(self, state: State) -> None:
         self._state = STATES.checked(self._state, state)
@@ -163,14 +178,17 @@ class PostgresClient:
 
     def bytes_received(self, data: memoryview) -> None:
         """See `net.connection.Protocol`."""
-        if self._is_direct_tls(data):
+        whole = b""
+        if self._state is State.IDLE and not self._reader.buffered:
+            whole = bytes(data)
+            place = self._handle_known(whole)
+            if place == len(whole):
+                return
+            if place:
+                data, whole = data[place:], b""
+        elif self._is_direct_tls(data):
             self._begin_tls(bytes(data))
             return
-        whole = b""
-        if self._state is State.IDLE and len(data) <= LONGEST and not self._reader.buffered:
-            whole = bytes(data)
-            if self._handle_known(whole):
-                return
         self._reader.feed(data)
         try:
             while self._state is State.STARTING:
@@ -188,7 +206,7 @@ class PostgresClient:
             self._refuse(error)
             return
         if found:
-            self._enqueue(found, b"" if self._reader.buffered else whole)
+            self._enqueue(found, b"" if self._reader.buffered or len(whole) > LONGEST else whole)
         self._server.note_bytes(self, self._reader.buffered + self._queued)
 
     def drained(self) -> None:
@@ -340,32 +358,62 @@ class PostgresClient:
 
     # ---- the queue -------------------------------------------------------------------------------------------------
 
-    def _handle_known(self, data: bytes) -> bool:
-        """Handles the messages of a statement on a single row that has run before; False for any others. The client is
-        idle, and only this thread can change that."""
+    def _handle_known(self, data: bytes) -> int:
+        """Handles the first messages if they are statements on single rows that have run before; returns the place
+        behind them. The client is idle, and only this thread can change that."""
         backend = self._backend
-        found = None if backend is None else backend.match(data)
-        if backend is None or found is None:
+        assert backend is not None
+        one_step = backend.one_step
+        place, out = 0, list[bytes]()
+        for _ in range(MOST_AT_ONCE):
+            found = one_step.match(data, place)
+            if found is None:
+                break
+            known, values, end, ready = found
+            if known.writes:
+                if out:
+                    self.connection.send(b"".join(out))
+                return end if self._begin_write(one_step, known, values) else place
+            response = one_step.read(known, values, ready)
+            if response is None:
+                break
+            self._server.lookups += 1
+            out.append(response)
+            place = end
+            if place == len(data):
+                break
+        if out:
+            self.connection.send(out[0] if len(out) == 1 else b"".join(out))
+        return place
+
+    def _begin_write(self, one_step: OneStep, known: Known, values: Values) -> bool:
+        """Begins a statement that writes a single row; False, with nothing done, if its messages must be handled one by
+        one."""
+        started = one_step.start(known, values)
+        if started is None and not one_step.can_run(known):
             return False
-        if found[0].writes:
-            with self._lock:
-                self._to(State.WORKING)
-            self._server.submit(lambda: self._write_known(backend, *found))
-            return True
-        response = backend.run_known(*found)
-        if response is None:
-            return False
-        self._server.lookups += 1
-        self._idle_since = time.monotonic()
-        self.connection.send(response)
+        self._server.writes += 1
+        with self._lock:
+            self._to(State.WORKING)
+        if started is None:
+            self._server.submit(lambda: self._run_write(one_step, known, values))
+        else:
+            self._server.commit(started, lambda outcome: self._written(one_step, known, outcome))
         return True
 
-    def _write_known(self, backend: Backend, known: Known, values: tuple[Any, ...]) -> None:
-        """Runs a statement that writes a single row; in a thread of the pool, since a commit waits for the disk."""
-        response = backend.run_known(known, values)
-        if response:
-            self._server.writes += 1
-            self._out.append(response)
+    def _written(self, one_step: OneStep, known: Known, outcome: WriteResult | Exception) -> None:
+        """Sends the response to a write, which is durable or has failed; in the reactor's thread."""
+        self.connection.send(one_step.finish(known, outcome))
+        with self._lock:
+            is_done = not self._queue and not self._is_lost
+            if is_done:
+                self._to(State.IDLE)
+        if not is_done:
+            self._server.submit(self._work)
+
+    def _run_write(self, one_step: OneStep, known: Known, values: Values) -> None:
+        """Runs a statement that writes a single row; in a thread of the pool, since it may wait."""
+        self._out.append(one_step.run(known, values))
         self._work()
 
     def _enqueue(self, found: list[tuple[Any, int]], whole: bytes) -> None:
@@ -385,13 +433,8 @@ class PostgresClient:
             self.connection.pause_reading(True)
         if not begins:
             return
-        # Waking a thread costs more than a look-up takes.
         messages = [message for message, _ in found]
-        backend = self._backend
-        if backend is not None and backend.are_lookups(messages):
-            self._work(whole, messages)
-        else:
-            self._server.submit(lambda: self._work(whole, messages))
+        self._server.submit(lambda: self._work(whole, messages))
 
     def _following(self) -> type | None:
         with self._lock:
@@ -419,9 +462,28 @@ class PostgresClient:
             self._backend.cancel()
 
     def _arm(self, seconds: float, halt: Halt) -> None:
+        """Has a statement time out. There is one timer for all statements of a client: most end long before it."""
+        due = time.monotonic() + seconds
+        with self._lock:
+            self._due = due, halt
+            if self._alarm and self._alarm <= due:
+                return
+            self._alarm = due
+        self._server.call_later(seconds, lambda: self._ring(due))
+
+    def _ring(self, alarm: float) -> None:
+        """The time of a statement is over, or of an earlier one; in the reactor's thread."""
+        with self._lock:
+            if self._alarm != alarm:
+                return  # another timer is earlier
+            due, halt = self._due
+            is_over = due <= time.monotonic()
+            self._alarm = 0.0 if is_over else due
         backend = self._backend
-        assert backend is not None
-        self._server.call_later(seconds, lambda: backend.time_out(halt))
+        if is_over and backend is not None:
+            backend.time_out(halt)
+        elif not is_over:
+            self._server.call_later(due - time.monotonic(), lambda: self._ring(due))
 
     # ---- a thread of the pool --------------------------------------------------------------------------------------
 

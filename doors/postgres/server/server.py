@@ -1,7 +1,9 @@
 """The server: listens, hands statements to a pool of threads, and shuts down in order.
 
 reactor's thread   accepts, reads, parses messages, start-up, cancel requests, timeouts
-pool               `options.threads` threads: statements, one client's at a time in order
+                   statements on single rows that have run before (`session.known_groups`)
+committers         sync the log for the rows that those have written; the reactor's thread replies
+pool               `options.threads` threads: all other statements, one client's at a time in order
 senders            rows are written by the thread that made them, as far as the socket takes them
 """
 
@@ -12,7 +14,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -21,8 +23,13 @@ from ....driver.session.identity import as_user
 from ....errors import Error
 from ....model import metrics
 from ....model.forks import stay_with_process
+from ....model.store import WriteResult
 from ....net.listener import Listener
 from ....net.reactor import Reactor
+from ....net.turn_batching import TurnBatch
+from ....storage.database import Database
+from ....storage.single_rows.committers import Committers, Done, Entered
+from ....storage.single_rows.row_write import StartedRow
 from ...authentication import Authentication, require_all_rights
 from ...endpoints import resolves_to_loopback
 from ..session.reports import Refused
@@ -67,6 +74,10 @@ class PostgresServer:
         self.host = host
         self.port = self._listener.port
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="nyala-postgres-worker")
+        self._outcomes: TurnBatch[Callable[[], object]] = TurnBatch(self._pass_on)
+        self._committers = Committers(self._finish_row, self._outcomes.turn)
+        self._entered: TurnBatch[Entered] = TurnBatch(self._committers.put_all)
+        self._reactor.around = self._entered.turn
         self._processes = itertools.count(1)
         # Guards the two dictionaries.
         self._lock = threading.Lock()
@@ -137,6 +148,7 @@ class PostgresServer:
         for client in self._known():
             client.cancel()
         self._in_reactor(self._listener.close)
+        self._committers.close()
         self._reactor.close()
         self._pool.shutdown(wait=True)
 
@@ -211,6 +223,24 @@ class PostgresServer:
         client = self._clients.get(process)
         if client is not None and secrets.compare_digest(client.key, key):
             client.cancel()
+
+    def commit(self, started: StartedRow, done: Done) -> None:
+        """Has a row committed at the end of the reactor's round; `done` is called with the outcome, in its thread."""
+        self._entered.add(Entered(started, lambda outcome: self._outcomes.add(lambda: done(outcome))))
+
+    def _pass_on(self, jobs: Collection[Callable[[], object]]) -> None:
+        """Passes on the outcomes of rows that were committed together; in a committer's thread."""
+
+        def run() -> None:
+            for job in jobs:
+                job()
+
+        self._reactor.call_soon(run)
+
+    def _finish_row(self, started: StartedRow) -> WriteResult:
+        store = self._connection.session.transactions.store
+        assert isinstance(store, Database)
+        return store.finish_row(started)
 
     def submit(self, job: Callable[[], None]) -> None:
         """Runs a job in the pool; at once in the caller's thread if the server has stopped."""

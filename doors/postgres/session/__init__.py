@@ -7,7 +7,7 @@ commands     statements that concern the connection alone: DEALLOCATE, DISCARD, 
 client_settings   the settings that drivers set and read
 portals      prepared statements and portals
 descriptions types of a statement's parameters and the columns of its result, before it runs
-known_groups statements on single rows in one step
+known_groups statements on single rows in one step (one_step: with errors; bound_values: their values)
 results      an execution to bytes: rows, suspended or not, and the tag of the command
 copy_syntax  COPY with STDIN or STDOUT
 copying      its data, in both directions

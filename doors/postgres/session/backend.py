@@ -27,9 +27,10 @@ from .client_settings import ClientSettings
 from .copy_syntax import CopyStatement, parse_copy
 from .copying import CopyIn, copy_out
 from .descriptions import Descriptions
-from .known_groups import Known, KnownGroups, is_lookup
+from .known_groups import KnownGroups
 from .named_objects import NamedObjects, refuse_many
 from .names import decoded, result_columns, shown
+from .one_step import OneStep
 from .portals import Portal, PreparedStatement, formats_for, row_fields
 from .reports import Refused, report
 from .results import RowWriter, command_tag
@@ -46,9 +47,6 @@ WAIT: Final = _Wait()
 _IMPLICIT: Final = (Kind.CHANGE, Kind.CATALOG, Kind.COPY)
 """Kinds of statements that begin an implicit block if others follow before Sync."""
 _ALONE: Final = ("COMPACT", "ANALYZE")
-_MOST_AT_ONCE: Final = 16
-"""Messages that the reactor's thread may handle itself."""
-_LIGHT: Final = (frontend.Describe, frontend.Execute, frontend.Sync)
 _DATA: Final = (frontend.CopyData, frontend.CopyDone, frontend.CopyFail)
 
 
@@ -95,6 +93,7 @@ class Backend(NamedObjects):
         self._known = KnownGroups(
             self._session, settings, self._block, self._statements, self._portals, self._descriptions
         )
+        self.one_step = OneStep(self, self._known)
         self._skips = False
         self._in_extended = False
         """True from an extended message up to Sync or a simple query."""
@@ -155,47 +154,22 @@ class Backend(NamedObjects):
             self._copy.close()
         self.connection.close()
 
-    def are_lookups(self, messages: Sequence[Any]) -> bool:
-        """True if messages run nothing but prepared look-ups of single rows in this process: some microseconds each."""
-        if (
-            not self._is_local
-            or self._audited is not None
-            or len(messages) > _MOST_AT_ONCE
-            or self._waiting is not None
-        ):
-            return False
-        for message in messages:
-            kind = type(message)
-            if kind is frontend.Bind:
-                prepared = self._statements.get(message.statement)
-                if (
-                    prepared is None
-                    or prepared.statement is None
-                    or not is_lookup(self._session.plans.find(prepared.statement.text))
-                ):
-                    return False
-            elif kind not in _LIGHT:
-                return False
-        return True
+    @property
+    def takes_groups(self) -> bool:
+        """See `one_step.Conversation`."""
+        return not self._skips and self._waiting is None and self._audited is None and self._is_local
 
-    def match(self, data: bytes) -> tuple[Known, tuple[Any, ...]] | None:
-        """The statement on a single row whose messages these are, with its values, if it has run before; None if the
-        messages must be handled one by one."""
-        if self._skips or self._waiting is not None or self._audited is not None or not self._is_local:
-            return None
-        return self._known.match(data)
+    def fail(self, error: Exception, kind: type) -> bytes:
+        """See `one_step.Conversation`."""
+        self._offset = 0
+        return b"".join(self._failed(error, kind))
 
-    def run_known(self, known: Known, values: tuple[Any, ...]) -> bytes | None:
-        """The response to the messages of a statement of `match`; None if they must be handled one by one."""
-        try:
-            return self._known.run(known, values)
-        except Exception as error:
-            failed = b"".join(self._failed(error, frontend.Execute))
-            before = known.before if known.writes else replies.BIND_COMPLETE
-            return before + failed + b"".join(self.handle(frontend.Sync()))
+    def sync(self) -> bytes:
+        """See `one_step.Conversation`."""
+        return b"".join(self.handle(frontend.Sync()))
 
     def learn(self, data: bytes, messages: Sequence[Any]) -> None:
-        """Keeps messages that have been handled for `match`, if their statement is about a single row."""
+        """Keeps messages for `one_step`, if their statement is about a single row."""
         if self._is_local and self._audited is None:
             self._known.learn(data, messages)
 

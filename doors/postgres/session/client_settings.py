@@ -179,9 +179,14 @@ class ClientSettings:
         return 0.0 if value == "0" else milliseconds(value) / 1000
 
     @property
-    def are_plain(self) -> bool:
-        """True if statements need no timeout, and the end of a transaction changes no setting."""
-        return self._values["statement_timeout"] == "0" and not self._before_local
+    def has_timeout(self) -> bool:
+        """True if statements have a timeout."""
+        return self._values["statement_timeout"] != "0"
+
+    @property
+    def are_settled(self) -> bool:
+        """True if the end of a transaction changes no setting."""
+        return not self._before_local
 
     def values(self) -> dict[str, str]:
         """All values by name, in lower case."""

@@ -22,6 +22,8 @@ from . import kernels
 
 _BASE: Final = 10_000
 _NEGATIVE: Final = 0x4000
+_PADDING: Final = ("", "000", "00", "0")
+"""Zeros behind a fraction whose length has this remainder by 4."""
 _HEAD: Final = struct.Struct("!hhHh")
 _SPECIAL: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
 
@@ -156,10 +158,13 @@ _EXACT: Final = decimal.Context(prec=200_000)
 
 def numeric_to_bytes(value: decimal.Decimal) -> bytes:
     """The binary form of one finite value."""
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    unscaled = int("".join(map(str, digits))) * 10 ** (max(0, exponent) + -scale % 4)
+    text = str(value)  # its digits as a tuple would take four times as long
+    if "E" in text:
+        text = f"{value:f}"
+    is_negative = text[0] == "-"
+    whole, _, fraction = text[is_negative:].partition(".")
+    scale = len(fraction)
+    unscaled = int(whole + fraction + _PADDING[scale % 4])
     groups: list[int] = []
     while unscaled:
         unscaled, digit = divmod(unscaled, _BASE)
@@ -168,5 +173,5 @@ def numeric_to_bytes(value: decimal.Decimal) -> bytes:
     groups.reverse()
     while groups and not groups[-1]:
         groups.pop()
-    head = _HEAD.pack(len(groups), weight if groups else 0, _NEGATIVE if sign and groups else 0, scale)
+    head = _HEAD.pack(len(groups), weight if groups else 0, _NEGATIVE if is_negative and groups else 0, scale)
     return head + struct.pack(f"!{len(groups)}h", *groups)

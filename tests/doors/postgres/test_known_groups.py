@@ -138,7 +138,7 @@ def test_a_statement_may_change_its_meaning(server: PostgresServer, store: nyala
         client.same(group, 0)
 
 
-def test_transactions_timeouts_and_other_messages_go_one_by_one(server: PostgresServer) -> None:
+def test_transactions_and_other_messages_go_one_by_one(server: PostgresServer) -> None:
     group = bind(number(1), name="s", formats=(1,)) + describe("P") + execute() + SYNC
     with Asking(server) as client:
         client.whole(parse("SELECT big FROM v WHERE k = $1", "s", 23) + SYNC)
@@ -152,10 +152,8 @@ def test_transactions_timeouts_and_other_messages_go_one_by_one(server: Postgres
         client.whole(query("ROLLBACK"))
         client.same(group, 3)
         client.whole(query("SET statement_timeout = '1min'"))
-        client.same(group, 0)
-        client.whole(query("RESET statement_timeout"))
         client.same(group, 3)
-        client.same(group[: -len(SYNC)] + message("H") + SYNC, 0)
+        client.same(group[: -len(SYNC)] + message("H") + SYNC, 3)
         client.same(bind(number(1), name="s", formats=(1,)) + describe("P") + execute(1) + SYNC, 0)
         two = bind(number(1), name="s", formats=(1,)) + execute() + group
         client.same(two, 0)
