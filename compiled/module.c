@@ -7,7 +7,7 @@ static int
 add_functions(PyObject *module)
 {
     return PyModule_AddFunctions(module, grouping_methods) < 0 || PyModule_AddFunctions(module, sorting_methods) < 0 ||
-                   PyModule_AddFunctions(module, sums_methods) < 0 ||
+                   PyModule_AddFunctions(module, sums_methods) < 0 || PyModule_AddFunctions(module, moments_methods) < 0 ||
                    PyModule_AddIntConstant(module, "VERSION", VERSION) < 0
                ? -1
                : 0;

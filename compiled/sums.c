@@ -99,20 +99,6 @@ kernel_of(int code, Py_ssize_t size, Py_ssize_t number_size, int is_extreme)
     return NULL;
 }
 
-/* True if some number is not below `size`. */
-static int
-is_beyond(const Py_buffer *numbers, int64_t n, int64_t size)
-{
-    uint32_t most = 0;
-    for (int64_t row = 0; row < n; row++) {
-        uint32_t number = numbers->itemsize == 1   ? ((const uint8_t *)numbers->buf)[row]
-                          : numbers->itemsize == 2 ? ((const uint16_t *)numbers->buf)[row]
-                                                   : ((const uint32_t *)numbers->buf)[row];
-        most = number > most ? number : most;
-    }
-    return n > 0 && (int64_t)most >= size;
-}
-
 static PyObject *
 total(PyObject *args, int is_extreme)
 {

@@ -1,6 +1,7 @@
 """Means, variances and covariances, in floating point and stable: no difference of two large sums.
 
-A batch is read twice, for its means and for the squares of the distances from them. States are merged by Chan, Golub
+A batch is read twice, for its means and for the squares of the distances from them; rows that are numbered by group are
+read so by a compiled kernel. States are merged by Chan, Golub
 and LeVeque's formula ("Algorithms for computing the sample variance", 1983), for any number of parts at once:
 
     mean = Σ n_i mean_i / Σ n_i        square = Σ (square_i + n_i (mean_i - mean)²)
@@ -17,6 +18,7 @@ import numpy as np
 from ...model.lazy_dataclass import dataclass
 from ...model.types import DOUBLE
 from ...model.vectors.vector import Array, Flat, Vector
+from ..kernels.groups.numbered_groups import NumberedGroups, one_numbered_group
 from ..kernels.groups.segments import Segments
 from ..kernels.numbers.arithmetic import refuse_overflow
 from ..kernels.numbers.bounded_integers import floats, joined_validity
@@ -51,6 +53,11 @@ class Statistics(Accumulator[Moments]):
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Moments:
         columns = [np.broadcast_to(np.asarray(floats(each), np.float64), (groups.length,)) for each in inputs]
         present = joined_validity(*inputs)
+        numbered = one_numbered_group(groups.length) if len(groups) == 1 else groups
+        if isinstance(numbered, NumberedGroups):
+            states = numbered.moments(columns, present)
+            if states is not None:
+                return _checked(_split(states), columns, present, numbered)
         weights = np.ones(groups.length) if present is None else present.astype(np.float64)
         return _moments(columns, weights, None, groups)
 
@@ -92,11 +99,23 @@ def _moments(columns: list[Array], weights: Array, inner: list[Array] | None, gr
         for i, (a, b) in enumerate(_PAIRS[len(columns) - 1]):
             terms = weights * distances[a] * distances[b]
             products.append(groups.float_sums(terms if inner is None else terms + inner[i]))
-        infinite = ~np.logical_and.reduce([np.isfinite(each) for each in (*means, *products)])
-        if infinite.any():
-            given = np.logical_and.reduce([np.isfinite(each) for each in (*columns, *(inner or ()))])
-            refuse_overflow(infinite & ~groups.has_any(present & ~given))
-    return Moments(counts, tuple(means), tuple(products))
+    return _checked(Moments(counts, tuple(means), tuple(products)), [*columns, *(inner or ())], present, groups)
+
+
+def _split(states: Array) -> Moments:
+    """Moments of `NumberedGroups.moments`."""
+    counts, *rest = np.ascontiguousarray(states.T)
+    inputs = 1 if len(rest) == 2 else 2
+    return Moments(counts, tuple(rest[:inputs]), tuple(rest[inputs:]))
+
+
+def _checked(found: Moments, given: Sequence[Array], present: Array | None, groups: Segments) -> Moments:
+    """The moments; raises if those of a group are not finite though all `given` values of its `present` rows are."""
+    infinite = ~np.logical_and.reduce([np.isfinite(each) for each in (*found.means, *found.products)])
+    if infinite.any():
+        wrong = ~np.logical_and.reduce([np.isfinite(each) for each in given])
+        refuse_overflow(infinite & ~groups.has_any(wrong if present is None else wrong & present))
+    return found
 
 
 def _distances(values: Array, pivot: Array, weights: Array, groups: Segments) -> Array:

@@ -107,6 +107,24 @@ class NumberedGroups(Segments):
     def group_of_row(self) -> Array:
         return self.spread(np.arange(len(self)))
 
+    def moments(self, inputs: Sequence[Array], present: Array | None) -> Array | None:
+        """Moments of one input or two (float64) over the rows that are `present` (bool; None: all).
+
+        Returns
+        -------
+        ndarray of float64, shape (n_groups, 3 or 6), or None
+            Number of rows, mean of each input, products of distances: (0, 0), or (0, 0), (1, 1), (0, 1). None if the
+            compiled kernels are of a build without these.
+        """
+        kernel = getattr(hash_groups.compiled, "moment_rows", None)
+        if kernel is None:
+            return None
+        columns = [np.ascontiguousarray(values, np.float64) for values in inputs]
+        states = np.empty((self._size, 3 * len(columns)))
+        second = columns[1] if len(columns) > 1 else None
+        kernel(self._numbers, columns[0], second, None if present is None else np.ascontiguousarray(present), states)
+        return states if self._present is None else states.take(self._present, axis=0)
+
     def _added(self, values: Array, dtype: type) -> Array:
         totals: Array = np.zeros(self._size, dtype)
         values = np.ascontiguousarray(values)
@@ -115,6 +133,11 @@ class NumberedGroups(Segments):
 
     def _of_groups(self, of_numbers: Array) -> Array:
         return of_numbers if self._present is None else of_numbers.take(self._present)
+
+
+def one_numbered_group(length: int) -> NumberedGroups:
+    """Put all rows (at least one) in one group."""
+    return NumberedGroups(np.zeros(length, np.uint8), np.array([length]), np.zeros(1, np.int64))
 
 
 def groups_by(keys: Sequence[Vector], length: int, by_number: bool) -> Segments:

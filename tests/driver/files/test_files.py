@@ -13,7 +13,7 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, NotSupportedError, OperationalError, StatementError, UnknownColumn
-from nyala.executor.files import files
+from nyala.executor.files import parquet_files
 
 CONDITIONS = st.sampled_from(
     [
@@ -68,8 +68,8 @@ def test_the_same_rows_as_in_a_table(connection: Any, folder: Path, condition: s
 
 def test_row_groups_are_left_out(connection: Any, folder: Path, monkeypatch: Any) -> None:
     read = []
-    plain = files.parquet_files.pieces
-    monkeypatch.setattr(files.parquet_files, "pieces", lambda *a: read.append(plain(*a)) or read[-1])
+    plain = parquet_files.pieces
+    monkeypatch.setattr(parquet_files, "pieces", lambda *a: read.append(plain(*a)) or read[-1])
     for test, groups in (
         ("k >= 95", 1),
         ("day < DATE '1970-01-15'", 2),

@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
-from nyala.errors import InternalError
+from examples import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.errors import InternalError, NumericOutOfRange
 from nyala.executor.aggregation import aggregate
+from nyala.executor.aggregation.accumulators_statistics import Statistics
 from nyala.executor.kernels.groups import hash_groups
-from nyala.executor.kernels.groups.numbered_groups import NumberedGroups, groups_by, numbered_groups
-from nyala.executor.kernels.groups.segments import Segments, segments
-from nyala.model.types import BIGINT
+from nyala.executor.kernels.groups.numbered_groups import (
+    NumberedGroups,
+    groups_by,
+    numbered_groups,
+    one_numbered_group,
+)
+from nyala.executor.kernels.groups.segments import Segments, one_group, segments
+from nyala.model.types import BIGINT, DOUBLE
 from nyala.model.vectors.vector import Flat
 
 LENGTH = 3000
@@ -215,3 +225,71 @@ def are_equal(one: Any, other: Any) -> bool:
         return bool(one == other)
     one, other = float(one), float(other)
     return math.isclose(one, other, rel_tol=1e-7, abs_tol=1e-4) or (math.isnan(one) and math.isnan(other))
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+@pytest.mark.parametrize("kind", [*NUMBERS, "one group"])
+@given(seed=st.integers(0, 2**32), has_nulls=st.booleans(), has_special=st.booleans(), offset=st.sampled_from([0, 1e9]))
+@settings(max_examples=examples(40), deadline=None)
+def test_moments_are_those_of_gathered_rows(
+    kind: str, inputs: int, seed: int, has_nulls: bool, has_special: bool, offset: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    if kind == "one group":
+        numbered: Segments = one_numbered_group(LENGTH)
+        gathered, same, order = one_group(LENGTH), np.zeros(1, np.intp), np.arange(LENGTH)
+    else:
+        numbered, gathered, same = both(kind, rng)
+        assert gathered.order is not None
+        order = gathered.order
+    columns = [rng.normal(offset, 3, LENGTH) for _ in range(inputs)]
+    if has_special:
+        columns[-1][rng.integers(0, LENGTH, 20)] = rng.choice([math.nan, math.inf, -math.inf], 20)
+    validity = rng.random(LENGTH) < 0.4 if has_nulls else None
+    ordered_validity = None if validity is None else validity[order]
+    found = Statistics().partial([Flat(DOUBLE, values, validity) for values in columns], numbered)
+    with mock.patch.object(hash_groups, "compiled", None):
+        wanted = Statistics().partial([Flat(DOUBLE, values[order], ordered_validity) for values in columns], gathered)
+    assert np.array_equal(found.counts[same], wanted.counts)
+    scale = 1e-9 * max(1.0, offset * 1e-6)
+    for a, b in zip((*found.means, *found.products), (*wanted.means, *wanted.products), strict=True):
+        assert np.allclose(a[same], b, rtol=1e-9, atol=scale * LENGTH, equal_nan=True)
+
+
+def test_equal_values_have_no_variance() -> None:
+    numbered = numbered_groups([(np.tile(np.arange(7, dtype=np.uint8), 300), 7)])
+    found = Statistics().partial([Flat(DOUBLE, np.full(2100, 0.1))], numbered)
+    assert found.counts.tolist() == [300.0] * 7
+    assert found.means[0].tolist() == [0.1] * 7
+    assert found.products[0].tolist() == [0.0] * 7
+
+
+def test_moments_that_overflow_are_refused() -> None:
+    numbered = numbered_groups([(np.tile(np.arange(2, dtype=np.uint8), 600), 2)])
+    values = np.where(np.arange(1200) % 4 < 2, 1e300, -1e300)
+    with pytest.raises(NumericOutOfRange):
+        Statistics().partial([Flat(DOUBLE, values)], numbered)
+    with pytest.raises(NumericOutOfRange):  # of the group without infinity
+        Statistics().partial([Flat(DOUBLE, np.where(np.arange(1200) % 2, math.inf, values))], numbered)
+
+
+def test_older_kernels_have_no_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered = numbered_groups([(np.tile(np.arange(7, dtype=np.uint8), 300), 7)])
+    monkeypatch.setattr(hash_groups, "compiled", None)
+    assert numbered.moments([np.zeros(2100)], None) is None
+
+
+def test_wrong_buffers_for_moments_are_refused(kernels: Any) -> None:
+    numbers, values, states = np.zeros(9, np.uint8), np.zeros(9), np.zeros((4, 3))
+    with pytest.raises(ValueError, match="numbers: all must be below 4"):
+        kernels.moment_rows(numbers + np.uint8(4), values, None, None, states)
+    with pytest.raises(ValueError, match="numbers: 1, 2 or 4 bytes are possible, got 8"):
+        kernels.moment_rows(values, values, None, None, states)
+    with pytest.raises(ValueError, match="x: at least 9"):
+        kernels.moment_rows(numbers, values[:8].copy(), None, None, states)
+    with pytest.raises(ValueError, match="y: at least 9"):
+        kernels.moment_rows(numbers, values, values.astype(np.float32), None, states)
+    with pytest.raises(ValueError, match="present: at least 9"):
+        kernels.moment_rows(numbers, values, values, np.zeros(8, np.bool_), states)
+    with pytest.raises(ValueError, match="states: at least 0 items of 8 bytes"):
+        kernels.moment_rows(numbers, values, values, None, states.astype(np.float32))
