@@ -16,7 +16,9 @@ import nyala
 import pytest
 import yaml
 from nyala.cli.commands.all_commands import nyala_parser
+from nyala.doors.http.exposition import exposition
 from nyala.model.metric_definitions import METRICS, MetricKind
+from nyala.model.metrics import collect
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
@@ -70,10 +72,94 @@ def test_alerts_read_metrics_that_there_are_and_say_what_to_do() -> None:
         assert rule["annotations"].keys() == {"summary", "action"}
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, a part of Prometheus")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="needs promtool (apt-get install prometheus)"
+)
+
+
+def promtool(*words: str | Path, given: str = "") -> None:
+    """Runs promtool, which must have nothing to say against its input."""
+    done = subprocess.run(["promtool", *words], input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
 def test_promtool_accepts_the_alerts() -> None:
-    done = subprocess.run(["promtool", "check", "rules", ALERTS], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    promtool("check", "rules", ALERTS)
+
+
+@needs_promtool
+def test_promtool_accepts_the_expressions_of_the_dashboard(tmp_path: Path) -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    found = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    rules = [
+        {"record": f"panel:{number}", "expr": expression.replace("$__rate_interval", "5m").replace("$instance", ".*")}
+        for number, expression in enumerate(found)
+    ]
+    assert len(rules) > 20
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", tmp_path / "rules.yaml")
+
+
+@needs_promtool
+@pytest.mark.embedded_only("reads the metrics of this process")
+def test_promtool_accepts_the_metrics_of_a_store() -> None:
+    with nyala.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        connection.execute("SELECT count(*) FROM t").fetchall()
+        text, _ = exposition(collect())
+    assert "nyala_maintenance_queued" in text
+    promtool("check", "metrics", given=text)
+
+
+ALARMING = {  # alert: series that raise it after twenty minutes, and labels of the alert
+    "NyalaDown": ({'up{job="nyala", instance="a"}': "0x40"}, {"job": "nyala", "instance": "a"}),
+    "NyalaNotReady": ({'nyala_ready{instance="a"}': "0x40"}, {"instance": "a"}),
+    "NyalaNoLeadingMaster": (
+        {'nyala_master_is_leader{instance="a"}': "0x40", 'nyala_master_is_leader{instance="b"}': "0x40"},
+        {},
+    ),
+    "NyalaReplicaBehind": ({'nyala_raft_commit_lag_entries{instance="a"}': "20000x40"}, {"instance": "a"}),
+    "NyalaTransactionWithoutOutcome": ({'nyala_prepared_seconds{instance="a"}': "61x40"}, {"instance": "a"}),
+    "NyalaTabletQuarantined": ({'nyala_tablets_quarantined{instance="a"}': "1x40"}, {"instance": "a"}),
+    "NyalaMemoryFull": (
+        {
+            'nyala_memory_bytes{instance="a", kind="rows"}': "60x40",
+            'nyala_memory_bytes{instance="a", kind="pages"}': "37x40",
+            'nyala_memory_limit_bytes{instance="a"}': "100x40",
+        },
+        {"instance": "a"},
+    ),
+}
+
+
+@needs_promtool
+@pytest.mark.parametrize("name", ALARMING)
+def test_alerts_fire_for_the_fault_and_not_without(name: str, tmp_path: Path) -> None:
+    """By promtool's own evaluation: with the series of the fault, and with those of a healthy server."""
+    (rule,) = [r for g in yaml.safe_load(ALERTS.read_text())["groups"] for r in g["rules"] if r["alert"] == name]
+    series, labels = ALARMING[name]
+    expected = {"exp_labels": {**rule["labels"], **labels}}
+    healthy = {
+        'up{job="nyala", instance="a"}': "1x40",
+        'nyala_ready{instance="a"}': "1x40",
+        'nyala_master_is_leader{instance="a"}': "1x40",
+        'nyala_memory_bytes{instance="a", kind="rows"}': "10x40",
+        'nyala_memory_limit_bytes{instance="a"}': "100x40",
+    }
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": name, "values": values} for name, values in given.items()],
+            "alert_rule_test": [{"eval_time": "20m", "alertname": name, "exp_alerts": alerts}],
+        }
+        for given, alerts in ((series, [expected]), (healthy, []))
+    ]
+    (tmp_path / "rule.yaml").write_text(
+        yaml.safe_dump({"groups": [{"name": "one", "rules": [{k: v for k, v in rule.items() if k != "annotations"}]}]})
+    )
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump({"rule_files": ["rule.yaml"], "tests": tests}))
+    promtool("test", "rules", tmp_path / "tests.yaml")
 
 
 def test_the_dashboard_reads_metrics_that_there_are() -> None:
@@ -124,14 +210,48 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
 def test_the_servers_of_the_compose_file_find_each_other() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     servers = {name: parsed(shlex.split(service["command"])) for name, service in compose["services"].items()}
-    assert len(servers) == 6
+    assert len(servers) == 7
     for name, server in servers.items():
         assert server.advertise.partition(":")[0] == name
         (volume,) = compose["services"][name]["volumes"]
         source, _, target = volume.partition(":")
         assert f"http://{server.http}/healthz" in compose["services"][name]["healthcheck"]["test"][-1]
         assert source in compose["volumes"] and str(server.dir).startswith(f"{target}/")
+    waiting = servers.pop("master4")
     check_masters(list(servers.values()))
+    check_waits(waiting, servers["master1"])
+    assert compose["services"]["master4"]["profiles"] == ["new-master"]
+
+
+def check_waits(waiting: Namespace, present: Namespace) -> None:
+    """Asserts that a master waits to be added to others: with its own address among its masters it would begin a
+    cluster."""
+    assert waiting.run.endswith("master_command")
+    assert waiting.masters == present.masters and waiting.advertise not in waiting.masters.split(",")
+
+
+def test_the_comments_of_the_compose_file_are_commands_of_nyala() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    words = [line.partition(" exec master1 nyala ")[2] for line in text.splitlines() if " exec " in line]
+    found = [parsed(shlex.split(line)) for line in words]
+    assert [one.run.rpartition(":")[2] for one in found] == ["main", "replace_command"]
+    assert (found[1].master, found[1].address) == ("master2:7051", "master4:7051")
+
+
+def test_the_job_of_kubernetes_adds_the_pods_of_a_larger_set() -> None:
+    resources = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "nyala.yaml").read_text()))
+    (masters,) = [r for r in resources if r["kind"] == "StatefulSet" and r["metadata"]["name"] == "master"]
+    masters["spec"]["replicas"] = 5
+    first, *_, fourth, fifth = pods([masters])
+    for waiting in (fourth, fifth):
+        check_waits(waiting, first)
+    job = yaml.safe_load((DEPLOY / "kubernetes" / "add-masters.yaml").read_text())["spec"]["template"]["spec"]
+    added = [parsed(container["args"]) for container in job["initContainers"]]
+    assert [one.address for one in added] == [fourth.advertise, fifth.advertise]
+    (shown,) = [parsed(container["args"]) for container in job["containers"]]
+    for one in (*added, shown):
+        assert one.cluster == f"nyala://{first.masters}"
+    assert [one.run.rpartition(":")[2] for one in (*added, shown)] == ["add_command", "add_command", "list_command"]
 
 
 def pods(resources: list[dict[str, Any]]) -> Iterator[Namespace]:

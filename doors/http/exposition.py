@@ -1,6 +1,7 @@
 """Metrics as text: OpenMetrics 1.0 for those that accept it, else Prometheus' own format 0.0.4.
 
-The two differ in the name of a counter's family, and in the last line.
+The two differ in the name of a counter's family, in the last line, and in HELP, where quotation marks are escaped in
+OpenMetrics alone: Prometheus refuses all of a text of its own format that has `\\"` there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ...model.metrics import BOUNDS, Distribution, Sample, by_name
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+_PLAIN_HELP: Final = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 
 
 def exposition(samples: Iterable[Sample], accepted: str = "") -> tuple[str, str]:
@@ -27,7 +29,7 @@ def exposition(samples: Iterable[Sample], accepted: str = "") -> tuple[str, str]
 
 def _family(metric: Metric, samples: Iterable[Sample], is_open: bool) -> Iterator[str]:
     name = metric.family if is_open else metric.name
-    yield f"# HELP {name} {metric.help.translate(_ESCAPES)}"
+    yield f"# HELP {name} {metric.help.translate(_ESCAPES if is_open else _PLAIN_HELP)}"
     yield f"# TYPE {name} {metric.kind.value}"
     for sample in samples:
         if isinstance(sample.value, Distribution):
