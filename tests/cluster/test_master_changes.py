@@ -101,6 +101,7 @@ def test_client_and_tablet_server_outlive_all_their_masters(cluster: MiniCluster
     with nyala.connect(cluster.url) as connection, Client(given) as idle, Client(given) as unused:
         connection.execute("CREATE TABLE kept (k INT PRIMARY KEY)")
         idle.describe_tablets(idle.table("kept"))
+        idle._catalog.stop()  # it is idle from now on: a refresh a second after the last use would be one too many
         known = idle.masters
         for number, name in enumerate(first):
             new = cluster.local.addresses[started(cluster)]

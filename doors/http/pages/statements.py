@@ -115,7 +115,8 @@ def _operators(lines: Sequence[OperatorLine]) -> Html | None:
 
 def _operator(line: OperatorLine, whole: float) -> tuple[object, ...]:
     indent = "  " * line.depth
-    text = element("pre", "\n".join([f"{indent}{line.text}", *(f"{indent}  \N{MIDDLE DOT} {d}" for d in line.details)]))
+    lines = [f"{indent}{line.text}", *(f"{indent}  \N{MIDDLE DOT} {detail}" for detail in line.details)]
+    text = element("pre", "\n".join(lines), class_="tree")
     actual = line.actual
     if actual is None:
         return text, None, line.expected_rows, None, None, None, None

@@ -33,6 +33,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 pre, code, textarea { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: var(--raised); border: 1px solid var(--line); border-radius: 6px; padding: 10px; overflow-x: auto; }
 td pre { min-width: 26ch; max-height: 12em; margin: 0; border: 0; padding: 0; background: none; white-space: pre-wrap; }
+td pre.tree { white-space: pre; max-height: none; }
 textarea { width: 100%; min-height: 8em; color: inherit; background: var(--raised); border: 1px solid var(--line);
   border-radius: 6px; padding: 8px; }
 input[type=search] { font: inherit; color: inherit; background: var(--raised); border: 1px solid var(--line);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import nyala
@@ -12,18 +13,20 @@ import pyarrow as pa
 import pytest
 from nyala.__main__ import main
 from nyala.cluster.admin.certificates import make_certificates
+from nyala.cluster.admin.master_changes import MasterChanges
 from nyala.cluster.admin.ports import HOST
 from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.server import MasterServer
 from nyala.cluster.tserver.options import TabletServerOptions
 from nyala.cluster.tserver.server import TabletServer
-from nyala.cluster.wire.calls.rpc import Channel
+from nyala.cluster.wire.calls.rpc import Channel, Channels
 from nyala.cluster.wire.messages.maintenance_methods import LeaveCluster
+from nyala.cluster.wire.messages.membership_methods import RemoveMaster
 from nyala.cluster.wire.messages.methods import GetStatus
 from nyala.cluster.wire.security.access import Role
 from nyala.cluster.wire.security.tls import read_credentials
 from nyala.driver.stores.cluster_url import ENVIRONMENT, with_parameters
-from nyala.errors import AccessDenied, AuthenticationFailed, InterfaceError
+from nyala.errors import AccessDenied, AuthenticationFailed, ClusterError, InterfaceError
 from nyala.model.clock import HybridClock
 from nyala.spark import workers
 from nyala.testing import MiniCluster
@@ -39,9 +42,31 @@ def test_a_cluster_from_its_first_table_to_new_certificates(
     with MiniCluster(tservers=4, options={"durability": "os"}, tls=True) as cluster:
         others_are_kept_out(cluster, foreign)
         the_whole_life(cluster, capsys)
+        masters_are_others(cluster)
         commands_find_their_files(cluster, capsys, monkeypatch)
         spark_tasks_reach_it(cluster)
         compacting_is_for_administrators(cluster)
+
+
+def masters_are_others(cluster: MiniCluster) -> None:
+    """One master becomes two, and the first one leaves: the new one has a certificate of the same CA."""
+    changes = MasterChanges(cluster._channels, cluster.local.masters, lambda told: None, PATIENCE)
+    with nyala.connect(cluster.url, **cluster.tls) as connection:
+        (first,) = cluster.masters
+        second = cluster.local.add_master()
+        cluster.start(second)
+        changes.add(cluster.local.addresses[second])
+        connection.execute("CREATE TABLE by_two (k INT PRIMARY KEY)")
+        states = "SELECT role, lag_entries FROM nyala_catalog.masters"
+        cluster.wait_until(lambda: connection.execute(states).fetchall() == [("VOTER", 0)] * 2, "both have the catalog")
+        with closing(Channels(HybridClock())) as unknown, pytest.raises(ClusterError):
+            unknown.get(cluster.local.addresses[second]).call(RemoveMaster(address=cluster.local.addresses[first]), 5.0)
+        changes.remove(cluster.local.addresses[first])
+        cluster.local.forget(first)
+        connection.execute("CREATE TABLE by_the_second (k INT PRIMARY KEY)")
+        assert connection.execute("SELECT address, state FROM nyala_catalog.masters").fetchall() == [
+            (cluster.local.addresses[second], "LEADER")
+        ]
 
 
 def ksck(cluster: MiniCluster, *words: str) -> bool:

@@ -9,6 +9,7 @@ from itertools import combinations
 
 import nyala
 import pytest
+from nyala.driver.session import running_work
 from nyala.driver.session.identity import as_user
 from nyala.errors import PermissionDenied
 
@@ -210,3 +211,20 @@ def test_what_needs_no_right(owner: nyala.Connection) -> None:
         for text in ("SELECT 1", "DESCRIBE t", "SHOW TABLES", "SHOW CREATE TABLE t", "SELECT * FROM pg_class",
                      "SHOW GRANTS", "SHOW ROLES", "SHOW ALL", "ALTER USER ann PASSWORD 'new'", "ANALYZE"):  # fmt: skip
             ann.execute(text).close()
+
+
+def test_operators_of_statements_are_those_of_their_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_work, "KEPT_SECONDS", 0.0)
+    query = (
+        "SELECT DISTINCT o.operator FROM nyala_catalog.statement_operators o, nyala_catalog.statements s "
+        "WHERE s.id = o.statement_id AND o.user_name = ? ORDER BY 1"
+    )
+    with nyala.connect(":memory:") as owner:
+        owner.execute("CREATE TABLE hidden (k INT PRIMARY KEY)")
+        owner.execute("CREATE USER ann PASSWORD 'x'")
+        owner.execute("SELECT count(*) FROM hidden WHERE k <> 4711").fetchall()
+        with as_user(owner, "ann") as ann:
+            ann.execute("SELECT count(*) FROM generate_series(1, 3)").fetchall()
+            assert ann.execute(query, ("nyala",)).fetchall() == [("<insufficient privilege>",)]
+            assert any("Series" in operator for (operator,) in ann.execute(query, ("ann",)).fetchall())
+        assert any("hidden" in operator for (operator,) in owner.execute(query, ("nyala",)).fetchall())
