@@ -88,6 +88,18 @@ def _decimals(key: Any, type_: DataType) -> Taker:
             exponent = value.as_tuple().exponent
             if finest <= exponent <= 0:  # type: ignore[operator]
                 return value
+        elif type(value) is int and -limit < value < limit:
+            return Decimal(value)
+        raise Unfit
+
+    return take
+
+
+def _timestamps(key: Any, type_: DataType) -> Taker:
+    def take(parameters: Any) -> Any:
+        value = parameters[key]
+        if type(value) is datetime and value.tzinfo is None and not value.fold:
+            return value
         raise Unfit
 
     return take
@@ -111,6 +123,7 @@ _CELLS: dict[Kind, Callable[[Any, DataType], Taker]] = {
     Kind.STRING: _texts,
     Kind.DECIMAL: _decimals,
     Kind.DATE: _plain(date),
+    Kind.TIMESTAMP: _timestamps,
     Kind.DOUBLE: _plain(float),
     Kind.BOOLEAN: _plain(bool),
     Kind.BINARY: _plain(bytes),

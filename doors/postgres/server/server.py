@@ -226,7 +226,9 @@ class PostgresServer:
 
     def commit(self, started: StartedRow, done: Done) -> None:
         """Has a row committed at the end of the reactor's round; `done` is called with the outcome, in its thread."""
-        self._entered.add(Entered(started, lambda outcome: self._outcomes.add(lambda: done(outcome))))
+        row = Entered(started, lambda outcome: self._outcomes.add(lambda: done(outcome)))
+        if not self._entered.add(row):
+            self._committers.put_all((row,))
 
     def _pass_on(self, jobs: Collection[Callable[[], object]]) -> None:
         """Passes on the outcomes of rows that were committed together; in a committer's thread."""

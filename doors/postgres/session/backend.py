@@ -17,6 +17,7 @@ from typing import Any, Final
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
 from ....errors import Error
+from ....model import tracing
 from ....model.types import DataType
 from ...audited import Audited, AuditedStatement
 from ..protocol import frontend, replies
@@ -157,7 +158,8 @@ class Backend(NamedObjects):
     @property
     def takes_groups(self) -> bool:
         """See `one_step.Conversation`."""
-        return not self._skips and self._waiting is None and self._audited is None and self._is_local
+        is_seen = self._audited is not None or tracing.active is not None  # each statement by itself
+        return not self._skips and self._waiting is None and not is_seen and self._is_local
 
     def fail(self, error: Exception, kind: type) -> bytes:
         """See `one_step.Conversation`."""

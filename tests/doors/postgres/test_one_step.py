@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.doors.postgres.server import client as client_module
 from nyala.doors.postgres.server.server import PostgresServer
+from nyala.driver.telemetry import trace_statements
 from nyala.errors import DiskError
 from nyala.model import metrics
 from nyala.storage.database import Database
@@ -179,19 +180,17 @@ def test_pipelines_of_psycopg(server: PostgresServer, client: psycopg.Connection
     with client.pipeline():
         cursors = [client.execute(LOOK_UP, (FIRST + key,)) for key in range(30, 60)]
     assert [cursor.fetchone() for cursor in cursors] == [(10 * key, f"name {key}") for key in range(30, 60)]
-    with client.pipeline() as pipeline:
-        first = client.execute(LOOK_UP, (FIRST + 40,))
+    first, skipped = client.cursor(), client.cursor()
+    # psycopg raises the error at Sync, or at a statement before it if the response has come by then.
+    with pytest.raises(psycopg.errors.DivisionByZero), client.pipeline() as pipeline:
+        first.execute(LOOK_UP, (FIRST + 40,))
         pipeline.sync()
-        failing = client.cursor()
-        failing.execute("SELECT 1 / %s", (0,))
-        skipped = client.cursor()
+        client.cursor().execute("SELECT 1 / %s", (0,))
         skipped.execute(LOOK_UP, (FIRST + 41,))
-        with pytest.raises(psycopg.errors.DivisionByZero):
-            pipeline.sync()
-        last = client.execute(LOOK_UP, (FIRST + 42,))
+        pipeline.sync()
     assert first.fetchone() == (400, "name 40")
-    assert last.fetchone() == (420, "name 42")
     assert skipped.pgresult is None  # nothing between an error and the next Sync has run
+    assert client.execute(LOOK_UP, (FIRST + 42,)).fetchone() == (420, "name 42")
 
 
 # ---- ways of sending a statement -------------------------------------------------------------------------------------
@@ -238,6 +237,26 @@ def test_the_metric_counts_statements_in_one_step(server: PostgresServer, client
         client.execute(LOOK_UP, (FIRST + key,))
     client.execute(INSERT, (next(NUMBERS) + 2_000_000, 5, "x"))
     assert (count("read") - before[0], count("write") - before[1]) == (3, 1)
+
+
+def test_a_traced_statement_has_a_span(server: PostgresServer, client: psycopg.Connection[Any]) -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    until_in_one_step(server, lambda key: client.execute(LOOK_UP, (key,)))
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    before = steps(server)
+    trace_statements(provider)
+    try:
+        assert client.execute(LOOK_UP, (FIRST + 5,)).fetchone() == (50, "name 5")
+    finally:
+        trace_statements(None)
+        provider.shutdown()
+    assert steps(server) == before
+    assert [span.name for span in exporter.get_finished_spans()].count("SELECT") == 1
 
 
 # ---- neighbours ------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.driver.connection import Connection
+from nyala.driver.session.plan_cache import Prepared
 from nyala.errors import AlreadyPresent, DataError, Error, InterfaceError, ProgrammingError
 
 DAY = datetime.date(2020, 1, 1)
@@ -250,6 +251,7 @@ VALUES = st.one_of(
     st.sampled_from([Decimal("1.505"), Decimal("1e9"), Decimal("2.25"), Decimal("3")]),
     st.sampled_from(["one", "two", "2", " 3", "2020-01-01", "x", "toolong", "", "1.5"]),
     st.sampled_from([datetime.date(2020, 1, 1), datetime.datetime(2020, 2, 2), datetime.datetime(2020, 2, 2, 1)]),
+    st.datetimes(timezones=st.sampled_from([None, datetime.timezone(datetime.timedelta(hours=2))])),
 )
 READS = [
     "SELECT * FROM t WHERE k = ? ORDER BY k",
@@ -285,6 +287,8 @@ WRITES = [
     "UPSERT INTO t (k, s) VALUES (2, ?)",
     "UPDATE t SET d = ? WHERE k = 2",
     "UPDATE t SET s = 'u' WHERE k = ?",
+    "UPSERT INTO t (k, seen) VALUES (2, ?)",
+    "UPDATE t SET seen = ? WHERE k = 1 AND seen IS NULL",
     "UPDATE t SET b = b + ? WHERE k = 1",
     "DELETE FROM t WHERE k = ?",
     "UPDATE t SET d = ? WHERE k = 2 AND d > 1",
@@ -319,8 +323,10 @@ def test_kept_statements_do_what_new_ones_do(steps: list[tuple[str, Any]]) -> No
         planned.session.plans.short_ways = False
         for connection in (fresh, planned, short):
             connection.execute(TABLE)
+            connection.execute("ALTER TABLE t ADD COLUMN seen TIMESTAMP")
             connection.execute(
-                "INSERT INTO t VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5), (2, NULL, 2.25, 'two', '2020-02-02', 2)"
+                "INSERT INTO t (k, b, d, s, day, x) "
+                "VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5), (2, NULL, 2.25, 'two', '2020-02-02', 2)"
             )
         for text, value in steps:
             expected = outcome(fresh, text, value)
@@ -409,6 +415,20 @@ def test_null_does_not_stand_for_other_values(connection: Connection, text: str)
         for value in (None, 8, None, 9):
             assert outcome(connection, text, value) == outcome(other, text, value)
         assert rows(connection, "SELECT * FROM t ORDER BY k") == rows(other, "SELECT * FROM t ORDER BY k")
+
+
+def test_values_that_fit_a_column_are_taken_as_they_are(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.execute("CREATE TABLE fits (k INT PRIMARY KEY, d DECIMAL(9,2), seen TIMESTAMP)")
+    text, moment = "INSERT INTO fits VALUES (?, ?, ?)", datetime.datetime(2020, 2, 2, 1, 2, 3, 4)
+    connection.execute(text, (1, 7, moment))
+    monkeypatch.setattr(Prepared, "literals", None)  # what any other value is converted by
+    connection.execute(text, (2, -8, moment))
+    connection.execute(text, (3, Decimal("0.5"), moment))
+    monkeypatch.undo()
+    found = [(1, Decimal("7.00"), moment), (2, Decimal("-8.00"), moment), (3, Decimal("0.50"), moment)]
+    assert rows(connection, "SELECT * FROM fits ORDER BY k") == found
 
 
 def test_a_refused_row_says_so_on_both_ways(connection: Connection) -> None:
