@@ -63,7 +63,7 @@ def nyala_server(home: Path) -> Iterator[Server]:
     ):
         try:
             assert process.stdout is not None
-            urls = [line.strip() for line, _ in zip(process.stdout, range(3))]
+            urls = [line.strip() for _, line in zip(range(3), process.stdout)]  # reads no fourth line
             if len(urls) < 3:
                 raise OperationalError(f"nyala serve has ended before it was ready: {log.read_text()[-1000:]}")
             (postgres,) = (url for url in urls if url.startswith("postgresql://"))

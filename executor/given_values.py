@@ -139,7 +139,8 @@ def is_beyond(array: pa.Array | pa.ChunkedArray) -> bool:
     type_ = array.type
     if pa.types.is_decimal(type_):
         low, high = (value.as_py() for value in pc.min_max(array).values())
-        return low is not None and bool(max(-low, high).scaleb(type_.scale, _WIDE) >= 10**type_.precision)
+        # `-low` would be rounded to the 28 digits of the thread's context.
+        return low is not None and bool(max(low.copy_negate(), high).scaleb(type_.scale, _WIDE) >= 10**type_.precision)
     if type_ in _BOUNDS:
         whole = array.cast(pa.int32() if type_ == DATE.arrow else pa.int64())
         low, high = (value.as_py() for value in pc.min_max(whole).values())

@@ -1,34 +1,37 @@
 """The data of COPY, in both directions.
 
 FROM STDIN: the client's data goes to a temporary file (in memory while it is short). Once it is complete, the rows are
-loaded, all or none. So neither memory nor a thread waits for a slow client. TO STDOUT: rows are written as
-they are made.
+loaded, all or none. So neither memory nor a thread waits for a slow client. Binary data is converted as it arrives,
+and the file has Arrow batches, which the load maps into memory. TO STDOUT: rows are written as they are made.
 """
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Generator, Iterator
-from typing import Any, BinaryIO, Final
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution
 from ....driver.session.identity import require_insert
-from ....errors import Cancelled, DataError, UnknownColumn
+from ....errors import Cancelled, DataError, Error, UnknownColumn
 from ....model.schema import Table
+from ....model.types import DataType
 from ....sql import bound
 from ....sql.written_identifiers import name_parts, qualified
+from ....storage.files.spill_file import Extent, SpillFile
 from ..protocol import replies
-from ..values.copy_binary import HEADER, TRAILER, read_binary
+from ..values.copy_binary import HEADER, TRAILER, BinaryRows
 from ..values.copy_text import csv_header, csv_rows, read_text, text_rows
 from ..values.rows import COPY_DATA, encode_rows, pieces
 from ..values.types import BINARY_FORMAT
 from .copy_syntax import CopyStatement, folded
 
 _IN_MEMORY: Final = 4 << 20
+_NEED: Final = "COPY needs it for its data; set temp_directory to another place"
 
 
 class CopyIn:
@@ -54,9 +57,13 @@ class CopyIn:
                 raise UnknownColumn(f"column {name} of table {self._table.name} does not exist")
         self._names = names
         folder = connection.store.temporary_directory
-        if statement.format == "csv":
+        self._binary = _BinaryData(names, self._types, folder) if statement.is_binary else None
+        self._file: Any
+        if self._binary is not None:
+            self._file = self._binary
+        elif statement.format == "csv":
             # Read by the reader of all CSV files, which takes a path.
-            self._file: Any = tempfile.NamedTemporaryFile(prefix="nyala-copy-", suffix=".csv", dir=folder)  # noqa: SIM115
+            self._file = tempfile.NamedTemporaryFile(prefix="nyala-copy-", suffix=".csv", dir=folder)  # noqa: SIM115
         else:
             self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=folder)  # noqa: SIM115
         self.failure: str | None = None
@@ -83,16 +90,19 @@ class CopyIn:
         with self._file:
             if self._statement.format == "csv":
                 return self._load_csv()
-            self._file.seek(0)
             name = qualified(self._table.namespace, self._table.local_name)
-            return self._connection.load(name, self._batches(self._file), cancel=cancel)
+            return self._connection.load(name, self._batches(), cancel=cancel)
 
-    def _batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        statement, schema = self._statement, self._table.schema
-        types = [schema.column(name).type for name in self._names]
-        if statement.is_binary:
-            return read_binary(file, self._names, types)
-        return read_text(file, self._names, types, statement.delimiter, statement.null, statement.header)
+    @property
+    def _types(self) -> list[DataType]:
+        return [self._table.schema.column(name).type for name in self._names]
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self._binary is not None:
+            return self._binary.batches()
+        statement = self._statement
+        self._file.seek(0)
+        return read_text(self._file, self._names, self._types, statement.delimiter, statement.null, statement.header)
 
     def _load_csv(self) -> int:
         statement = self._statement
@@ -115,6 +125,64 @@ class CopyIn:
                 return max(0, session.start(copy).rowcount)
         except DataError as error:
             raise type(error)(str(error).replace(path, "COPY data")) from None
+
+
+class _BinaryData:
+    """Binary data of COPY as batches: in a temporary file, except for the last block.
+
+    The first error is kept for `batches`, and what follows it is ignored: clients read the response when they have sent
+    all data.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the columns.
+    types : sequence of DataType
+        Of the columns.
+    folder : str, optional
+        For the temporary file.
+    """
+
+    def __init__(self, names: Sequence[str], types: Sequence[DataType], folder: str | None):
+        self._rows = BinaryRows(names, types)
+        self._folder = folder
+        self._file: SpillFile | None = None
+        self._extents: list[Extent] = []
+        self._error: Error | None = None
+
+    def __enter__(self) -> _BinaryData:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def write(self, data: bytes) -> None:
+        """Adds data of the client."""
+        if self._error is not None:
+            return
+        try:
+            for batch in self._rows.feed(data):
+                if self._file is None:
+                    self._file = SpillFile(self._folder, _NEED)
+                self._extents.append(self._file.write(batch))
+        except Error as error:
+            self._error = error
+            self.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows. Raises `DataError` if the data is malformed, `DiskError` if the temporary file failed."""
+        if self._error is not None:
+            raise self._error
+        last = list(self._rows.finish())
+        if self._file is not None:
+            yield from map(self._file.map, self._extents)
+        yield from last
+
+    def close(self) -> None:
+        """Discards the data."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
 
 def copy_out(execution: Execution, statement: CopyStatement) -> Generator[bytes, None, int]:

@@ -2,7 +2,7 @@
 
 Numbers are copied into one array, texts are placed one behind the other, and DECIMALs become integers of 16 bytes. A
 column with a DECIMAL that must be rounded, or is not one, is read value by value, which also finds the row for the
-error.
+error. There are no columns of INTERVAL.
 """
 
 from __future__ import annotations
@@ -25,15 +25,10 @@ _DTYPES: Final = {
     Kind.BOOLEAN: ">i1", Kind.TINYINT: ">i2", Kind.SMALLINT: ">i2", Kind.INT: ">i4", Kind.BIGINT: ">i8",
     Kind.FLOAT: ">f4", Kind.DOUBLE: ">f8", Kind.DATE: ">i4", Kind.TIMESTAMP: ">i8",
 }  # fmt: skip
-_INTERVAL: Final = np.dtype([("microseconds", ">i8"), ("days", ">i4"), ("months", ">i4")])
-_NANOSECONDS: Final = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
-_MOST_MICROSECONDS: Final = (1 << 63) // 1000
 
 
 def width_of(type_: DataType) -> int:
     """Bytes of a value of a type; 0 if values differ."""
-    if type_.kind is Kind.INTERVAL:
-        return _INTERVAL.itemsize
     return np.dtype(_DTYPES[type_.kind]).itemsize if type_.kind in _DTYPES else 0
 
 
@@ -59,8 +54,6 @@ def column(block: memoryview, starts: Any, lengths: Any, type_: DataType, name: 
             return _numbers(block, starts, lengths, nulls, type_)
         if type_.is_text:
             return _texts(block, starts, lengths, nulls, type_)
-        if type_.kind is Kind.INTERVAL:
-            return _intervals(block, starts, lengths, nulls)
         if type_.is_decimal and (found := _decimals(block, starts, lengths, nulls, type_)) is not None:
             return found
         return _one_by_one(block, starts, lengths, type_)
@@ -131,17 +124,6 @@ def _shifted(values: Any, distance: int, mask: Any, type_: DataType) -> pa.Array
 def _refuse(is_bad: Any, message: str) -> None:
     if is_bad.any():
         raise _BadValue(int(is_bad.argmax()), DataError(message))
-
-
-def _intervals(block: memoryview, starts: Any, lengths: Any, nulls: Any) -> pa.Array:
-    given = np.zeros(len(starts), _INTERVAL)
-    _, data = _copied(block, starts, lengths)
-    given[~nulls] = np.frombuffer(data, _INTERVAL)
-    _refuse(np.abs(given["microseconds"].astype(np.float64)) >= _MOST_MICROSECONDS, "the interval is out of range")
-    found = np.empty(len(starts), _NANOSECONDS)
-    found["nanoseconds"] = given["microseconds"].astype(np.int64) * 1000
-    found["days"], found["months"] = given["days"], given["months"]
-    return pa.Array.from_buffers(pa.month_day_nano_interval(), len(found), [_validity(nulls), pa.py_buffer(found)])
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------

@@ -16,93 +16,11 @@ from nyala.doors.postgres.values import copy_binary, kernels
 from nyala.doors.postgres.values.copy_rows import RowFinder, Stop
 from nyala.doors.postgres.values.rows import COPY_DATA, encode_rows
 from nyala.errors import DataError
-from nyala.model.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INTERVAL,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TINYINT,
-    DataType,
-    Kind,
-)
+from nyala.model.types import SMALLINT, DataType
+from postgres_rows_support import COLUMN_TYPES, tables
 from postgres_support import replies
 
 pytestmark = pytest.mark.skipif(kernels.compiled is None, reason="the kernels were built without a C compiler")
-
-DECIMALS = [
-    DECIMAL(1, 0),
-    DECIMAL(9, 2),
-    DECIMAL(15, 3),
-    DECIMAL(18, 18),
-    DECIMAL(38, 0),
-    DECIMAL(38, 5),
-    DECIMAL(38, 38),
-]
-FIXED = [BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DATE, TIMESTAMP, INTERVAL]
-TYPES = [*FIXED, *DECIMALS, STRING, BINARY]
-
-
-def columns(type_: DataType, rows: int) -> st.SearchStrategy[pa.Array]:
-    """Columns of all bytes that a type may have: NaN, infinity and the greatest values are among them."""
-    width = {Kind.DECIMAL: 16, Kind.INTERVAL: 16, Kind.BOOLEAN: 1}.get(type_.kind, 0) or (
-        0 if type_.is_text else np.dtype(type_.dtype).itemsize
-    )
-    if type_.is_decimal:
-        most = 10**type_.precision - 1
-        unscaled = (
-            st.integers(-most, most) | st.integers(-12, 12) | st.sampled_from([10**n for n in range(type_.precision)])
-        )
-        data = st.lists(unscaled, min_size=rows, max_size=rows).map(
-            lambda values: b"".join(value.to_bytes(16, "little", signed=True) for value in values)
-        )
-    elif type_.kind is Kind.INTERVAL:
-        part = st.tuples(st.integers(-99, 99), st.integers(-99, 99), st.integers(-(10**15), 10**15))
-        data = st.lists(part, min_size=rows, max_size=rows).map(
-            lambda values: b"".join(np.array([(m, d, 1000 * u)], "<i4,<i4,<i8").tobytes() for m, d, u in values)
-        )
-    elif type_.is_text:
-        texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
-        values = st.none() | (st.binary(max_size=9) if type_.kind is Kind.BINARY else texts)
-        return st.lists(values, min_size=rows, max_size=rows).map(lambda found: pa.array(found, type_.arrow))
-    elif type_.kind in (Kind.DATE, Kind.TIMESTAMP):
-        number = st.integers(-700_000, 2_900_000) | st.just(0)
-        scale = 1 if type_.kind is Kind.DATE else 86_399_999_999
-        dtype = np.int32 if scale == 1 else np.int64
-        data = st.lists(number, min_size=rows, max_size=rows).map(
-            lambda values: (np.array(values, np.int64) * scale).astype(dtype).tobytes()
-        )
-    else:
-        size = -(-rows // 8) if type_.kind is Kind.BOOLEAN else rows * width
-        data = st.binary(min_size=size, max_size=size)
-    return st.tuples(data, st.none() | st.lists(st.booleans(), min_size=rows, max_size=rows)).map(
-        lambda pair: pa.Array.from_buffers(
-            type_.arrow, rows, [None if pair[1] is None else bits(pair[1]), pa.py_buffer(pair[0])]
-        )
-    )
-
-
-def bits(flags: list[bool]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(np.array(flags, np.bool_), bitorder="little"))
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[list[DataType], pa.RecordBatch]:
-    types = draw(st.lists(st.sampled_from(TYPES), max_size=6))
-    rows = draw(st.integers(1, 7))
-    arrays = [draw(columns(type_, rows)) for type_ in types]
-    first = draw(st.integers(0, rows - 1))
-    if not arrays:
-        schema = pa.schema([])
-        return types, pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct(list(schema))))
-    return types, pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(types))]).slice(first)
 
 
 def by_both(work: Callable[[], Any]) -> tuple[Any, Any]:
@@ -137,7 +55,7 @@ def test_messages(table: tuple[list[DataType], pa.RecordBatch], draw: st.DataObj
     assert compiled == plain
 
 
-@given(tables())
+@given(tables(COLUMN_TYPES))
 def test_rows_of_any_bytes_come_back(table: tuple[list[DataType], pa.RecordBatch]) -> None:
     types, batch = table
     if not types:
@@ -147,7 +65,7 @@ def test_rows_of_any_bytes_come_back(table: tuple[list[DataType], pa.RecordBatch
     assert repr(compiled) == repr([batch.to_pydict()])
 
 
-@given(tables(), st.integers(7, 60), st.data())
+@given(tables(COLUMN_TYPES), st.integers(7, 60), st.data())
 def test_damaged_data_is_refused_in_the_same_words(
     table: tuple[list[DataType], pa.RecordBatch], block: int, draw: st.DataObject
 ) -> None:

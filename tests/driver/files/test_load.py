@@ -131,6 +131,14 @@ def test_a_duplicate_key_loads_nothing(empty):
     assert len(rows_of(empty)) == 1
 
 
+def test_the_longest_decimals_are_no_more_than_their_type_has(connection):
+    connection.execute("CREATE TABLE d (k INT PRIMARY KEY, v DECIMAL(38, 0))")
+    values = [decimal.Decimal(sign + digits) for sign in ("", "-") for digits in (38 * "9", 29 * "9" + 9 * "5")]
+    rows = pa.table({"k": pa.array(range(4), pa.int32()), "v": pa.array(values, pa.decimal128(38, 0))})
+    assert connection.load("d", rows) == 4
+    assert [v for (v,) in connection.execute("SELECT v FROM d ORDER BY k").fetchall()] == values
+
+
 def test_an_unknown_table(connection):
     with pytest.raises(UnknownTable):
         connection.load("nothing", TABLE)
