@@ -22,8 +22,9 @@ from nyala.testing import MiniCluster
 CREATE = "CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)"
 
 
-PAUSE_SECONDS = 0.01
-"""Between two writes of a client: servers that start meanwhile need the processors more."""
+PAUSE_SECONDS = 0.03
+"""Between two writes of a client: servers that start meanwhile need the processors more, and so do other tests. Three
+clients write 60 rows a second."""
 MOST_LEAD = 6.0
 """Seconds by which timestamps of a cluster may be ahead of its wall clocks: `RaftOptions.clock_lead`, and some for busy
 machines."""

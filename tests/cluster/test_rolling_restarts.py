@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import nyala
 import pytest
-from cluster_workload import Workload, alias, check_replicas
+from cluster_workload import PAUSE_SECONDS, Workload, alias, check_replicas
 from nyala.__main__ import main
 from nyala.cluster.wire.messages.maintenance_methods import QuiesceServer
 from nyala.cluster.wire.messages.methods import GetStatus, ListServers, NamedServer
@@ -49,12 +49,12 @@ def server(cluster: MiniCluster, name: str) -> NamedServer:
 
 @contextmanager
 def scanning(cluster: MiniCluster) -> Iterator[list[str]]:
-    """A client that scans without pause, with no time for a failover: yields the errors of its statements."""
+    """A client that scans all the time, with none for a failover: yields the errors of its statements."""
     stop, errors = threading.Event(), list[str]()
 
     def scan() -> None:
         with nyala.connect(alias(cluster.url, 5), deadline=5, replica_selection="any") as connection:
-            while not stop.is_set():
+            while not stop.wait(PAUSE_SECONDS):
                 try:
                     connection.execute("SELECT count(*), max(at) FROM chain").fetchall()
                 except OperationalError as error:

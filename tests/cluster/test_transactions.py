@@ -28,6 +28,8 @@ pytestmark = pytest.mark.slow
 
 ACCOUNTS = 40
 BALANCE = 100
+PAUSE_SECONDS = 0.03
+"""Between two statements of a client: a fault lasts for seconds, and meets dozens of them."""
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +237,7 @@ def test_large_transactions_are_whole_although_servers_die(
     def watch() -> None:
         with Client(servers(cluster.url), ClientOptions(deadline=60.0)) as client:
             table = client.table(name)
-            while not stop.is_set():
+            while not stop.wait(PAUSE_SECONDS):
                 with suppress(ClusterError):
                     found = balances(client, table, client.now())
                     assert len(set(found.values())) == 1 and len(found) == rows
@@ -256,6 +258,7 @@ def test_large_transactions_are_whole_although_servers_die(
             thread.start()
         end = time.monotonic() + 15
         while time.monotonic() < end and not errors:
+            stop.wait(PAUSE_SECONDS)
             since = client.now()
             found = balances(client, table, since)
             changed = write(table, {key: n + 1 for key, n in found.items()})
@@ -290,7 +293,7 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
         with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as client:
             table, mark = client.table(name), 1000 + number
             client.commit_transaction(TransactionChanges(client.now(), (write(table, {mark: 0}, Op.INSERT),)))
-            while not stop.is_set():
+            while not stop.wait(PAUSE_SECONDS):
                 source, target = chosen.sample(range(ACCOUNTS), 2)
                 since = client.now()
                 try:
@@ -308,7 +311,7 @@ def test_money_is_neither_made_nor_lost_while_servers_die(cluster: MiniCluster, 
     def watch() -> None:
         with Client(servers(cluster.url), ClientOptions(deadline=30.0)) as client:
             table = client.table(name)
-            while not stop.is_set():
+            while not stop.wait(PAUSE_SECONDS):
                 with suppress(ClusterError):
                     found = balances(client, table, client.now())
                     total = sum(n for k, n in found.items() if k < ACCOUNTS)
