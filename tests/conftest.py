@@ -68,6 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store-gaps", action="store_true", help="run what is marked embedded_only alone, and list what passes"
     )
+    parser.addoption("--store-replicas", type=int, choices=(1, 3), default=3, help="replicas of tablets of a cluster")
     module_seconds.add_options(parser)
 
 
@@ -128,7 +129,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # Loads gRPC, which other runs leave to the tests that use it.
         from store_option import OtherStores
 
-        config.pluginmanager.register(OtherStores(store, config.getoption("--store-gaps")))
+        stores = OtherStores(store, config.getoption("--store-gaps"), config.getoption("--store-replicas"))
+        config.pluginmanager.register(stores)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -3,9 +3,10 @@
     pytest --store=cluster tests/driver/test_dbapi.py
 
 With `served`, each store ":memory:" is behind a server in this process, reached by the cluster's protocol; with
-`cluster`, a store's tables are those of a cluster with three replicas on three servers, which the first store starts. A
-test that names a directory or gives options of the embedded store gets an embedded one, as does one that has a second
-store open on the cluster. What cannot pass elsewhere says so, on a module, a class or a test:
+`cluster`, a store's tables are those of a cluster of three servers, which the first store starts; their tablets have
+three replicas, or as many as `--store-replicas` says. A test that names a directory or gives options of the embedded
+store gets an embedded one, as does one that has a second store open on the cluster. What cannot pass elsewhere says so,
+on a module, a class or a test:
 
     @pytest.mark.embedded_only("needs tablets in this process")
     @pytest.mark.embedded_only("moves the servers' clocks", "cluster")  # runs with --store=served
@@ -133,11 +134,14 @@ class OtherStores:
         "served" or "cluster".
     gaps : bool
         Run the declared gaps alone.
+    replicas : int
+        Of each tablet of a cluster.
     """
 
-    def __init__(self, kind: str, gaps: bool) -> None:
+    def __init__(self, kind: str, gaps: bool, replicas: int = 3) -> None:
         self.kind = kind
         self.gaps = gaps
+        self._replicas = replicas
         self._cluster: MiniCluster | None = None
         self._of_cluster: ClusterStore | None = None
         """The last one: no second has the cluster while it is open."""
@@ -168,7 +172,8 @@ class OtherStores:
 
     def _on_cluster(self) -> ClusterStore:
         if self._cluster is None:
-            self._cluster = MiniCluster(tservers=3, options={"durability": "os"})
+            options = {"durability": "os", "master.replicas": str(self._replicas)}
+            self._cluster = MiniCluster(tservers=3, options=options)
         return ClusterStore(self._cluster)
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:

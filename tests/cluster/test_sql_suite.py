@@ -12,6 +12,9 @@ import pytest
 from store_option import CLUSTER, ROOMS, SERVED, TESTS
 
 PARTS = [(SERVED, 1, 1), *((CLUSTER, part, 4) for part in range(1, 5))]
+REPLICATED_PART = 4
+"""The only part of a cluster whose tablets have three replicas, for which the servers work twice as much. The plans,
+scans, fragments, writes and transactions of a client are the same for one; tests/cluster itself tests more replicas."""
 ON_CLUSTERS = {"sql", "planner", "executor"}
 """Rooms whose tests are run on a cluster alone. Clients and the scans and fragments at servers are the same code for
 both kinds of stores; what differs, the tests of the other rooms run."""
@@ -36,6 +39,7 @@ def modules(store: str, part: int, parts: int) -> list[Path]:
 def test_sql_is_the_same_on_another_store(store: str, part: int, parts: int) -> None:
     # No second level of workers, and one cluster for all: a process of its own.
     command = [sys.executable, "-m", "pytest", f"--store={store}", "-n", "0", "-p", "no:randomly", "-q"]
+    command += [f"--store-replicas={3 if part == REPLICATED_PART else 1}"]
     run = subprocess.run(
         # What is slow starts processes and servers of its own.
         [*command, "-m", "not slow", *map(str, modules(store, part, parts))],
