@@ -18,6 +18,7 @@ from examples import examples
 from forked_processes import fork_servers
 from golden import rewrite
 from hypothesis import HealthCheck, settings
+from long_tests import spread
 from nyala.driver.stores.cluster_url import ENVIRONMENT
 from nyala.executor.run import context
 
@@ -37,8 +38,10 @@ for variable in ENVIRONMENT.values():
     os.environ.pop(variable, None)
 
 TESTS = Path(__file__).parent
-FIRST = ("spark", "cluster/test_sql_suite.py", "cluster/tablets/test_transaction_schedules.py", "tpcds", "tpch")
+FIRST = ("spark", "cluster/tablets/test_transaction_schedules.py", "tpcds", "tpch")
 """Folders and modules that run before all others, after the tests of Spark's session."""
+SPREAD = TESTS / "cluster" / "test_sql_suite.py"
+"""A module whose tests take minutes each: every worker begins with one, but for the one that has Spark's session."""
 
 # How long an example takes says something about the machine, nothing about the code. A run that decides whether a
 # change is taken in tries the same examples each time; every other run tries new ones.
@@ -106,6 +109,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         places[item.path] = min(places.get(item.path, len(FIRST)), 0 if needs_spark else _place(item.path))
     items.sort(key=lambda item: places[item.path])
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = spread([i for i in items if i.path != SPREAD], [i for i in items if i.path == SPREAD], workers)
 
 
 @cache
