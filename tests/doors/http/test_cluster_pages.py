@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import nyala
 import pytest
+from forked_processes import Fork, start_nyala
 from http_support import ask
 from nyala.cluster.admin.ports import free_ports
 from nyala.doors.http import serve
@@ -51,15 +53,15 @@ class Servers:
         self.directory = directory
         self.processes = {number: self._start(number) for number in range(4)}
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    def _start(self, number: int) -> Fork | subprocess.Popen[bytes]:
         command = ["master", "--replicas", "3"] if number == 0 else ["tserver", "--election-timeout", "0.5"]
         words = [
             *command, "--dir", str(self.directory / str(number)), "--bind", self.rpc[number],
             "--masters", self.rpc[0], "--durability", "os",
             "--http", self.http[number].removeprefix("http://").rstrip("/"),
         ]  # fmt: skip
-        with (self.directory / f"{number}.log").open("ab") as log:
-            return subprocess.Popen([sys.executable, "-m", "nyala", *words], stderr=log)
+        with (self.directory / f"{number}.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            return start_nyala(words, [nothing.fileno(), log.fileno(), log.fileno()])
 
     @contextmanager
     def without(self, number: int) -> Iterator[None]:
