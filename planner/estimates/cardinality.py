@@ -34,6 +34,7 @@ from ..algebra.logical import (
     Window,
     WorkingTable,
 )
+from ..algebra.physical import TableScan
 from ..algebra.trees import as_equality, columns_in, disjuncts
 from ..scans.scan_predicates import extract, like_prefix
 from .statistics import (
@@ -80,7 +81,7 @@ class Estimator:
         self._rows: dict[int, float] = {}
         self._working: dict[int, tuple[Node, float]] = {}
 
-    def table(self, scan: Scan) -> TableStatistics:
+    def table(self, scan: Scan | TableScan) -> TableStatistics:
         """Statistics of a scan's table."""
         known = self._tables.get(scan.table.id)
         if known is None:

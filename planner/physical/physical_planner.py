@@ -41,6 +41,8 @@ from ..estimates.cost import CostModel, KeyPair, key_pairs
 from ..scans.scan_limits import is_ordered, limited, ordered
 from ..scans.scan_predicates import extract
 from .merge_joins import merge_join
+from .scanned_columns import scan_column, scan_with
+from .transferred_filters import with_transfer
 
 TURNED = {"semi": "right_semi", "anti": "right_anti", "left": "right"}
 FILTERING = ("inner", "semi", "right", "right_semi", "right_anti")
@@ -53,6 +55,7 @@ class PhysicalPlanner:
     """Converts one logical plan to a physical one."""
 
     def __init__(self, context: Context):
+        self._context = context
         self._estimator = context.estimator
         self._model = CostModel(context.estimator)
         self._ordered = "order_joins" not in context.options.disabled_rules
@@ -283,7 +286,7 @@ class PhysicalPlanner:
             residual=residual,
             runtime_filters=filters,
         )
-        return merge_join(join, self._merge_joins) or join
+        return merge_join(join, self._merge_joins) or with_transfer(join, self._context, self._model)
 
     def _swapped(self, node: Join) -> bool:
         """True if the left side is built. Never for a nested loop, which keeps its right side."""
@@ -303,7 +306,7 @@ class PhysicalPlanner:
             target = scan_column(probe, pair.probe.id)
             if target is None:
                 continue
-            scan = _scan_with(probe, target)
+            scan = scan_with(probe, target)
             width = len(scan.fetched)
             if self._model.is_worth_filtering(pair, build_rows, scan.estimate, width):
                 filters.append(
@@ -354,48 +357,6 @@ _STAND_INS: dict[Kind, object] = {
     **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP), 0),
     Kind.STRING: "",
 }
-
-
-def scan_column(node: PhysicalNode, number: int) -> int | None:
-    """Number of the scanned column whose values a column of `node` passes on, None if there is none.
-
-    A path is followed only if dropping a row at the scan drops nothing but rows with the same value of the column. Such
-    paths are filters, plain projections, the side of a join that streams, and the groups of an aggregate.
-    """
-    if isinstance(node, TableScan):
-        return number if any(c.id == number for c in node.columns) else None
-    if isinstance(node, physical.Filter):
-        return scan_column(node.source, number)
-    if isinstance(node, physical.HashJoin) and node.kind in ("inner", "left", "semi", "anti", "null_anti", "single"):
-        if node.kind == "inner":
-            for probe_key, build_key in zip(node.probe_keys, node.build_keys, strict=True):
-                # The build side is read before this filter exists, but the probe side's equal column takes it.
-                if isinstance(build_key, Column) and build_key.id == number and isinstance(probe_key, Column):
-                    return scan_column(node.probe, probe_key.id)
-        return scan_column(node.probe, number)
-    if isinstance(node, physical.MergeJoin) and node.kind in ("inner", "left", "semi", "anti", "single"):
-        return scan_column(node.left, number)
-    if isinstance(node, physical.NestedLoopJoin) and node.kind not in ("right", "full"):
-        return scan_column(node.left, number)
-    if isinstance(node, (physical.Project, physical.HashAggregate)):
-        exprs: Iterable[Expr] = node.expressions if isinstance(node, physical.Project) else node.groups
-        for column, expr in zip(node.columns, exprs, strict=False):
-            if column.id == number:
-                # A grouping set that lacks the column aggregates rows that the filter would drop.
-                lacking = isinstance(node, physical.HashAggregate) and node.lacks(expr)
-                return scan_column(node.source, expr.id) if isinstance(expr, Column) and not lacking else None
-    return None
-
-
-def _scan_with(node: PhysicalNode, number: int) -> TableScan:
-    """Return the scan of the column that `scan_column` returned."""
-    waiting = [node]
-    while waiting:
-        candidate = waiting.pop()
-        if isinstance(candidate, TableScan) and any(c.id == number for c in candidate.fetched):
-            return candidate
-        waiting += candidate.children()
-    raise AssertionError(f"no scan produces column {number}")
 
 
 def aligned(node: PhysicalNode, columns: tuple[Column, ...]) -> PhysicalNode:
