@@ -10,6 +10,10 @@ class Warning(Exception):  # the name is PEP 249's
     """A condition worth attention (PEP 249)."""
 
 
+class ImplicitCommitWarning(UserWarning):
+    """Check that the changes may stay: a statement has committed the transaction that it was executed in."""
+
+
 class NotRolledBackWarning(UserWarning):
     """Begin a transaction before rows are written: a rollback was requested outside of one, and they stay."""
 

@@ -35,6 +35,7 @@ from .error_access import UnknownRole as UnknownRole
 from .error_bases import DatabaseError as DatabaseError
 from .error_bases import DataError as DataError
 from .error_bases import Error as Error
+from .error_bases import ImplicitCommitWarning as ImplicitCommitWarning
 from .error_bases import IntegrityError as IntegrityError
 from .error_bases import InterfaceError as InterfaceError
 from .error_bases import InternalError as InternalError
@@ -61,6 +62,7 @@ for _base in (
     InternalError,
     InvalidGrant,
     InvalidPassword,
+    ImplicitCommitWarning,
     NotRolledBackWarning,
     NotSupportedError,
     OperationalError,
@@ -304,6 +306,10 @@ class FailedTransaction(SerializationFailure):
     """Roll back and retry the whole transaction: an earlier statement of it has met a conflict."""
 
     sqlstate = "25P02"
+
+
+class CatalogInTransaction(NotSupportedError):
+    """COMMIT or ROLLBACK first: the store cannot change its catalog as a part of a transaction."""
 
 
 class NoActiveTransaction(OperationalError):

@@ -182,6 +182,15 @@ OWN_SETTINGS: Final = {
     setting.name: setting
     for setting in (
         Setting(
+            "ddl_commits",
+            "switch",
+            "on, off",
+            "On clusters: CREATE, ALTER and DROP in a transaction commit it and begin another (off: they are refused)",
+            _switch("ddl_commits"),
+            show_switch,
+            "off",
+        ),
+        Setting(
             "default_transaction_isolation",
             "words",
             _LEVEL_RANGE,

@@ -429,7 +429,7 @@ class Session(RunningWork):
         for _ in range(RERUNS if isinstance(statement, bound.SelectStatement) else 0):
             with contextlib.suppress(ServerUnavailable):
                 return self._start(statement, plan, cancel, past)
-        return self._start(statement, plan, cancel, past)
+        return self.transactions.with_ddl(lambda: self._start(statement, plan, cancel, past))
 
     def _start(self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None, past: Past) -> Execution:
         # An execution has an event of its own, which its end sets too.

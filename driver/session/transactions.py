@@ -24,11 +24,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...errors import (
     ActiveTransaction,
+    CatalogInTransaction,
     FailedTransaction,
+    ImplicitCommitWarning,
     InvalidSavepoint,
     NoActiveTransaction,
     NotRolledBackWarning,
@@ -47,6 +49,7 @@ from ...sql.binding.transactions import TRANSACTION_STATEMENTS
 from ...sql.syntax import nodes
 from .settings import Settings
 
+T = TypeVar("T")
 _LOOK_SECONDS: Final = 0.1
 _CONTROL: Final = (
     *TRANSACTION_STATEMENTS,
@@ -89,6 +92,10 @@ STATES = StateTable(
         (_S.FAILED, "ROLLBACK, or COMMIT, which raises"): _S.IDLE,
     },
 )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ImplicitCommitWarning, stacklevel=2)
 
 
 class Kind(Enum):
@@ -152,6 +159,8 @@ class SessionTransactions:
         what ends then.
     on_commit : callable
         Called with the timestamp of each COMMIT that wrote something.
+    note_implicit_commit : callable
+        Called with a text when a statement has committed its transaction.
     """
 
     def __init__(
@@ -161,6 +170,7 @@ class SessionTransactions:
         self.transaction: Transaction | None = None
         self.before_end: Callable[[bool], None] = lambda commits: None
         self.on_commit: Callable[[Timestamp], None] = lambda at: None
+        self.note_implicit_commit: Callable[[str], None] = _warn
         self.known: dict[str, bound.TransactionStatement] = {}
         """Bound statements of this module by their texts."""
         self._settings = settings
@@ -261,6 +271,26 @@ class SessionTransactions:
         if not self.is_open and not self._autocommit:
             self._begin(bound.TransactionModes(), is_implicit=True)
         self._has_run = True
+
+    def with_ddl(self, run: Callable[[], T]) -> T:
+        """Runs a statement. One that changes the catalog of a store whose transactions cannot is refused in a
+        transaction; with the setting `ddl_commits = on`, the transaction is committed, and another one with
+        its characteristics begun when the statement has ended."""
+        try:
+            return run()
+        except CatalogInTransaction:
+            if self.transaction is None or not self._settings.get("ddl_commits"):
+                raise
+        if self._savepoints:
+            raise CatalogInTransaction("a transaction with savepoints cannot be committed for DDL: RELEASE them first")
+        options, is_implicit = self.transaction.options, self._is_implicit
+        self.before_end(True)
+        self._end(commits=True)
+        self.note_implicit_commit(IMPLICIT_COMMIT)
+        try:
+            return run()
+        finally:
+            self._begin(bound.TransactionModes(options.isolation, options.read_only), is_implicit)
 
     def check_usable(self) -> None:
         """Raise `FailedTransaction` after a conflict."""
@@ -478,6 +508,10 @@ class SessionTransactions:
 
 
 READ_ONLY: Final = "the transaction is READ ONLY: a statement that writes needs BEGIN READ WRITE"
+IMPLICIT_COMMIT: Final = (
+    "the transaction is committed, and another one begun: a change of the catalog cannot be part of it here "
+    "(ddl_commits = on)"
+)
 _NOT_ROLLED_BACK: Final = (
     "nothing is rolled back: the rows were written outside of a transaction, so each statement was durable when it "
     "returned; BEGIN, Connection.begin() or autocommit=False begins one"

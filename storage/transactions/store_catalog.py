@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NoReturn
 
-from ...errors import NotSupportedError, SchemaChanged, UnknownTable
+from ...errors import CatalogInTransaction, SchemaChanged, UnknownTable
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep
 from ...model.alterations import AlterStep
@@ -17,7 +17,7 @@ from .table_source import TableSource
 
 
 class StoreCatalog:
-    """As `OwnCatalog`, without changes: all methods that would make one raise `NotSupportedError`.
+    """As `OwnCatalog`, without changes: all methods that would make one raise `CatalogInTransaction`.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class StoreCatalog:
         self._refuse("DROP SCHEMA")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise NotSupportedError(
+        raise CatalogInTransaction(
             f"{what} is not possible inside a transaction on a cluster, or in a directory that another process serves; "
             "COMMIT or ROLLBACK first"
         )

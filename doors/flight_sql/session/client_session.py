@@ -88,6 +88,7 @@ class ClientSession:
         self.connection = connection
         self._session = connection.session
         self._session.files = None
+        self._session.transactions.note_implicit_commit = _logger.info  # the protocol has no notices
         self._session.facts = (
             replace(self._session.facts, user=user, session_user=user) if user else self._session.facts
         )

@@ -245,7 +245,7 @@ class Backend(NamedObjects):
     def _ready(self) -> Iterator[bytes]:
         if not self._block.is_open:
             yield replies.parameter_statuses(self.settings.end_transaction())
-        yield replies.READY[self._block.status]
+        yield self._block.notices() + replies.READY[self._block.status]
 
     def run_in_session(self, text: str) -> None:
         """A statement about the names that SQL has given in the session."""

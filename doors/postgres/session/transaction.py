@@ -23,7 +23,7 @@ from typing import Final
 from ....driver.session.session import Session
 from ....errors import NoActiveTransaction
 from ....model.state_table import StateTable
-from ..protocol.replies import FAILED, IDLE, IN_TRANSACTION, Report
+from ..protocol.replies import FAILED, IDLE, IN_TRANSACTION, Report, notice_response
 from .reports import Refused
 from .statements import Kind, StatementText
 
@@ -65,6 +65,8 @@ class TransactionBlock:
     def __init__(self, session: Session):
         self._session = session
         self._state = STATES.first
+        self._notices: list[str] = []
+        session.transactions.note_implicit_commit = self._notices.append
 
     @property
     def status(self) -> bytes:
@@ -80,6 +82,11 @@ class TransactionBlock:
     def is_explicit(self) -> bool:
         """True between BEGIN and its end."""
         return self._state in (State.OPEN, State.FAILED)
+
+    def notices(self) -> bytes:
+        """The warnings that have not been sent yet, as messages."""
+        texts, self._notices[:] = tuple(self._notices), ()
+        return b"".join(notice_response(Report("WARNING", "01000", text)) for text in texts)
 
     def _to(self, state: State) -> None:
         self._state = STATES.checked(self._state, state)

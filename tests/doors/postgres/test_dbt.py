@@ -1,6 +1,8 @@
-"""dbt with its adapter for PostgreSQL: a project is built, built again with new rows, and built anew.
+"""dbt with its adapter for PostgreSQL: a project is built, built again with new rows, and built anew; also by a gateway
+in front of a cluster.
 
-dbt needs other versions of packages than the tests, so it has a process of its own.
+dbt needs other versions of packages than the tests, so it has a process of its own. What it sends is kept in
+golden/dbt_statements.txt (`--golden=write` captures it anew), which a cheap test replays (`test_dbt_statements`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from typing import Any
 
 import nyala
 import pytest
+from dbt_statements import GOLDEN, captured, read, write
+from nyala.doors.audit import open_audit_log
 from nyala.doors.postgres.server.server import PostgresServer
+from nyala.testing import MiniCluster
 from pip_support import packages
 from postgres_support import served
 
@@ -70,10 +75,19 @@ NODES = 11
 """The seed, the models, the snapshot and the tests of the data."""
 
 
-def build(project: Path, server: PostgresServer, *options: str) -> dict[str, str]:
+def make_project(folder: Path) -> Path:
+    for name, content in FILES.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return folder
+
+
+def build(project: Path, server: PostgresServer, *options: str, **environment: str) -> dict[str, str]:
     """Run `dbt build`; the status of each node."""
     folder = packages(*PACKAGES, dependencies=True)
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PORT": str(server.port), "DBT_PROFILES_DIR": str(project)}
+    environment |= {"PYTHONPATH": str(folder), "PORT": str(server.port), "DBT_PROFILES_DIR": str(project)}
+    environment = {**os.environ, **environment}
     command = [sys.executable, "-c", RUN, "--no-version-check", "build", *options]
     done = subprocess.run(
         command, cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
@@ -86,13 +100,10 @@ def build(project: Path, server: PostgresServer, *options: str) -> dict[str, str
     return {each["unique_id"]: each["status"] for each in found}
 
 
-def test_dbt_builds_a_project_again_and_again(tmp_path: Path) -> None:
-    for name, content in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-
-    with nyala.connect(":memory:") as connection, served(connection) as server:
+def test_dbt_builds_a_project_again_and_again(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    make_project(tmp_path)
+    audit = tmp_path / "audit"
+    with nyala.connect(":memory:") as connection, served(connection, audit=open_audit_log(audit)) as server:
 
         def rows(text: str) -> list[tuple[Any, ...]]:
             return sorted(connection.execute(text).fetchall())
@@ -121,3 +132,24 @@ def test_dbt_builds_a_project_again_and_again(tmp_path: Path) -> None:
         assert [name for name, _ in rows("SHOW TABLES")] == [
             "clean", "daily", "latest", "log", "readings", "stations", "warm"
         ]  # fmt: skip
+
+    statements = captured(audit)
+    if pytestconfig.getoption("--golden") == "write":
+        write(GOLDEN, statements)
+    assert {text for _, text in statements} == {text for _, text in read(GOLDEN)}, "--golden=write saves them"
+
+
+def test_dbt_builds_a_project_on_a_cluster(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    commits = {"PGOPTIONS": "-c ddl_commits=on"}
+    options = {"durability": "os"}
+    with (
+        MiniCluster(tservers=1, masters=1, options=options) as cluster,
+        nyala.connect(cluster.url) as connection,
+        served(connection) as server,
+    ):
+        first = build(tmp_path, server, **commits)
+        assert len(first) == NODES and set(first.values()) == {"success", "pass"}
+        assert build(tmp_path, server, "--full-refresh", **commits) == first
+        found = connection.execute("SELECT station, day FROM latest ORDER BY station").fetchall()
+        assert found == [("a", date(2026, 1, 2)), ("b", date(2026, 1, 1))]
