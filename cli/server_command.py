@@ -13,6 +13,7 @@ from ..cluster.tserver.options import TabletServerOptions
 from ..cluster.tserver.server import run as run_tserver
 from ..cluster.wire.process.server_process import Around, itself
 from ..errors import InterfaceError
+from ..model.access.tokens import TOKEN_SECONDS
 from .arguments import given_tls, io_limit, log_options, tls_of
 from .http_options import cluster_look, http_options, shown_options
 
@@ -22,8 +23,13 @@ _LEASE = 0.9
 
 def master_command(arguments: argparse.Namespace) -> int:
     """`nyala master`."""
+    if not 0 < arguments.login_seconds <= TOKEN_SECONDS:
+        raise InterfaceError(f"--login-seconds {arguments.login_seconds:g}: up to {TOKEN_SECONDS} are possible")
     options = MasterOptions(
-        **_server_options(arguments), dead_after=arguments.dead_after, default_replicas=arguments.replicas
+        **_server_options(arguments),
+        dead_after=arguments.dead_after,
+        login_seconds=arguments.login_seconds,
+        default_replicas=arguments.replicas,
     )
     return run_master(
         options,

@@ -258,6 +258,13 @@ MASTER = Command(
             help="time without heartbeats after which a tablet server's replicas are copied to others (default 60)",
         ),
         argument(
+            "--login-seconds",
+            type=float,
+            default=3600.0,
+            metavar="SECONDS",
+            help="time for which a login is valid; clients repeat theirs before (default 3600, the most)",
+        ),
+        argument(
             "--replicas", type=int, default=3, metavar="N", help="replicas of a table without REPLICAS (default 3)"
         ),
     ),

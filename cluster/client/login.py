@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Final
 
-from ...errors import Error
+from ...errors import AccessDenied, Error, InvalidPassword
 from ...model.access.scram import ClientExchange
 from ..wire.calls.rpc import TokenSource
 from ..wire.messages.user_methods import BeginLogin, FinishLogin, LoginChallenge, LoginReply
@@ -64,7 +64,7 @@ class Login(TokenSource):
         )
         reply = self._masters.call(finish, LoginReply, what, seconds=seconds)
         exchange.check(reply.message)
-        self.token = reply.token
+        self.token, self.refusal = reply.token, None
         self._renew_at = time.time() + reply.seconds / 2
 
     def start(self) -> None:
@@ -96,6 +96,8 @@ class Login(TokenSource):
             try:
                 self.log_in(LONGEST_WAIT)
             except Error as error:
+                # Requests end with this as soon as the token has expired, in place of waiting for another one.
+                self.refusal = error if isinstance(error, InvalidPassword | AccessDenied) else None
                 if not self._stopped.is_set():
                     fields = {"user": self.user, "error": str(error)}
                     _log.warning("a login could not be renewed", extra={"fields": fields})

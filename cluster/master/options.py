@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from ...model.access.tokens import TOKEN_SECONDS
 from ...model.lazy_dataclass import dataclass
 from ..raft.node import RaftOptions
 from ..wire.security.tls_files import TlsFiles
@@ -25,6 +26,8 @@ class MasterOptions:
         The addresses of all masters, this one's among them; none: it is the only one.
     dead_after : float
         Seconds of silence after which a tablet server counts as dead, and its replicas are created elsewhere.
+    login_seconds : float
+        Life of the token of a login; clients log in again before.
     default_replicas : int
         Of tables that do not specify a number of replicas.
     creation_timeout : float
@@ -47,6 +50,7 @@ class MasterOptions:
     advertise: str = ""
     masters: tuple[str, ...] = ()
     dead_after: float = 60.0
+    login_seconds: float = TOKEN_SECONDS
     default_replicas: int = 3
     creation_timeout: float = 30.0
     surplus_grace: float = 15.0

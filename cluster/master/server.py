@@ -212,7 +212,7 @@ class MasterServer:
         self._rights = MasterRights(self._manager, self._channels, is_secure, masters, options.dead_after)
         ddl.check_users_possible, ddl.spread_rights = self._rights.check_users_possible, self._rights.spread
         queries = Queries(self._manager, options, masters, self.address, users)
-        self._logins = Logins(self._rights.rights, self._rights.signing_key, is_secure)
+        self._logins = Logins(self._rights.rights, self._rights.signing_key, is_secure, options.login_seconds)
         self._rpc.admit = lambda method, context: self._admit(users, method, context)
         self._coordinator = Coordinator(self._manager, ddl, self._channels, options, rng)
         self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)

@@ -46,6 +46,8 @@ class TokenSource:
     """The token that requests carry; none. A client that has logged in has another (`cluster.client.login`)."""
 
     token = b""
+    refusal: errors.Error | None = None
+    """The reason for which there will be no other token; None: it is replaced."""
 
     def note_refused(self) -> None:
         """A server has refused the token as expired."""
@@ -153,6 +155,9 @@ class Channel:
             error = error_of_server(answer.error, self._clock, self.address)
             if isinstance(error, errors.LoginExpired):
                 self._tokens.note_refused()
+                refusal = self._tokens.refusal
+                if refusal is not None:
+                    raise type(refusal)(str(refusal)) from error  # a new one: several threads may raise it
             raise error
         if answer.reply is None:
             raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")

@@ -51,9 +51,18 @@ class Logins:
         Returns the key for new tokens, by a deadline of `time.monotonic`.
     is_secure : bool
         The server accepts only TLS.
+    seconds : float
+        Life of a token.
     """
 
-    def __init__(self, rights: Callable[[], Rights], key: Callable[[float], TokenKey], is_secure: bool):
+    def __init__(
+        self,
+        rights: Callable[[], Rights],
+        key: Callable[[float], TokenKey],
+        is_secure: bool,
+        seconds: float = TOKEN_SECONDS,
+    ):
+        self._seconds = seconds
         self._rights = rights
         self._key = key
         self._is_secure = is_secure
@@ -88,7 +97,7 @@ class Logins:
         except InvalidPassword:
             _logger.warning("login refused", extra={"fields": {"user": request.user, "from": context.address}})
             raise
-        seconds = float(TOKEN_SECONDS)
+        seconds = float(self._seconds)
         if role.valid_until is not None:
             seconds = min(seconds, role.valid_until / 1e6 - time.time())
         token = make_token(state.user, time.time() + seconds, self._key(context.deadline))
