@@ -76,18 +76,61 @@ def joined(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
         return empty_batch(columns)
     lock = threading.Lock()
     offsets = np.cumsum([0, *(batch.length for batch in filled)])
-    slots = [LazyColumn(_Joined(filled, index, offsets, lock)) for index in range(filled[0].width)]
+    pieces = _Pieces(filled, offsets)
+    slots = [LazyColumn(_Joined(filled, index, offsets, pieces, lock)) for index in range(filled[0].width)]
     return Batch(slots, int(offsets[-1]))
+
+
+class _Pieces:
+    """Requested rows, batch by batch. Those of a request for few rows are kept: the columns of a wide result are all
+    read at the same rows. Callers hold the lock of the batches."""
+
+    def __init__(self, batches: Sequence[Batch], offsets: Array):
+        self._batches = batches
+        self._offsets = offsets
+        self._rows: Array | None = None
+        self._kept: list[Batch] = []
+        self._back: Array = offsets
+
+    def column(self, index: int, rows: Array) -> Vector:
+        """One column at these rows, at least one."""
+        if len(rows) > _FEW_ROWS:
+            pieces, back = self._cut([batch.project([index]) for batch in self._batches], rows)
+            return concat([piece.column(0) for piece in pieces]).take(back)
+        pieces = self.few(rows)
+        return concat([piece.column(index) for piece in pieces]).take(self._back)
+
+    def few(self, rows: Array) -> list[Batch]:
+        """The requested rows of each batch that has some of them."""
+        if self._rows is not rows:
+            self._kept, self._back = self._cut(self._batches, rows)
+            self._rows = rows
+        return self._kept
+
+    def _cut(self, batches: Sequence[Batch], rows: Array) -> tuple[list[Batch], Array]:
+        """The rows of each batch that has some, in its order, and the position among these of each requested row."""
+        order = np.argsort(rows, kind="stable")
+        ordered = rows.take(order)
+        cuts = np.searchsorted(ordered, self._offsets)
+        pieces = []
+        for number, batch in enumerate(batches):
+            first, last = cuts[number], cuts[number + 1]
+            if first < last:
+                pieces.append(batch.select(ordered[first:last] - self._offsets[number]))
+        back = np.empty(len(rows), np.intp)
+        back[order] = np.arange(len(rows))
+        return pieces, back
 
 
 class _Joined:
     """Loader of one column; see the module's docstring. All columns of the batches share `lock`, because the batches
     below are for one thread at a time."""
 
-    def __init__(self, batches: Sequence[Batch], index: int, offsets: Array, lock: threading.Lock):
+    def __init__(self, batches: Sequence[Batch], index: int, offsets: Array, pieces: _Pieces, lock: threading.Lock):
         self._batches = batches
         self._index = index
         self._offsets = offsets
+        self._pieces = pieces
         self._lock = lock
         self._served = 0
         self._whole: Vector | None = None
@@ -129,7 +172,7 @@ class _Joined:
         reads = count = len(self._batches)
         if len(rows) <= _FEW_ROWS:
             # The first rows of all, by some order, need not lie in every batch.
-            reads = len(np.unique(np.searchsorted(self._offsets, rows, side="right")))
+            reads = len(self._pieces.few(rows))
         self._served += len(rows) + _READ_ROWS * reads
         return self._served * _WHOLE_SHARE >= int(self._offsets[-1]) + _READ_ROWS * count
 
@@ -142,18 +185,7 @@ class _Joined:
         """Read the rows batch by batch, and restore the requested order."""
         if not len(rows):
             return self._batches[0].project([self._index]).select(rows).column(0)
-        order = np.argsort(rows, kind="stable")
-        ordered = rows.take(order)
-        cuts = np.searchsorted(ordered, self._offsets)
-        pieces = []
-        for number, batch in enumerate(self._batches):
-            first, last = cuts[number], cuts[number + 1]
-            if first < last:
-                chosen = ordered[first:last] - self._offsets[number]
-                pieces.append(batch.project([self._index]).select(chosen).column(0))
-        back = np.empty(len(rows), np.intp)
-        back[order] = np.arange(len(rows))
-        return concat(pieces).take(back)
+        return self._pieces.column(self._index, rows)
 
 
 def with_validity(vector: Vector, validity: Array | None) -> Vector:

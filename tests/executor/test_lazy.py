@@ -57,3 +57,24 @@ def test_few_rows_are_read_from_the_batches_that_hold_them(per_batch: int, batch
         assert both.select(wanted).column(0).to_arrow().to_pylist() == wanted.tolist()
     assert set(calls) == set(range(batches))
     assert len(calls) < 30 + batches
+
+
+def test_all_columns_have_the_values_of_the_rows_that_are_requested_last() -> None:
+    rng = np.random.default_rng(4)
+    width, per_batch, batches = 3, 900, 6
+
+    def column(number: int, index: int) -> LazyColumn:
+        vector = Flat(BIGINT, np.arange(number * per_batch, (number + 1) * per_batch) * 10 + index)
+        return LazyColumn(lambda rows: vector if rows is None else vector.take(rows))
+
+    def both() -> Batch:
+        made = [Batch([column(number, index) for index in range(width)], per_batch) for number in range(batches)]
+        return joined([Column(BIGINT, True, index, "n") for index in range(width)], made)
+
+    for count in (1, 40, 3000):  # 3,000 are more than are kept
+        batch = both()
+        first, second = (rng.integers(0, per_batch * batches, count) for _ in range(2))
+        views = [(rows, batch.select(rows)) for rows in (first, second, first)]
+        for index in range(width):
+            for rows, view in views:
+                assert view.column(index).to_arrow().to_pylist() == (rows * 10 + index).tolist()
