@@ -47,7 +47,7 @@ class Membership:
         Ids of the voters in force; `majority` of them decide.
     """
 
-    __slots__ = ("_history", "current", "majority", "voters")
+    __slots__ = ("_by_id", "_history", "current", "majority", "voters")
 
     def __init__(self, configurations: Sequence[Configuration]):
         self._history = sorted(configurations, key=lambda configuration: configuration.index)
@@ -55,6 +55,7 @@ class Membership:
 
     def _take_newest(self) -> None:
         self.current = self._history[-1]
+        self._by_id = {peer.id: peer for peer in self.current.peers}
         self.voters = tuple(peer.id for peer in self.current.voters)
         self.majority = self.current.majority
 
@@ -64,7 +65,9 @@ class Membership:
 
     def peer(self, id: str) -> Peer | None:
         """Returns a peer of the configuration in force, or of one that is still kept."""
-        for configuration in reversed(self._history):
+        if (known := self._by_id.get(id)) is not None:
+            return known
+        for configuration in reversed(self._history[:-1]):
             if (peer := configuration.peer(id)) is not None:
                 return peer
         return None

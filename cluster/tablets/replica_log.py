@@ -115,8 +115,11 @@ class ReplicaLog:
         Returns 0 until the replica has applied every entry that its files may reflect. The metadata must not be
         replaced before that, since its log index is derived from the memory (`Tablet.log_floor`).
         """
+        finished = self._log.finished_index
+        if not finished:
+            return 0
         decided = self.decided_index
-        return min(self._log.finished_index, decided) if decided >= self._known_index else 0
+        return min(finished, decided) if decided >= self._known_index else 0
 
     # ---- appending -----------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ and copying exclude each other for one tablet, and exclude nothing else. Reports
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import Final
@@ -193,18 +193,22 @@ class Slots:
     def __init__(self, on_change: Callable[[str], None]):
         self._on_change = on_change
         self._mutex = threading.Lock()
-        """Guards the two below; acquired within a slot's lock, or alone."""
+        """Guards all below; acquired within a slot's lock, or alone."""
         self._slots: dict[str, Slot] = {}
+        self._ordered: tuple[Slot, ...] | None = ()
+        """`all`, unless the slots have changed since it was called."""
         self._closed = False
 
     def get(self, tablet_id: str) -> Slot | None:
         """Returns the slot of a tablet; None if there is none."""
         return self._slots.get(tablet_id)
 
-    def all(self) -> list[Slot]:
+    def all(self) -> tuple[Slot, ...]:
         """Returns the current slots, by id."""
         with self._mutex:
-            return sorted(self._slots.values(), key=lambda slot: slot.id)
+            if self._ordered is None:
+                self._ordered = tuple(sorted(self._slots.values(), key=lambda slot: slot.id))
+            return self._ordered
 
     def claim(self, tablet_id: str, directory: DataDirectory) -> Slot:
         """Returns the slot of a tablet; a NEW one if there is none, with this directory for the time being. Raises
@@ -215,6 +219,7 @@ class Slots:
             slot = self._slots.get(tablet_id)
             if slot is None:
                 slot = self._slots[tablet_id] = Slot(tablet_id, directory)
+                self._ordered = None
             return slot
 
     def add(self, slot: Slot) -> None:
@@ -222,6 +227,7 @@ class Slots:
         with self._mutex:
             assert slot.id not in self._slots, f"tablet {slot.id} has a slot"
             self._slots[slot.id] = slot
+            self._ordered = None
         self._on_change(slot.id)
 
     def change_state(self, slot: Slot, state: SlotState, error: str = "") -> None:
@@ -235,6 +241,7 @@ class Slots:
         with self._mutex:
             if self._slots.get(slot.id) is slot:
                 del self._slots[slot.id]
+                self._ordered = None
         self._on_change(slot.id)
 
     def note(self, tablet_id: str) -> None:
@@ -243,13 +250,12 @@ class Slots:
 
     def reports(self, tablet_ids: Iterable[str] | None) -> list[TabletReport]:
         """Returns reports of the existing tablets with these ids, None: all, by id."""
-        if tablet_ids is None:
-            slots = self.all()
-        else:
+        slots: Sequence[Slot] = self.all()
+        if tablet_ids is not None:
             slots = [slot for id in sorted(set(tablet_ids)) if (slot := self.get(id)) is not None]
         return [slot.report() for slot in slots if slot.state not in UNREPORTED]
 
-    def close(self) -> list[Slot]:
+    def close(self) -> tuple[Slot, ...]:
         """Refuses new slots from now on; returns the existing ones."""
         with self._mutex:
             self._closed = True

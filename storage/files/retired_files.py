@@ -38,6 +38,8 @@ class RetiredFiles:
 
     def remove_free(self) -> None:
         """Remove files without readers. `DiskError` if a file cannot be removed: it is retried next time."""
+        if not self._retired:
+            return
         with self._lock:
             free = [entry for entry in self._retired if all(pin() is None for pin in entry.pins)]
             self._retired = [entry for entry in self._retired if entry not in free]

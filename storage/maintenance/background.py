@@ -228,12 +228,13 @@ def keep_house(tablets: Iterable[Tablet], syncs_logs: bool) -> None:
        loss of the next one is noticed then.
     3. Files that are out of use and have no readers are removed.
     """
+    refused = contextlib.suppress(DiskError)  # made once: a server may have hundreds of tablets
     for tablet in tablets:
         if syncs_logs:
-            with contextlib.suppress(DiskError):
+            with refused:
                 tablet.log.sync_now()
-        with contextlib.suppress(DiskError):
+        with refused:
             tablet.log.repair()
             tablet.note_log(tablet.log.finished_index)
-        with contextlib.suppress(DiskError):
+        with refused:
             tablet.remove_retired()

@@ -242,9 +242,13 @@ class TabletOperations:
 
 def memory_bytes(tablet: Tablet) -> int:
     """About the memory that a tablet's rows and deltas take that are in no file yet."""
-    state = tablet.state
-    size = sum(memrowset.nbytes for memrowset in state.memrowsets if memrowset.row_count)
-    return size + sum(_delta_bytes(stored) for stored in state.rowsets)
+    state, size = tablet.state, 0
+    for memrowset in state.memrowsets:
+        if memrowset.row_count:
+            size += memrowset.nbytes
+    for stored in state.rowsets:
+        size += _delta_bytes(stored)
+    return size
 
 
 def flush_largest(tablets: Iterable[Tablet]) -> bool:

@@ -529,6 +529,8 @@ class Tablet(BetweenTransactions):
     def note_log(self, index: int) -> None:
         """Record in the metadata file that the log reaches entry `index`: a later opening that finds less reports the
         loss. `DiskError` if the disk fails."""
+        if self.metadata.log_index >= index:
+            return  # as every second, for most tablets
         with self.metadata_lock:
             if self.metadata.log_index < index:
                 self.write_metadata(self.metadata)
