@@ -7,8 +7,9 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
-# A test that hangs fails after twenty minutes, with its name and the stacks of its threads, and the others go on.
-PARALLEL := -n auto --dist worksteal --timeout 1200 --timeout-method signal
+# A test that hangs fails after twenty minutes, with its name and the stacks of its threads, and the others go on. The
+# stacks after five minutes, of pyproject.toml, are for runs without this: tests of minutes would print them here.
+PARALLEL := -n auto --dist worksteal --timeout 1200 --timeout-method signal -o faulthandler_timeout=0
 DEMO := .data/tpch-0.1
 
 SHELL := /bin/bash
