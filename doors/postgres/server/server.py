@@ -74,6 +74,8 @@ class PostgresServer:
         self.host = host
         self.port = self._listener.port
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="nyala-postgres-worker")
+        self._committing = 0
+        """Rows that committers have, or will get at the end of this round."""
         self._outcomes: TurnBatch[Callable[[], object]] = TurnBatch(self._pass_on)
         self._committers = Committers(self._finish_row, self._outcomes.turn)
         self._entered: TurnBatch[Entered] = TurnBatch(self._committers.put_all)
@@ -225,15 +227,21 @@ class PostgresServer:
             client.cancel()
 
     def commit(self, started: StartedRow, done: Done) -> None:
-        """Has a row committed at the end of the reactor's round; `done` is called with the outcome, in its thread."""
+        """Has a row committed; `done` is called with the outcome. Both in the reactor's thread.
+
+        A row that finds no other one under way is passed on at once: it is synced while the others of this round are
+        entered. Those follow together, at the end of the round.
+        """
+        self._committing += 1
         row = Entered(started, lambda outcome: self._outcomes.add(lambda: done(outcome)))
-        if not self._entered.add(row):
+        if self._committing == 1 or not self._entered.add(row):
             self._committers.put_all((row,))
 
     def _pass_on(self, jobs: Collection[Callable[[], object]]) -> None:
         """Passes on the outcomes of rows that were committed together; in a committer's thread."""
 
         def run() -> None:
+            self._committing -= len(jobs)
             for job in jobs:
                 job()
 
