@@ -19,6 +19,7 @@ from .memory import Usage
 if TYPE_CHECKING:
     from ...planner.explaining.plan_text import Actual as Measured
 
+TOLD_SECONDS: Final = 0.05
 _MOST_CONSTANTS: Final = 100
 """Constant rows of a plan that is kept."""
 
@@ -86,17 +87,29 @@ class Actuals:
         return self._by_node.get(node.number)
 
     def watch(self, node: PhysicalNode, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the same batches, counted one by one: others look at running statements."""
+        """Yield the same batches, counted: the first at once, later ones every `TOLD_SECONDS`, for those who look at a
+        running statement."""
         actual = self.of(node)
-        while True:
-            started = time.perf_counter()
-            batch = next(batches, None)
-            seconds = time.perf_counter() - started
-            if batch is None:
-                self.add(actual, seconds=seconds)
-                return
-            self.add(actual, batch.length, 1, seconds)
-            yield batch
+        rows = count = 0
+        seconds = told = 0.0
+        try:
+            while True:
+                started = time.perf_counter()
+                batch = next(batches, None)
+                ended = time.perf_counter()
+                seconds += ended - started
+                if batch is None:
+                    break
+                rows += batch.length
+                count += 1
+                if ended - told > TOLD_SECONDS:
+                    self.add(actual, rows, count, seconds)
+                    rows = count = 0
+                    seconds, told = 0.0, ended
+                yield batch
+        finally:
+            # A limit stops reading before the end.
+            self.add(actual, rows, count, seconds)
 
     def add(self, actual: Actual, rows: int = 0, batches: int = 0, seconds: float = 0.0) -> None:
         """Add work to a record."""

@@ -60,7 +60,8 @@ def _master(found: MasterState, status: ServerStatus | None) -> tuple[object, ..
     details = {} if status is None else status.details
     part = element("span", "silent", class_="bad") if status is None else found.state.lower()
     tables = details.get("tables"), details.get("tablets")
-    return found.address, part, found.term, found.last_index, found.lag_entries, found.version, *tables, found.error
+    log = found.term, found.last_index, found.lag_entries
+    return found.address, part, *log, found.version or None, *tables, found.error or None
 
 
 def _tserver(view: ClusterView, server: Any) -> tuple[object, ...]:
