@@ -132,7 +132,7 @@ def idle_clients_are_served_or_told_why(
     assert idle.masters == known and not set(known) & addresses(cluster)
     idle._masters.call(ListServers(), ServersReply, "a list of servers")
     assert addresses(cluster) <= set(idle.masters)
-    cluster.wait_until(lambda: "after" in {table.name for table in idle.tables()}, "it reads the catalog of today")
+    assert idle.table("after").name == "after", "it reads the catalog of today"
     with pytest.raises(DeadlineExceeded, match="have been replaced while it was idle, connect again, to those that"):
         unused._masters.call(GetCatalog(), CatalogReply, "the catalog", seconds=1.0)
 
