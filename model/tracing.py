@@ -4,8 +4,9 @@
                                          ├─ execute     until the last row is read; COMMIT within it or of its own
                                          └─ calls       of servers, in the threads that work for the statement
 
-`active` is None unless a program or a server has configured an exporter: then each place pays for reading it, some 20
-ns. Background work of clients and servers belongs to no statement and has no spans.
+`waiting_time.exporter` is None unless a program or a server has configured one: then each place pays for reading it,
+some 20 ns, and this module is not imported. Background work of clients and servers belongs to no statement and has no
+spans.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
+from . import waiting_time
 from .waiting_time import current_waiting
 
 _NOTHING: Final[AbstractContextManager[None]] = contextlib.nullcontext()
@@ -41,16 +43,13 @@ class Tracing(Protocol):
         """A statement begins. `client`: the address of a client of another protocol; "" in this process."""
 
 
-active: Tracing | None = None
-"""Set by `configure`."""
 _current: ContextVar[StatementTrace | None] = ContextVar("nyala_statement_trace", default=None)
 _parent: ContextVar[str] = ContextVar("nyala_traceparent", default="")
 
 
 def configure(tracing: Tracing | None) -> None:
     """Sets the exporter of statements that begin from now on; None: there is none."""
-    global active
-    active = tracing
+    waiting_time.exporter = tracing
 
 
 def current() -> StatementTrace | None:
@@ -79,7 +78,7 @@ def within(trace: StatementTrace) -> Iterator[None]:
 
 def child(name: str, **attributes: str) -> AbstractContextManager[None]:
     """Context manager for a span within the statement of this thread, if there is one."""
-    trace = None if active is None else current()
+    trace = None if waiting_time.exporter is None else current()
     return _NOTHING if trace is None else trace.child(name, **attributes)
 
 

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+exporter: Any = None
+"""The exporter of statements' spans (`tracing.Tracing`); None, and `tracing` is not imported, unless there is one."""
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")

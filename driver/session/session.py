@@ -36,7 +36,7 @@ from ...errors import (
 from ...executor import LocalFiles, StatementResult
 from ...executor.run.progress import Handler, Progress
 from ...executor.statements.single_rows import RowWrite, SingleRow
-from ...model import tracing
+from ...model import waiting_time
 from ...model.clock import format_timestamp
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
@@ -183,11 +183,11 @@ class Session(RunningWork):
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
         try:  # a context manager would cost a statement about one row too much
-            if tracing.active is not None:
+            if waiting_time.exporter is not None:
                 from .traced_runs import run_traced  # few processes have an exporter
 
                 run = self._run_in_transaction if self.is_transactional else self._run
-                return run_traced(tracing.active, self, run, text, parameters, halt or Halt())
+                return run_traced(waiting_time.exporter, self, run, text, parameters, halt or Halt())
             if self.is_transactional:
                 return self._run_in_transaction(text, parameters, halt or Halt())
             if not self._has_servers:
@@ -270,7 +270,7 @@ class Session(RunningWork):
     def known_row(self, text: str, parameters: Normalized | None) -> tuple[SingleRow, Sequence[Any]] | None:
         """Returns the row path of a text that is known, and its values, for a caller that makes the call of the store
         itself; None where the text must be `run`. Never waits."""
-        if self.is_transactional or not self._is_local or self.progress is not None or tracing.active is not None:
+        if self.is_transactional or not self._is_local or (self.progress or waiting_time.exporter) is not None:
             return None
         variants = self.plans.find(text)
         if variants is None and not parameters and self.plans.enabled:

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...errors import Error, hide_passwords
-from ...model import observations, tracing
+from ...model import observations, waiting_time
 from ...model.forks import renew_in_child
 from ...model.metrics import Histogram, Sample, register
 from ...sql.deep_stack import on_deep_stack
 
 if TYPE_CHECKING:
     from ...executor import ExecutionContext
+    from ...model import tracing
     from ...planner import Actual, Plan
     from ...planner.explaining.operator_lines import OperatorLine
     from ...sql.session_facts import SessionFacts
@@ -223,8 +224,8 @@ class Activity:
         record = StatementRecord(next(_numbers), text, session.facts.user, session.client)
         record.attach(execution, context, plan, past)
         execution.record = record
-        if tracing.active is not None and (trace := tracing.current()) is not None:
-            trace.phase("execute")
+        if waiting_time.exporter is not None:
+            _note_planned()
 
     def end(self, execution: Running) -> None:
         """A planned statement has ended; repeated calls have no effect."""
@@ -243,6 +244,13 @@ class Activity:
     def fail(self, error: BaseException) -> None:
         """A statement has failed before it returned rows."""
         self.errors[sqlstate_of(error)] += 1
+
+
+def _note_planned() -> None:
+    from ...model import tracing  # few processes have an exporter
+
+    if (trace := tracing.current()) is not None:
+        trace.phase("execute")
 
 
 def sqlstate_of(error: BaseException) -> str:

@@ -15,7 +15,7 @@ import nyala
 import pytest
 from nyala.driver.telemetry import trace_statements, trace_to
 from nyala.errors import DivisionByZero
-from nyala.model import tracing
+from nyala.model import waiting_time
 
 pytest.importorskip("opentelemetry.sdk")
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -187,7 +187,7 @@ def test_spans_arrive_at_a_collector(connection: Any) -> None:
             end()
             collector.shutdown()
             thread.join()
-    assert tracing.active is None
+    assert waiting_time.exporter is None
     (of_process,) = [resource for request in received for resource in request.resource_spans]
     named = {attribute.key: attribute.value.string_value for attribute in of_process.resource.attributes}
     assert named["service.name"] == "store of weather"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from .... import errors
-from ....model import tracing
+from ....model import waiting_time
 from ....model.clock import HybridClock
 from ....model.forks import stay_with_process
 from ....net.addresses import address_of, host_of
@@ -102,7 +102,9 @@ class Channel:
     def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> Any:
         """Returns the method's reply (of `request.reply`), or raises the server's error; `timeout` in seconds. While
         the call waits, `look` is called now and then; its error ends the wait."""
-        if tracing.active is not None:
+        if waiting_time.exporter is not None:
+            from ....model import tracing  # few processes have an exporter
+
             with tracing.child(type(request).__name__, **{"server.address": self.address}):
                 return self.unpacked(request, self.begin(request, timeout).answer(timeout, look))
         ends = time.monotonic() + timeout
@@ -122,7 +124,9 @@ class Channel:
         look: Callable[[], None] | None = None,
     ) -> Any:
         """As `call`, for a request that was begun: waits `timeout` seconds from now."""
-        if tracing.active is not None:
+        if waiting_time.exporter is not None:
+            from ....model import tracing  # few processes have an exporter
+
             with tracing.child(f"{type(request).__name__}, its reply", **{"server.address": self.address}):
                 return self.unpacked(request, begun.answer(timeout, look))
         return self.unpacked(request, begun.answer(timeout, look))

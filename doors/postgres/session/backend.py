@@ -17,7 +17,7 @@ from typing import Any, Final
 from ....driver.connection import Connection
 from ....driver.session.executions import Execution, Halt
 from ....errors import Error
-from ....model import tracing
+from ....model import waiting_time
 from ....model.types import DataType
 from ...audited import Audited, AuditedStatement
 from ..protocol import frontend, replies
@@ -158,7 +158,7 @@ class Backend(NamedObjects):
     @property
     def takes_groups(self) -> bool:
         """See `one_step.Conversation`."""
-        is_seen = self._audited is not None or tracing.active is not None  # each statement by itself
+        is_seen = self._audited is not None or waiting_time.exporter is not None  # each statement by itself
         return not self._skips and self._waiting is None and not is_seen and self._is_local
 
     def fail(self, error: Exception, kind: type) -> bytes:

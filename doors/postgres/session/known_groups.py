@@ -28,7 +28,7 @@ from ....driver.session.plan_cache import Prepared
 from ....driver.session.session import Session
 from ....errors import Error
 from ....executor.statements.single_rows import RowRead, RowWrite, SingleRow
-from ....model import tracing
+from ....model import waiting_time
 from ....model.lazy_dataclass import dataclass
 from ....model.store import WriteResult
 from ....model.types import DataType
@@ -138,7 +138,7 @@ class KnownGroups:
         """The group that begins at a place of these bytes; None if its messages must be handled one by one."""
         if self._block.is_open or self._portals or not self._settings.are_settled or len(data) < place + _FIRST:
             return None
-        if tracing.active is not None:
+        if waiting_time.exporter is not None:
             return None  # each statement has a span, which it gets in the session
         kind = data[place]
         if kind == _BIND:
