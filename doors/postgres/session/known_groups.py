@@ -41,6 +41,7 @@ from ..values.types import TEXT
 from .bound_values import Values, ValuesReader, values_reader
 from .client_settings import ClientSettings
 from .descriptions import Descriptions
+from .names import decoded
 from .portals import Portal, PreparedStatement, formats_for, row_fields
 from .results import command_tag
 from .statements import StatementText, split
@@ -263,11 +264,13 @@ class KnownGroups:
     # ---- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, data: bytes, messages: Sequence[Any]) -> None:
-        """Keeps a group of messages that is handled one by one, if its statement is about single rows."""
+        """Keeps a group of messages that will be handled one by one, if its statement is about single rows and has run
+        before."""
         parse = b""
         if messages and type(messages[0]) is frontend.Parse:
-            if messages[0].name:
-                return  # the same bytes do not come again: the name is taken
+            # The same bytes do not come again for a name, which is taken.
+            if messages[0].name or not self._is_repeated(messages[0]):
+                return
             end = _end(data, 0) or 0
             parse, data, messages = data[:end], data[end:], messages[1:]
         kinds = tuple(map(type, messages))
@@ -299,6 +302,16 @@ class KnownGroups:
             prepared, prepared.statement, variants, parse, _parts(data, bind), reader, formats, begun, described
         )
         self._keep(self._learnt, parse or bind.statement, known)
+
+    def _is_repeated(self, message: frontend.Parse) -> bool:
+        """True if a Parse message that has not been handled makes the unnamed statement that there is already."""
+        prepared = self._statements.get(b"")
+        if prepared is None or prepared.oids != message.types:
+            return False
+        try:
+            return split(decoded(message.text)) == (prepared.statement,)
+        except Error:
+            return False
 
     def _learn_text(self, shape: Shape, variants: tuple[Prepared, ...]) -> Known | None:
         """Keeps a text without its literals; None if it is not about single rows."""
