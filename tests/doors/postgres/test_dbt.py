@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import nyala
 import pytest
 from dbt_statements import GOLDEN, captured, read, write
-from nyala.doors.audit import open_audit_log
+from nyala.doors.audit import AuditLog
 from nyala.doors.postgres.server.server import PostgresServer
 from nyala.testing import MiniCluster
 from pip_support import packages
@@ -103,7 +104,11 @@ def build(project: Path, server: PostgresServer, *options: str, **environment: s
 def test_dbt_builds_a_project_again_and_again(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     make_project(tmp_path)
     audit = tmp_path / "audit"
-    with nyala.connect(":memory:") as connection, served(connection, audit=open_audit_log(audit)) as server:
+    with (
+        nyala.connect(":memory:") as connection,
+        closing(AuditLog(audit)) as log,
+        served(connection, audit=log) as server,
+    ):
 
         def rows(text: str) -> list[tuple[Any, ...]]:
             return sorted(connection.execute(text).fetchall())
