@@ -7,7 +7,6 @@ representative, and the first rounds of a query of some milliseconds take half a
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -53,7 +52,7 @@ class Compared:
     @property
     def ratio(self) -> float:
         """The geometric mean of the ratios."""
-        return math.exp(statistics.fmean(math.log(query.ratio) for query in self.queries))
+        return statistics.geometric_mean(query.ratio for query in self.queries)
 
 
 def measure(

@@ -6,7 +6,6 @@ of Python values. Rounds alternate. Before a query is measured, both sides run i
 
 from __future__ import annotations
 
-import math
 import shutil
 import statistics
 import time
@@ -47,7 +46,7 @@ class QueryTimes:
 
 def mean_ratio(found: Sequence[QueryTimes]) -> float:
     """The geometric mean of the ratios."""
-    return math.exp(statistics.fmean(math.log(query.ratio) for query in found))
+    return statistics.geometric_mean(query.ratio for query in found)
 
 
 def measure(sf: float, data: Path, work: Path, runs: int) -> list[QueryTimes]:
