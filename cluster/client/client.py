@@ -339,16 +339,22 @@ class Client:
 
     def rename_view(self, name: str, new_name: str, namespace: str) -> None:
         """Implements `Store.rename_view`. Raises `NotSupportedError` for servers of an earlier version."""
-        try:
+        otherwise = f"upgrade its servers, or drop view {name} and create it under the new name"
+        with self._needs_upgrade("renames no views", otherwise):
             self._change(
                 lambda call: RenameView(name=name, new_name=new_name, namespace=namespace, call=call),
                 Done,
                 f"ALTER VIEW {name}",
             )
+
+    @contextlib.contextmanager
+    def _needs_upgrade(self, lack: str, advice: str = "upgrade its servers") -> Iterator[None]:
+        """Have a request that servers of an earlier version do not know end with a `NotSupportedError`."""
+        try:
+            yield
         except ProtocolError as error:
             raise NotSupportedError(
-                f"{self.name} is served by an earlier version of nyala, which renames no views: upgrade its servers, "
-                f"or drop view {name} and create it under the new name ({error})"
+                f"{self.name} is served by an earlier version of nyala, which {lack}: {advice} ({error})"
             ) from None
 
     @contextlib.contextmanager
@@ -357,13 +363,8 @@ class Client:
         batch = BatchedChanges()
         yield batch
         steps = tuple(batch.steps)
-        try:
+        with self._needs_upgrade("changes objects one at a time"):
             self._change(lambda call: ChangeCatalog(steps=steps, call=call), Done, "a change of the catalog")
-        except ProtocolError as error:
-            raise NotSupportedError(
-                f"{self.name} is served by an earlier version of nyala, which changes objects one at a time: upgrade "
-                f"its servers ({error})"
-            ) from None
 
     @property
     def access(self) -> Access:
@@ -373,13 +374,8 @@ class Client:
     def change_access(self, steps: Sequence[AccessStep]) -> None:
         """Implements `Store.change_access`. Raises `NotSupportedError` for servers of an earlier version."""
         plain = tuple(access_step_to_plain(step) for step in steps)
-        try:
+        with self._needs_upgrade("keeps no users"):
             self._change(lambda call: ChangeAccess(steps=plain, call=call), Done, "a change of users or grants")
-        except ProtocolError as error:
-            raise NotSupportedError(
-                f"{self.name} is served by an earlier version of nyala, which keeps no users: upgrade its servers "
-                f"({error})"
-            ) from None
 
     def namespaces(self) -> Sequence[Namespace]:
         """Returns all namespaces by name, ascending, with the default one, as of the last second."""
