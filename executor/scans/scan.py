@@ -63,11 +63,11 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     """Open the scan's stream, one morsel per token. Filters do not reach a scan that was prefetched."""
     scan = context.prefetched.pop(node.number, None)
     if scan is None:
-        at_runtime = filters.predicates(node)
-        tokens, finish = _tokens_of_rows(node, context, at_runtime)
+        at_runtime, bound = filters.predicates(node), filters.bound_of(node)
+        tokens, finish = _tokens_of_rows(node, context, at_runtime, bound)
         _tell_opened(node, context, at_runtime, tokens)
         scan = _TokenScan(node, context, tokens, finish, _most_rows(node))
-        scan.bound = filters.bound_of(node)
+        scan.bound = bound
     return Stream(node.columns, scan.morsels(), partition_columns(node))
 
 
@@ -99,7 +99,10 @@ def prefetch_scans(root: PhysicalNode, context: ExecutionContext) -> None:
 
 
 def _tokens_of_rows(
-    node: TableScan, context: ExecutionContext, at_runtime: tuple[ColumnPredicate, ...]
+    node: TableScan,
+    context: ExecutionContext,
+    at_runtime: tuple[ColumnPredicate, ...],
+    bound: tuple[str, Column, ScanBound] | None = None,
 ) -> tuple[list[ScanToken], Callable[[Batch], Batch]]:
     """Tokens of a scan that produces the table's rows, and the function that is applied to their batches."""
     fragment = b""
@@ -109,7 +112,7 @@ def _tokens_of_rows(
         fragment = encoded(scan_fragment(node)) or b""
         if fragment and context.collect:
             context.actuals.of(node).fragment = "the condition"
-    finish = _finisher(node) if not fragment else _as_it_is
+    finish = _finisher(node, bound) if not fragment else _as_it_is
     return _tokens(node, context, at_runtime, _most_rows(node), fragment), finish
 
 
@@ -269,14 +272,7 @@ class _TokenScan:
             batches = self._context.store.scan(self._bounded(reading.token), reading.counters)
         else:
             batches = self.prefetched.take(number, reading.counters)
-        return map(self._finish, map(self._cut, self._context.checked(batches)))
-
-    def _cut(self, batch: Batch) -> Batch:
-        """Drop rows by the bound known by now, before a condition reads further columns of them."""
-        if self.bound is None or self._node.residual is None or self._finish is _as_it_is:
-            return batch
-        _, column, bound = self.bound
-        return bound.bound.cut_by_leading(batch, self._node.fetched.index(column))
+        return map(self._finish, self._context.checked(batches))
 
     def _bounded(self, token: ScanToken) -> ScanToken:
         """Return the token with the bound known by now among its predicates."""
@@ -364,16 +360,24 @@ def _first(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
             yield kept
 
 
-def _finisher(node: TableScan) -> Callable[[Batch], Batch]:
-    """Return a function that evaluates the residual and drops the columns that only it needed."""
+def _finisher(node: TableScan, bound: tuple[str, Column, ScanBound] | None) -> Callable[[Batch], Batch]:
+    """Return a function that evaluates the residual and drops the columns that only it needed. Rows behind the bound of
+    the sort above are dropped first: the residual may read further columns of the others."""
     width = len(node.columns)
     wanted = range(width)
     if node.residual is None:
         return (lambda batch: batch) if len(node.fetched) == width else lambda batch: batch.project(wanted)
-    condition = Compiler(node.fetched).condition(node.residual)
+    select = Compiler(node.fetched).condition(node.residual).select
+    if bound is not None:
+        _, column, scan_bound = bound
+        select = partial(_select_within, scan_bound, node.fetched.index(column), select)
     if len(node.fetched) == width:
-        return condition.select
-    return lambda batch: condition.select(batch).project(wanted)
+        return select
+    return lambda batch: select(batch).project(wanted)
+
+
+def _select_within(bound: ScanBound, place: int, select: Callable[[Batch], Batch], batch: Batch) -> Batch:
+    return select(bound.bound.cut_by_leading(batch, place))
 
 
 def partition_columns(node: TableScan) -> frozenset[int]:
