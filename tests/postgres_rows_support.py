@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
+from nyala.doors.postgres.values import copy_binary
 from nyala.model.types import (
     BIGINT,
     BINARY,
@@ -93,3 +94,11 @@ def tables(draw: st.DrawFn, types: Sequence[DataType] = TYPES) -> tuple[list[Dat
         schema = pa.schema([])
         return chosen, pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct(list(schema))))
     return chosen, pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(chosen))]).slice(first)
+
+
+def read_binary(data: bytes, names: Sequence[str], types: Sequence[DataType]) -> Iterator[pa.RecordBatch]:
+    """The rows of data of COPY in the binary format, as `copy_binary.BinaryRows` yields them from pieces."""
+    rows = copy_binary.BinaryRows(names, types)
+    for place in range(0, len(data), copy_binary.BLOCK_BYTES):
+        yield from rows.feed(data[place : place + copy_binary.BLOCK_BYTES])
+    yield from rows.finish()

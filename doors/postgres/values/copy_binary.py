@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -126,11 +126,3 @@ class BinaryRows:
 
 def _no_signature() -> DataError:
     return DataError("COPY file signature not recognized: this is no data in the binary format")
-
-
-def read_binary(data: BinaryIO, names: Sequence[str], types: Sequence[DataType]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file in the binary format; see `BinaryRows`."""
-    rows = BinaryRows(names, types)
-    while piece := data.read(BLOCK_BYTES):
-        yield from rows.feed(piece)
-    yield from rows.finish()

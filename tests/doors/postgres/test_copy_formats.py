@@ -17,6 +17,7 @@ from nyala.doors.postgres.values import copy_binary, copy_text
 from nyala.doors.postgres.values.rows import COPY_DATA, encode_rows
 from nyala.errors import DataError, Error
 from nyala.model.types import BIGINT, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, SMALLINT, STRING, TIMESTAMP, DataType
+from postgres_rows_support import read_binary
 from postgres_support import replies
 
 TYPES = [BOOLEAN, SMALLINT, INT, BIGINT, DOUBLE, DECIMAL(9, 2), DECIMAL(18, 6), DECIMAL(38, 3), DATE, TIMESTAMP, STRING]
@@ -55,7 +56,7 @@ def test_binary(table: tuple[list[DataType], pa.RecordBatch], block: int) -> Non
     messages = encode_rows(batch, types, [1] * len(types), COPY_DATA)
     data = copy_binary.HEADER + b"".join(body for _, body in replies(messages)) + copy_binary.TRAILER
     with mock.patch.object(copy_binary, "BLOCK_BYTES", block):
-        found = list(copy_binary.read_binary(io.BytesIO(data), batch.schema.names, types))
+        found = list(read_binary(data, batch.schema.names, types))
     assert rows_of(found) == rows_of([batch])
 
 
@@ -72,18 +73,18 @@ def test_damaged_binary_data_is_refused_or_read(
     else:
         del data[place:]
     with mock.patch.object(copy_binary, "BLOCK_BYTES", block), contextlib.suppress(DataError):
-        list(copy_binary.read_binary(io.BytesIO(data), batch.schema.names, types))
+        list(read_binary(data, batch.schema.names, types))
 
 
 def test_a_row_of_wrong_lengths_is_found_at_once() -> None:
     row = b"\0\1\0\0\0\4\0\0\0\1"
     data = copy_binary.HEADER + row + b"\0\1\0\0\0\2\0\1" + row * 10 + copy_binary.TRAILER
     with pytest.raises(DataError, match="row 2: a field has a length"):
-        list(copy_binary.read_binary(io.BytesIO(data), ["k"], [INT]))
+        list(read_binary(data, ["k"], [INT]))
     with pytest.raises(DataError, match="row 2: 1 fields expected, 7 found"):
-        list(copy_binary.read_binary(io.BytesIO(copy_binary.HEADER + row + b"\0\7" + row), ["k"], [INT]))
+        list(read_binary(copy_binary.HEADER + row + b"\0\7" + row, ["k"], [INT]))
     with pytest.raises(DataError, match="signature"):
-        list(copy_binary.read_binary(io.BytesIO(b"1\ttext\n"), ["k"], [INT]))
+        list(read_binary(b"1\ttext\n", ["k"], [INT]))
 
 
 @given(tables(), st.integers(1, 40), st.sampled_from(["\t", "|", ",", "x"]))

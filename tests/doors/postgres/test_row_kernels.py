@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -17,7 +16,7 @@ from nyala.doors.postgres.values.copy_rows import RowFinder, Stop
 from nyala.doors.postgres.values.rows import COPY_DATA, encode_rows
 from nyala.errors import DataError
 from nyala.model.types import SMALLINT, DataType
-from postgres_rows_support import COLUMN_TYPES, tables
+from postgres_rows_support import COLUMN_TYPES, read_binary, tables
 from postgres_support import replies
 
 pytestmark = pytest.mark.skipif(kernels.compiled is None, reason="the kernels were built without a C compiler")
@@ -44,7 +43,7 @@ def copy_data(types: list[DataType], batch: pa.RecordBatch) -> bytes:
 
 def read(data: bytes, types: list[DataType]) -> list[Any]:
     names = [f"c{i}" for i in range(len(types))]
-    return [batch.to_pydict() for batch in copy_binary.read_binary(io.BytesIO(data), names, types)]
+    return [batch.to_pydict() for batch in read_binary(data, names, types)]
 
 
 @given(tables(), st.data())
