@@ -16,21 +16,18 @@ import gc
 import threading
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
 
 from .forks import finalize
 
-_collecting = 0
-"""Thread in which the cyclic collector runs; 0: in none."""
+_phases = OrderedDict.fromkeys(("start", "stop"))
+"""The last one is what the cyclic collector began or ended last."""
 
-
-def _note_collector(phase: str, details: dict[str, Any]) -> None:
-    global _collecting
-    _collecting = threading.get_ident() if phase == "start" else 0
-
-
-gc.callbacks.append(_note_collector)
+# No Python function: the handler of a signal could run in it, and the `KeyboardInterrupt` that it raises would be lost,
+# since an exception of a callback of the collector reaches no caller. This method is called with a phase and details,
+# which count as true, so the phase moves to the end.
+gc.callbacks.append(_phases.move_to_end)  # type: ignore[arg-type]
 
 
 def close_when_dropped(
@@ -54,8 +51,8 @@ def close_when_dropped(
 
 
 def close_outside_collector(close: Callable[[], object]) -> None:
-    """Call `close`: here, or in a new thread if the cyclic collector runs in this one. For finalizers and `__del__`."""
-    if _collecting == threading.get_ident():
+    """Call `close`: here, or in a new thread if the cyclic collector runs in any. For finalizers and `__del__`."""
+    if next(reversed(_phases)) == "start":
         with contextlib.suppress(RuntimeError):  # the interpreter is about to end
             _thread.start_new_thread(_close_in_thread, (close,))
     else:

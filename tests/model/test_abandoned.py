@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import signal
+import sys
 import threading
 from collections.abc import Callable
 
+import pytest
 from nyala.model.abandoned import close_outside_collector, close_when_dropped
 
 
@@ -54,3 +58,22 @@ def test_the_last_reference_closes_here() -> None:
     closed: list[threading.Thread] = []
     close_when_dropped(Owner(), "", lambda: closed.append(threading.current_thread()))
     assert closed == [threading.current_thread()]
+
+
+def test_an_interrupt_while_the_collector_runs_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of a callback of the collector reaches no caller: Ctrl-C there would do nothing."""
+    events: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda event: events.append(event.object))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for _ in range(300):
+            # Callbacks of others, such as Hypothesis, may lose it.
+            with contextlib.suppress(KeyboardInterrupt):
+                count = len(events)
+                signal.setitimer(signal.ITIMER_REAL, 20e-6)
+                while len(events) == count:
+                    gc.collect(0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not [event for event in events if str(getattr(event, "__module__", "")).startswith("nyala")]
