@@ -202,7 +202,10 @@ class PeerDriver:
             self.services.clock.update(Timestamp(message.entries[-1].timestamp))
         with self.lock:
             if isinstance(message, AppendResponse):
-                (self.full_peers.add if message.is_full else self.full_peers.discard)(sender.id)
+                if message.is_full:
+                    self.full_peers.add(sender.id)
+                elif self.full_peers:
+                    self.full_peers.discard(sender.id)
             if self.error is None:
                 with contextlib.suppress(ClusterError):
                     self.step_locked(Received(message, sender))
@@ -213,14 +216,18 @@ class PeerDriver:
             if self.error is None:
                 self.step_locked(Quiesce(is_quiescing))
 
-    def tick(self) -> None:
-        """Called by the timer."""
+    def _tick(self, when: float) -> None:
+        """Called by the timer that was set to a time; a timer that was replaced by an earlier one has no effect."""
+        if when != self._timer_at:
+            return
         try:
             safe = self.safe_timestamp()
         except Exception as error:
             self.fail(error)
             return
         with self.lock:
+            if when != self._timer_at:
+                return
             self._timer_at = float("inf")
             if self.error is not None:
                 return
@@ -228,8 +235,7 @@ class PeerDriver:
                 self._schedule_look()
                 return
             if self._is_reluctant():
-                self._timer_at = self.node.deadline + RELUCTANCE
-                self.services.schedule(self._timer_at, self.tick)
+                self._set_timer(self.node.deadline + RELUCTANCE)
                 return
             if safe:
                 self.announce(safe)
@@ -412,19 +418,24 @@ class PeerDriver:
 
     def _schedule_look(self) -> None:
         """Schedules a tick that is expected to come too early: the leader will have been heard meanwhile. So those of
-        all tablets may coincide."""
-        look = self.services.round_down(self.node.deadline)
+        all tablets may coincide. No-op for a peer without a vote, which has no deadline."""
+        deadline = self.node.deadline
+        if deadline == float("inf"):
+            return
+        look = self.services.round_down(deadline)
         if look <= self.services.now():
             self._schedule()
         else:
-            self._timer_at = look
-            self.services.schedule(look, self.tick)
+            self._set_timer(look)
 
     def _schedule(self) -> None:
         deadline = self.node.deadline
         if deadline < self._timer_at:
-            self._timer_at = deadline
-            self.services.schedule(deadline, self.tick)
+            self._set_timer(deadline)
+
+    def _set_timer(self, when: float) -> None:
+        self._timer_at = when
+        self.services.schedule(when, partial(self._tick, when))
 
     # ---- the disk --------------------------------------------------------------------------------------------------
 

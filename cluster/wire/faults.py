@@ -69,7 +69,8 @@ class Faults:
 
     def wall_microseconds(self) -> int:
         """Wall clock of servers in this process."""
-        return wall_microseconds() + int(self._now.clock_skew * 1e6)
+        skew = self._now.clock_skew
+        return wall_microseconds() + int(skew * 1e6) if skew else wall_microseconds()
 
     def delay_sync(self) -> None:
         """Waits for the injected delay of a sync."""

@@ -74,7 +74,8 @@ class ReplicatedLog:
     @property
     def finished_index(self) -> int:
         """Last entry of the finished segments, or the last synced one before; 0 if there is none."""
-        return min(self._driver.log.finished_index, self.synced_index)
+        finished = self._driver.log.finished_index
+        return min(finished, self.synced_index) if finished else 0
 
     @property
     def size(self) -> int:

@@ -288,7 +288,7 @@ def test_a_leader_that_stood_still_reads_nothing_older_than_what_another_has_ack
 
 def stand_still(server: Any) -> None:
     """Behaves like a suspended process: its timers do not run any more."""
-    server.replica.consensus._driver.tick = lambda: None
+    server.replica.consensus._driver._tick = lambda when: None
     time.sleep(0.1)
 
 
