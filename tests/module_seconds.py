@@ -86,7 +86,8 @@ def add_options(parser: pytest.Parser) -> None:
 class ModuleSeconds:
     """A pytest plugin that measures modules, and leaves out or records what the options say.
 
-    Each worker of pytest-xdist measures its tests; the reports take the figures to the controller.
+    Each worker of pytest-xdist measures its tests, those of a module together; the reports take the figures to the
+    controller.
     """
 
     def __init__(self, check: bool, record: bool, by_folder: bool = False) -> None:
@@ -96,6 +97,8 @@ class ModuleSeconds:
         self._left_out = recorded().keys() - chosen(recorded()).keys() if check else set()
         self._seconds: Counter[str] = Counter()
         self._last = 0.0
+        self._ends_module = True
+        """The test that runs is the last of its module, of those in a row."""
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         # pytest does not call this for paths of the command line: what is named there runs.
@@ -105,10 +108,15 @@ class ModuleSeconds:
     def pytest_collection_finish(self) -> None:
         self._last = processor_seconds()
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        # Each measurement reads a file for every thread of this process and of its children, 4 ms where servers run.
+        self._ends_module = nextitem is None or nextitem.path != item.path
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Any]:
         report = yield
-        if call.when == "teardown":
+        if call.when == "teardown" and self._ends_module:
             now = processor_seconds()
             report.user_properties.append((PROPERTY, now - self._last))
             self._last = now
