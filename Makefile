@@ -15,14 +15,14 @@ DEMO := .data/tpch-0.1
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check seconds floors format lint types golden bench package clean distclean
+.PHONY: help demo test test-long check seconds floors format lint types golden bench package clean distclean
 MAKEFLAGS += --no-print-directory
 # Where it is set, as images of containers do, pytest rewrites the assertions of 400 modules in each of its processes:
 # ten seconds each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F@ '{ printf "%-18s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1@\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F@ '{ printf "%-18s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.installed-tpch ## load TPC-H at scale factor 0.1, run the 22 queries and check their answers
 	@# The manifest is the last thing that a load writes; without it a directory is what an interrupted load left.
@@ -40,6 +40,10 @@ test: $(VENV)/.installed-test ## format, lint, types and all tests (installs wha
 .PHONY: tests-alone
 tests-alone:
 	@$(RUN) -m pytest $(PARALLEL) $(ARGS)
+
+# Generators of statements, faults and histories begin with the number of the day: they try others each night.
+test-long: $(VENV)/.installed-test bytecode ## all tests with all of their examples, others each day: for a night
+	@NYALA_EXAMPLES=$${NYALA_EXAMPLES:-1} NYALA_SEED=$${NYALA_SEED:-$$(date +%-j)} NYALA_TPCDS=all $(MAKE) tests-alone
 
 CHECK := NYALA_EXAMPLES=$${NYALA_EXAMPLES:-0.05} $(RUN) -m pytest $(PARALLEL) -m "not slow"
 

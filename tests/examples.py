@@ -1,7 +1,9 @@
 """The number of examples that a property is tried with: `@settings(max_examples=examples(200))`.
 
-A run tries a share of them. NYALA_EXAMPLES=1 tries all, NYALA_EXAMPLES=20 is for a night; `make check` tries few. So it
-is with seeds, `range(cases(8))`, and with the values of a parameter, `few(KINDS)`, which a usual run tries all.
+A run tries a share of them. `make test` tries new ones each time; CI (`.ci/run`) tries half as many, the same ones each
+time: they have passed before, and fail if the change is wrong. `make test-long` tries all, NYALA_EXAMPLES=20 is for a
+night, and `make check` tries few. So it is with seeds, `range(cases(8))`, and with the values of a parameter,
+`few(KINDS)`, of which `make check` alone leaves some out.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import pytest
 T = TypeVar("T")
 USUAL = 0.4
 SHARE = float(os.environ.get("NYALA_EXAMPLES", USUAL))
-FEWEST = 15 if SHARE >= 0.1 else 4
+IS_CHECK = SHARE < 0.1
+FEWEST = 4 if IS_CHECK else 15
 """No property is tried with fewer than these, or than its author's number where that is smaller."""
 
 
@@ -26,17 +29,17 @@ def examples(number: int) -> int:
 
 
 def cases(number: int) -> int:
-    """The share of `number` seeds or numbered cases that this run tries: all of them in a usual run."""
+    """The share of `number` seeds or numbered cases that this run tries: all of them in `make test`."""
     return max(round(number * min(SHARE / USUAL, 1.0)), 1)
 
 
 def few(values: Sequence[T], most: int = 4) -> Sequence[T]:
-    """The values of a parameter that this run tries: all in a usual run, about `most` of them in a shorter one.
+    """The values of a parameter that this run tries: about `most` of them in `make check`, otherwise all.
 
     For parameters whose cases differ in what they compute and hardly in the code that runs. The first value is always
     among them, and the others lie at equal distances.
     """
-    return values if SHARE >= USUAL else values[:: -(-len(values) // most)]
+    return values[:: -(-len(values) // most)] if IS_CHECK else values
 
 
 def limit_examples(items: Iterable[pytest.Item], most: int) -> None:

@@ -19,7 +19,7 @@ from examples import cases
 from raft_simulation import InvariantViolation, Simulation, simulate
 from raft_simulation.profile import Profile
 
-SCHEDULES = int(os.environ.get("NYALA_RAFT_SCHEDULES", "10000"))
+SCHEDULES = int(os.environ.get("NYALA_RAFT_SCHEDULES", cases(10_000)))
 FIRST_SEED = int(os.environ.get("NYALA_RAFT_FIRST_SEED", "0"))
 CHUNKS = 8
 TESTS = Path(__file__).resolve().parents[2]

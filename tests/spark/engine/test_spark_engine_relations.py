@@ -7,6 +7,7 @@ import nyala
 import pytest
 from differential.query_generator import DUCKDB, QueryGenerator
 from differential.test_differential import SIZES, TABLES, TYPES, _literal, _rows
+from examples import cases
 from nyala.errors import Cancelled
 from nyala.executor import ExecutionContext
 from nyala.model.predicates import BitmapFilter
@@ -17,7 +18,7 @@ from nyala.spark.engine.relations.tasks import Reading
 from nyala.spark.engine.relations.views import Rows
 from spark_engine_support import URL, answer, planned, prepared, task_rows
 
-QUERIES = int(os.environ.get("NYALA_QUERIES", "100"))
+QUERIES = int(os.environ.get("NYALA_QUERIES", cases(100)))
 
 
 @pytest.fixture(autouse=True)
