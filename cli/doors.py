@@ -4,7 +4,7 @@
 --flight-sql ADDRESS  ─┴─► DoorOptions ──► Doors, on one connection to the store
 --audit FILE          ───► AuditLog, of both and of the pages
 --slow-log FILE       ───► SlowLog, of the statements of this process
---trace URL           ───► their spans, by OpenTelemetry
+--trace URL           ───► their spans, and those of calls, by OpenTelemetry
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from ..doors.http.options import HttpOptions
 from ..doors.json_lines import reopen_on_hangup
 from ..doors.postgres.server.options import PostgresOptions
 from ..doors.postgres.server.server import PostgresServer
-from ..doors.slow_log import SlowLog
 from ..driver.connection import Connection
-from ..driver.session.statement_records import records
 from ..errors import InterfaceError
 from ..model.lazy_dataclass import dataclass
 from .arguments import log_retention
 from .flight_sql_options import flight_sql_options
 from .http_options import http_options
 from .postgres_options import postgres_options
+from .slow_log_options import slow_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,9 @@ def door_options(arguments: argparse.Namespace) -> tuple[DoorOptions, HttpOption
         postgres = None if postgres is None else replace(postgres, audit=audit)
         flight_sql = None if flight_sql is None else replace(flight_sql, audit=audit)
         http = None if http is None else replace(http, audit=audit)
-    slow = _slow_log(arguments, has_clients)
+    clients = "clients of PostgreSQL, Flight SQL and the pages"
+    slow = slow_log(arguments, has_clients, clients, "--postgres HOST:PORT, --flight-sql HOST:PORT or --http HOST:PORT")
     if arguments.trace is not None:
-        if not has_clients:
-            raise InterfaceError(
-                "--trace is for statements that this process executes, for clients of PostgreSQL, Flight SQL and the "
-                "pages; it needs --postgres HOST:PORT, --flight-sql HOST:PORT or --http HOST:PORT"
-            )
         from ..driver.telemetry import trace_to  # OpenTelemetry takes long to import
 
         trace_to(arguments.trace, "nyala")
@@ -79,22 +74,6 @@ def _audit(arguments: argparse.Namespace, has_clients: bool) -> AuditLog | None:
             "--flight-sql HOST:PORT or --http HOST:PORT"
         )
     return AuditLog(arguments.audit, log_retention(arguments))
-
-
-def _slow_log(arguments: argparse.Namespace, has_clients: bool) -> SlowLog | None:
-    """Opens the log of slow statements, if there is to be one; sets the time from which on they are slow."""
-    seconds = records().slow_seconds if arguments.slow_seconds is None else arguments.slow_seconds
-    if arguments.slow_log is None:
-        if not seconds >= 0:
-            raise InterfaceError(f"--slow-seconds {seconds:g}: a number of seconds is needed")
-        records().slow_seconds = seconds
-        return None
-    if not has_clients:
-        raise InterfaceError(
-            "--slow-log is for statements that this process executes, for clients of PostgreSQL, Flight SQL and the "
-            "pages; it needs --postgres HOST:PORT, --flight-sql HOST:PORT or --http HOST:PORT"
-        )
-    return SlowLog(arguments.slow_log, seconds, log_retention(arguments))
 
 
 class _Server(Protocol):

@@ -69,6 +69,12 @@ def tserver_command(arguments: argparse.Namespace) -> int:
 def _around(kind: str, arguments: argparse.Namespace) -> Around:
     """Pages beside a server, with --http; they reach the cluster as a client."""
     http = http_options(arguments)
+    if arguments.slow_log is not None or arguments.slow_seconds is not None:
+        _log_slow(arguments, http is not None)
+    if arguments.trace is not None:
+        from ..driver.telemetry import trace_to  # OpenTelemetry takes long to import
+
+        trace_to(arguments.trace, f"nyala-{kind}", arguments.advertise or arguments.bind)
     if http is None:
         return itself
     from ..doors.http.beside import with_pages
@@ -86,6 +92,16 @@ def _around(kind: str, arguments: argparse.Namespace) -> Around:
         options=shown_options(arguments),
     )
     return lambda make: with_pages(make, subject, http)
+
+
+def _log_slow(arguments: argparse.Namespace, has_console: bool) -> None:
+    """The log of slow statements of the console."""
+    from ..doors.json_lines import reopen_on_hangup
+    from .slow_log_options import slow_log  # with the modules of SQL, which a master without pages does without
+
+    slow = slow_log(arguments, has_console, "the console of its pages", "--http HOST:PORT")
+    if slow is not None:
+        reopen_on_hangup([slow])
 
 
 def _server_options(arguments: argparse.Namespace) -> dict[str, Any]:

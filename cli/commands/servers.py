@@ -35,6 +35,45 @@ HTTP = (
 """The options of the HTTP server."""
 
 
+SLOW_SECONDS = argument(
+    "--slow-seconds",
+    type=float,
+    metavar="SECONDS",
+    help="time from which on a statement is slow, also on the pages (default 1)",
+)
+SLOW = (
+    argument(
+        "--slow-log",
+        type=Path,
+        metavar="FILE",
+        help="add a JSON line for each slow statement of clients of PostgreSQL, Flight SQL and the console to a file, "
+        "without values; SIGHUP opens it again",
+    ),
+    SLOW_SECONDS,
+)
+"""The log of slow statements."""
+
+TRACE = argument(
+    "--trace",
+    metavar="URL",
+    help="send spans of these statements, and of calls that belong to a statement with a span, to this collector by "
+    "OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces (needs nyala[otel])",
+)
+"""Spans of statements and calls."""
+
+OF_CONSOLE = (
+    argument(
+        "--slow-log",
+        type=Path,
+        metavar="FILE",
+        help="add a JSON line for each slow statement of the console of --http to a file, without values; SIGHUP opens "
+        "it again",
+    ),
+    SLOW_SECONDS,
+)
+"""The log of slow statements of a server of a cluster."""
+
+
 def _server(bind: str) -> tuple[Argument, ...]:
     """The options of every server of a cluster; it listens at `bind` by default."""
     return (
@@ -74,6 +113,8 @@ def _server(bind: str) -> tuple[Argument, ...]:
         ),
         *tls_options("this server's", "all three, or none for no encryption and no authentication"),
         *HTTP,
+        *OF_CONSOLE,
+        TRACE,
         *LOGS,
         argument("--allow-faults", action="store_true", help="allow fault injection by tests; never on a real cluster"),
     )
@@ -144,31 +185,6 @@ AUDIT = argument(
     help="add a JSON line for each login and statement of clients of PostgreSQL, Flight SQL and the console to a file; "
     "SIGHUP opens it again",
 )
-
-SLOW = (
-    argument(
-        "--slow-log",
-        type=Path,
-        metavar="FILE",
-        help="add a JSON line for each slow statement of clients of PostgreSQL, Flight SQL and the console to a file, "
-        "without values; SIGHUP opens it again",
-    ),
-    argument(
-        "--slow-seconds",
-        type=float,
-        metavar="SECONDS",
-        help="time from which on a statement is slow, also on the pages (default 1)",
-    ),
-)
-"""The log of slow statements."""
-
-TRACE = argument(
-    "--trace",
-    metavar="URL",
-    help="send spans of these statements to this collector by OTLP over HTTP, such as "
-    "http://127.0.0.1:4318/v1/traces (needs nyala[otel])",
-)
-"""Spans of statements."""
 
 SERVE = Command(
     "serve",

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -121,6 +122,8 @@ class PeerDriver:
         The reason for which the peer has stopped.
     full_peers : set of str
         Ids of the peers that have reported a full disk to this leader.
+    unsynced : deque of (int, callable)
+        Own entries whose calls have spans: called once they are on the own disk. Empty without an exporter.
     on_closed : callable
         Called by `close`.
     """
@@ -148,6 +151,7 @@ class PeerDriver:
         self.altering_index = 0
         self.silent: dict[str, Peer] = {}
         self.full_peers: set[str] = set()
+        self.unsynced: deque[tuple[int, Job]] = deque()
         self.on_closed: Job = lambda: None
         self.proposals = Proposals(applied_index)
         self.applier = Applier(
@@ -528,6 +532,8 @@ class PeerDriver:
     def _persist(self) -> None:
         position = self.log.persist()
         with self.lock:
+            while self.unsynced and position is not None and self.unsynced[0][0] <= position[0]:
+                self.unsynced.popleft()[1]()
             if position is not None and self.error is None and not self._needs_file:
                 # it may have been truncated and have grown again meanwhile
                 if self.log.term(position[0]) == position[1]:

@@ -27,6 +27,7 @@ import numpy as np
 from ...errors import DeadlineExceeded
 from ...model.clock import HybridClock
 from ...model.store import Op, RowError, Timestamp, WriteBatch, WriteResult
+from ...model.waiting_phases import acquiring, phase
 from ...storage.log.decision import Decision
 from ...storage.log.tablet_log import MustWait, WriteContext
 from ...storage.log.wal import LogTicket
@@ -170,7 +171,10 @@ class LeaderWrites:
                 return found
             if found is None:
                 self._altering.wait_altered(deadline)
-            elif not found.wait(max(deadline - time.monotonic(), 0.0)):
+                continue
+            with phase("transaction"):
+                has_ended = found.wait(max(deadline - time.monotonic(), 0.0))
+            if not has_ended:
                 raise DeadlineExceeded(
                     f"a transaction that has prepared the same rows of table {layout.table.name} has not ended in time"
                 )
@@ -205,7 +209,7 @@ class LeaderWrites:
         context = self._context(call, result, deadline)
         part = TabletWrite(tablet, layout.table, rows, np.asarray(numbers, np.intp), context, snapshot)
         part.probe()
-        with tablet.write_lock:
+        with acquiring(tablet.write_lock):
             if self._altering.layout is not layout or self._altering.is_altering:
                 return None
             if (blocker := part.blocker()) is not None:

@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol
 from ...errors import DataError, DeadlineExceeded
 from ...model.clock import HybridClock, format_timestamp
 from ...model.store import Timestamp
+from ...model.waiting_phases import phase
 from ...storage.single_rows.row_read import find_row
 from ...storage.tablet.prepared import PreparedWrite
 from ...storage.tablet.tablet import Tablet, TabletView
@@ -127,10 +128,11 @@ class ReplicaReads:
 
     def view(self, snapshot: Timestamp | None, deadline: float, version: int | None) -> TabletView:
         """Returns the tablet as of a timestamp; see `Replica.view`."""
-        if snapshot is None:
-            snapshot = self._latest(deadline)
-        else:
-            self._wait(snapshot, deadline)
+        with phase("snapshot"):
+            if snapshot is None:
+                snapshot = self._latest(deadline)
+            else:
+                self._wait(snapshot, deadline)
         view = self._tablet.view(snapshot)
         check_version(view.table, version)
         return view

@@ -40,6 +40,7 @@ from ...errors import (
 )
 from ...model.clock import HybridClock
 from ...model.store import Timestamp, WriteBatch, WriteResult
+from ...model.waiting_phases import acquiring, phase
 from ...storage.log.decision import Decision
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind, LogEntry
@@ -153,7 +154,9 @@ class ReplicaTransactions:
         """Waits for the outcome of another transaction until `patience`, or until the tablet prepares again; raises
         `SerializationFailure`, `DeadlineExceeded`."""
         if found is not None:
-            if not found.wait(max(patience - time.monotonic(), 0.0)):
+            with phase("transaction"):
+                has_ended = found.wait(max(patience - time.monotonic(), 0.0))
+            if not has_ended:
                 raise SerializationFailure(
                     f"another transaction is about to change the same rows of table {layout.table.name}; retry the "
                     "transaction"
@@ -196,7 +199,7 @@ class ReplicaTransactions:
             flush_overfull(self._tablet)
             staging = Staging(self._tablet, layout, note, batch, nbytes, deadline)
             blocker: Decision | None = None
-            with self._tablet.write_lock:
+            with acquiring(self._tablet.write_lock):
                 self._tablet.settle()
                 known = self._staged_entry(note)
                 is_current = self._altering.layout is layout and not self._altering.is_altering
@@ -268,7 +271,7 @@ class ReplicaTransactions:
     ) -> PreparedWrite | Decision | None:
         """Returns the prepared write, or the decision to wait for; None if the tablet prepares nothing now."""
         tablet = self._tablet
-        with tablet.write_lock:
+        with acquiring(tablet.write_lock):
             tablet.settle()
             known = tablet.prepared.get(note.transaction)
             if known is not None:
@@ -308,7 +311,7 @@ class ReplicaTransactions:
         if known is not None:
             return decode_result(known).timestamp
         try:
-            with self._tablet.write_lock:
+            with acquiring(self._tablet.write_lock):
                 is_prepared = self._prepared(transaction, timestamp, self._clock.limit()) is not None
                 outcome = timestamp if is_prepared else 0
                 result = encode_result(WriteResult(int(outcome > 0), (), Timestamp(outcome)))
@@ -325,7 +328,7 @@ class ReplicaTransactions:
         """Ends this tablet's part of a transaction with its outcome (`decide`); no-op if there is none (any more).
         Raises as `decide`."""
         self._consensus.check_serving()
-        with self._tablet.write_lock:
+        with acquiring(self._tablet.write_lock):
             # A server has decided it: its clock may be ahead of this one as those of peers may be.
             if self._prepared(transaction, timestamp, self._clock.limit_of_peers()) is None:
                 staged = self._tablet.staged.get(transaction)

@@ -42,7 +42,8 @@ from ..wire.process.server_process import Around, itself, run_server
 from ..wire.security.table_rights import TableRights
 from ..wire.security.tls import expiry, server_credentials
 from ..wire.security.users import Users
-from ..wire.server import Limits, RpcServer
+from ..wire.server import RpcServer
+from ..wire.server_limits import Limits
 from .abandoned_transactions import AbandonedTransactions
 from .completions import Completions
 from .directories import KIND, ServerDirectories

@@ -20,6 +20,7 @@ from ..tablets.leader_writes import Done as WriteDone
 from ..tablets.replica import Replica
 from ..wire.call_context import CallContext
 from ..wire.calls.deferred_replies import Answer
+from ..wire.handlers import AtOnce, Later
 from ..wire.messages import methods
 from ..wire.messages.maintenance_methods import QuiesceServer
 from ..wire.messages.methods import Done, Request
@@ -33,7 +34,6 @@ from ..wire.messages.transaction_methods import (
     StageWrite,
 )
 from ..wire.rows.write_rows import write_from_request
-from ..wire.server import AtOnce, Later
 from .completions import Completions
 from .maintenance import Maintenance
 from .quiescing import Quiescing

@@ -21,11 +21,11 @@ from ..tablets.damage import Watched
 from ..tablets.reads import NO_WAIT
 from ..tablets.served_tablet import ServedTablet
 from ..wire.call_context import CallContext
+from ..wire.handlers import AtOnce
 from ..wire.messages import methods
 from ..wire.messages.methods import Reply, Request
 from ..wire.messages.transaction_methods import NumbersReply, TakeNumbers
 from ..wire.rows.write_rows import write_from_request
-from ..wire.server import AtOnce
 from .replies import op_of, row_reply, write_reply
 from .scans.scan_service import ScanService
 

@@ -1,6 +1,7 @@
 """Communication between processes: methods, errors and peer messages in frames (`net`), scans over Arrow Flight.
 
     server        serves methods and peer messages on one port      flight_port   the port for scans
+    server_limits   its limits on concurrent work                   handlers, rounds   kinds of handlers; reactor rounds
     calls/        the caller's side: channels and their connections; deferred replies
     messages/     methods, their envelope, errors, plain forms of tables and scans
     rows/         rows of writes, batches and streams of scans

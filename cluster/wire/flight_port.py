@@ -21,7 +21,7 @@ from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
 from .gate import Gate
-from .messages.envelope import MAX_BODY_BYTES, RequestEnvelope, ticket_decoder, unpack
+from .messages.envelope import MAX_BODY_BYTES, RequestEnvelope, TracedEnvelope, ticket_decoder, unpack
 from .messages.errors import flight_error
 from .messages.methods import ScanEnd
 from .process.ending import cut_connections
@@ -79,8 +79,8 @@ class ScanServer(Protocol):
     def note_caller(self, envelope: RequestEnvelope, address: str) -> None:
         """Follows the clock of a scan's caller."""
 
-    def begin_scan(self, envelope: RequestEnvelope, origin: Any) -> tuple[Iterator[Batch | ScanEnd], Any]:
-        """Returns the batches of a scan, and the check of its deadline."""
+    def begin_scan(self, envelope: TracedEnvelope, origin: Any, size: int) -> tuple[Iterator[Batch | ScanEnd], Any]:
+        """Returns the batches of a scan whose ticket has `size` bytes, and the check of its deadline."""
 
 
 class FlightPort:
@@ -97,7 +97,7 @@ class FlightPort:
     scans, streams : int
         Running scans, and those whose reader is still there.
     ticket_bytes, connection_bytes, all_bytes : int
-        See `server.Limits`.
+        See `server_limits.Limits`.
     idle_seconds : float
         Seconds after which a scan that is not read ends.
     """
@@ -168,13 +168,13 @@ class FlightPort:
                 for gate in (self._streams, self.scans):
                     gate.enter()
                     entered.callback(gate.leave)
-                envelope: RequestEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
+                envelope: TracedEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
                 server.note_caller(envelope, origin.address)
                 entered.pop_all()
         except errors.Error as error:
             raise flight_error(error) from None
         messages = ScanMessages(
-            lambda: server.begin_scan(envelope, origin),
+            lambda: server.begin_scan(envelope, origin, len(ticket)),
             server.clock,
             server.id,
             finished=self.scans.leave,

@@ -34,30 +34,28 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ... import errors
-from ...model import metrics
+from ...model import metrics, waiting_time
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
-from ...model.lazy_dataclass import dataclass
 from ...model.state_table import StateTable
 from ...model.vectors.vector import Batch
 from ...net.addresses import address_of, host_of, port_of
-from ...net.frame_server import FramedClient, FrameService, gathering
-from ...net.listener import MOST_CONNECTIONS, Listener
+from ...net.frame_server import FramedClient, FrameService
+from ...net.listener import Listener
 from ...net.reactor import Reactor
 from .call_context import CallContext, CallOrigin, Origin
 from .calls.deferred_replies import Answer, DeferredReplies
 from .faults import FAULTS
 from .flight_port import FlightPort
 from .gate import Gate
+from .handlers import Admit, AtOnce, Later, PeerMessage, Scan
 from .messages.envelope import (
-    MAX_BODY_BYTES,
-    MAX_MESSAGE_BYTES,
-    MAX_TICKET_BYTES,
     ReplyEnvelope,
     RequestEnvelope,
+    TracedEnvelope,
     Welcome,
     note_caller,
     pack,
@@ -65,14 +63,17 @@ from .messages.envelope import (
     unpack,
 )
 from .messages.errors import error_to_body
-from .messages.methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
-from .messages.transaction_methods import Decide, PrepareWrite, Resolve, StageWrite
+from .messages.methods import Reply, Request, ScanEnd, SetFaults
 from .messages.value_count import SMALL_BYTES
 from .process.ending import stop_at_exit
+from .rounds import Round
 from .security.access import Role, check_request, check_role
 from .security.audit import log_denied, log_done
-from .security.receive_guard import ALL_BYTES, CONNECTION_BYTES
 from .security.tls import Credentials
+from .server_limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from ...model import tracing
 
 _logger = logging.getLogger("nyala.cluster.wire")
 
@@ -112,65 +113,6 @@ ENDING_THREADS = 16
 
 _ENDING_BYTES = 1024
 """Size above which a body is none of `Limits.ending`."""
-
-AtOnce = Callable[[Any, "CallContext"], "Reply | None"]
-"""Returns the reply to a request, in the reactor's thread, which must not wait. None, with nothing done, if it would
-have to wait: the handler then does it. Its error is the reply."""
-Later = Callable[[Any, "CallContext", Answer], bool]
-"""Answers a request in the reactor's thread, which must not wait: at once, or from another thread when its result is
-ready. False, with nothing done and nothing answered, if it would have to wait; its error is the reply."""
-Scan = Callable[[ScanTablet, "CallContext"], Iterator[Batch | ScanEnd]]
-PeerMessage = Callable[[FramedClient, bytes], object]
-Admit = Callable[[Any, "CallContext"], None]
-"""Checks that the caller may make a request; raises, in the reactor's thread or another, without waiting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits on concurrent work of a server. `growing` are the methods that need memory which they do not release;
-    `ending` those that other calls wait for: they have threads of their own, and when all other places are taken they
-    are accepted beyond `calls`, again up to this number.
-    `client_calls` are those of one connection. `streams` counts abandoned scans too, until their readers go away: each
-    has a thread of gRPC. `incomplete_bytes` are what all connections may have sent of incomplete messages;
-    `connection_bytes` and `all_bytes` the same for scans, whose messages gRPC receives (`security.receive_guard`)."""
-
-    calls: int = 256
-    client_calls: int = 192
-    scans: int = 64
-    streams: int = 256
-    connections: int = MOST_CONNECTIONS
-    body_bytes: int = MAX_BODY_BYTES
-    message_bytes: int = MAX_MESSAGE_BYTES
-    incomplete_bytes: int = ALL_BYTES
-    ticket_bytes: int = MAX_TICKET_BYTES
-    connection_bytes: int = CONNECTION_BYTES
-    all_bytes: int = ALL_BYTES
-    idle_scan_seconds: float = 60.0
-    growing: frozenset[type[Request]] = frozenset({Write, WriteRow, PrepareWrite, StageWrite})
-    ending: frozenset[type[Request]] = frozenset({Decide, Resolve})
-
-
-DEFAULT_LIMITS: Final = Limits()
-
-
-class _Round:
-    """One round of the reactor: replies are sent at its end, after what the server itself has batched."""
-
-    __slots__ = ("_around", "_gathering")
-
-    def __init__(self, around: AbstractContextManager[object]):
-        self._around = around
-        self._gathering = gathering()
-
-    def __enter__(self) -> None:
-        self._gathering.__enter__()
-        self._around.__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        try:
-            self._around.__exit__(*exception)
-        finally:
-            self._gathering.__exit__(*exception)
 
 
 class RpcServer:
@@ -268,7 +210,7 @@ class RpcServer:
                 self._flight = self._open_flight(address_of(host, flight_port), tls)
             stack.pop_all()
         # Refuses calls until `start`.
-        self.reactor.around = lambda: _Round(self.around())
+        self.reactor.around = lambda: Round(self.around())
         self.reactor.start()
         self._listener.start()
         stay_with_process(self)
@@ -409,13 +351,20 @@ class RpcServer:
             client.reply(number, self._packed(error))
             return
         if len(body) > SMALL_BYTES:
-            self._submit(
-                self._pool, self._process_large, body, CallOrigin(client, number), self._answer(client, number, gate)
-            )
+            arrived = 0 if waiting_time.exporter is None else time.time_ns()
+            answer = self._answer(client, number, gate)
+            self._submit(self._pool, self._process_large, body, CallOrigin(client, number), arrived, answer)
             return
         reply: Reply | None = None
         try:
-            envelope: RequestEnvelope = unpack(body, self._decoder, "request")
+            envelope: TracedEnvelope = unpack(body, self._decoder, "request")
+            if envelope.traceparent and waiting_time.exporter is not None:
+                from .calls import traced_calls  # few processes have an exporter
+
+                process = partial(self._take_traced, CallOrigin(client, number))
+                answer = self._answer(client, number, gate)
+                traced_calls.serve(process, envelope, answer, client.address, len(body))
+                return
             context = self._begun(envelope, CallOrigin(client, number))
             at_once = self.at_once.get(type(envelope.method))
             if at_once is not None:
@@ -429,9 +378,36 @@ class RpcServer:
         else:
             self._take_longer(envelope.method, context, self._answer(client, number, gate))
 
-    def _reply(self, client: FramedClient, number: int, gate: Gate, reply: Reply | BaseException) -> None:
+    def _take_traced(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
+        """Processes a call that has a span, as `take` does."""
+        try:
+            context = self._begun(envelope, origin)
+            at_once = self.at_once.get(type(envelope.method))
+            reply = None if at_once is None else at_once(envelope.method, context)
+        except Exception as error:
+            answer(error)
+            return
+        if reply is not None:
+            self._without_thread += 1
+            answer(reply)
+        else:
+            self._take_longer(envelope.method, context, answer)
+
+    def _reply(
+        self,
+        client: FramedClient,
+        number: int,
+        gate: Gate,
+        reply: Reply | BaseException,
+        trace: tracing.CallTrace | None = None,
+    ) -> None:
         gate.leave()
-        client.reply(number, self._packed(reply))
+        body = self._packed(reply)
+        client.reply(number, body)
+        if trace is not None:
+            from .calls import traced_calls  # few processes have an exporter
+
+            traced_calls.end(trace, reply, len(body))
 
     def _answer(self, client: FramedClient, number: int, gate: Gate) -> Answer:
         return partial(self._reply, client, number, gate)
@@ -475,15 +451,33 @@ class RpcServer:
     def _submit(self, pool: ThreadPoolExecutor, work: Callable[..., None], *arguments: Any) -> None:
         """Passes work to a pool; its last argument receives the reply."""
         self._in_threads += 1
+        if waiting_time.exporter is not None:
+            from .calls import traced_calls  # few processes have an exporter
+
+            work = traced_calls.carried(work)
         try:
             pool.submit(work, *arguments)
         except RuntimeError:
             arguments[-1](errors.ServerUnavailable("the server is stopping"))
 
-    def _process_large(self, body: bytes, origin: Origin, answer: Answer) -> None:
-        """Decodes and processes a call that takes long to decode, in a thread of the pool."""
+    def _process_large(self, body: bytes, origin: Origin, arrived: int, answer: Answer) -> None:
+        """Decodes and processes a call that takes long to decode, in a thread of the pool. `arrived`: nanoseconds since
+        1970, if the call may have a span."""
         try:
-            envelope: RequestEnvelope = unpack(body, self._decoder, "request")
+            envelope: TracedEnvelope = unpack(body, self._decoder, "request")
+        except Exception as error:
+            answer(error)
+            return
+        if envelope.traceparent and waiting_time.exporter is not None:
+            from .calls import traced_calls  # few processes have an exporter
+
+            process = partial(self._process_decoded, origin)
+            traced_calls.serve(process, envelope, answer, origin.address, len(body), arrived)
+        else:
+            self._process_decoded(origin, envelope, answer)
+
+    def _process_decoded(self, origin: Origin, envelope: RequestEnvelope, answer: Answer) -> None:
+        try:
             context = self._begun(envelope, origin)
         except Exception as error:
             answer(error)
@@ -565,8 +559,17 @@ class RpcServer:
         if self._state is not ServerState.RUNNING:
             raise errors.ServerUnavailable(f"the server at {self.address} is {self._state.value}")
 
-    def begin_scan(self, envelope: RequestEnvelope, origin: Origin) -> tuple[Iterator[Batch | ScanEnd], Any]:
-        """Returns the batches of a scan, and the check of its deadline."""
+    def begin_scan(self, envelope: TracedEnvelope, origin: Origin, size: int) -> tuple[Iterator[Batch | ScanEnd], Any]:
+        """Returns the batches of a scan whose ticket has `size` bytes, and the check of its deadline."""
+        if envelope.traceparent and waiting_time.exporter is not None:
+            from .calls import traced_calls  # few processes have an exporter
+
+            trace = traced_calls.begun(envelope, origin.address, size)
+            if trace is not None:
+                return traced_calls.scanned(trace, partial(self._begin_scan, envelope, origin))
+        return self._begin_scan(envelope, origin)
+
+    def _begin_scan(self, envelope: RequestEnvelope, origin: Origin) -> tuple[Iterator[Batch | ScanEnd], Any]:
         context = self.context(envelope, origin)
         if self.scan is None:
             raise errors.ProtocolError("this server has no tablets to scan")

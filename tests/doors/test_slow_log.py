@@ -15,6 +15,7 @@ import nyala
 import pytest
 from nyala.cli.commands.all_commands import nyala_parser
 from nyala.cli.doors import door_options
+from nyala.cli.server_command import _around
 from nyala.cluster.wire.process.log_files import Retention
 from nyala.doors.json_lines import reopen_on_hangup
 from nyala.doors.slow_log import SlowLog
@@ -134,6 +135,24 @@ def test_the_options_of_servers(tmp_path: Path, command: str) -> None:
         made("--slow-log", str(path), "--slow-seconds", "-1", "--http", "127.0.0.1:0")
     with pytest.raises(InterfaceError, match="the log of slow statements cannot be opened: No such file"):
         made("--slow-log", str(tmp_path / "none" / "slow"), "--http", "127.0.0.1:0")
+    assert not path.exists()
+    made("--slow-seconds", "0.25", "--http", "127.0.0.1:0")
+    assert records().slow_seconds == 0.25 and records().slow_log is None
+    made("--slow-log", str(path), "--slow-seconds", "0.5", "--http", "127.0.0.1:0")
+    assert records().slow_seconds == 0.5
+    log = records().slow_log.__self__  # type: ignore[union-attr]
+    with closing(log):
+        assert isinstance(log, SlowLog) and log.path == path
+
+
+@pytest.mark.parametrize("command", ["master", "tserver"])
+def test_the_options_of_servers_of_a_cluster(tmp_path: Path, command: str) -> None:
+    def made(*words: str) -> None:
+        _around(command, nyala_parser().parse_args([command, "--dir", str(tmp_path / "d"), *words]))
+
+    path = tmp_path / "slow"
+    with pytest.raises(InterfaceError, match=r"--slow-log is for .* console of its pages; it needs --http HOST:PORT"):
+        made("--slow-log", str(path))
     assert not path.exists()
     made("--slow-seconds", "0.25", "--http", "127.0.0.1:0")
     assert records().slow_seconds == 0.25 and records().slow_log is None

@@ -25,6 +25,7 @@ from ....errors import (
     StaleSchema,
     StoreClosed,
 )
+from ....model import waiting_time
 from ....model.clock import format_timestamp
 from ....model.store import Timestamp
 from ....storage.log.tablet_log import MustWait, WriteContext
@@ -148,6 +149,8 @@ class ReplicatedLog:
             driver.step_locked(Propose(tuple([(timestamp, kind, body) for body in bodies])))
             # After the step: it never commits these by itself, and the lock excludes other proposals.
             proposal = driver.proposals.add(last, len(bodies), in_memory=in_memory)
+            if waiting_time.exporter is not None:
+                _trace(driver, proposal)
             if in_memory:
                 driver.applier.add_own(first, last)
             elif kind is EntryKind.ALTER:
@@ -288,6 +291,16 @@ class ReplicatedLog:
     def close(self) -> None:
         """Stops this replica's part in the consensus and closes the files."""
         self._close()
+
+
+def _trace(driver: PeerDriver, proposal: Proposal) -> None:
+    """Gives the call that this thread serves two spans: until a proposal is decided, and until it is on the own disk.
+    Needs the lock of the consensus."""
+    from ....model import tracing  # few processes have an exporter
+
+    if (trace := tracing.current()) is not None:
+        proposal.waiters.append(trace.begin("replicate"))
+        driver.unsynced.append((proposal.index, trace.begin("wal")))
 
 
 def _again(error: OperationalError) -> OperationalError:

@@ -26,6 +26,7 @@ from ..messages.envelope import (
     Caller,
     ReplyEnvelope,
     RequestEnvelope,
+    TracedEnvelope,
     note_server,
     pack,
     reply_decoder,
@@ -105,7 +106,7 @@ class Channel:
         if waiting_time.exporter is not None:
             from ....model import tracing  # few processes have an exporter
 
-            with tracing.child(type(request).__name__, **{"server.address": self.address}):
+            with tracing.called(type(request).__name__, **{"server.address": self.address}):
                 return self.unpacked(request, self.begin(request, timeout).answer(timeout, look))
         ends = time.monotonic() + timeout
         begun = self.begin(request, timeout)
@@ -207,6 +208,13 @@ class Channel:
                 self._scans.close()
 
     def _pack(self, method: Request | ScanTablet, timeout: float) -> bytes:
+        if waiting_time.exporter is not None:
+            from ....model import tracing  # few processes have an exporter
+
+            if header := tracing.header():
+                return pack(
+                    TracedEnvelope(self._clock.now(), timeout, self._caller, method, self._tokens.token, header)
+                )
         return pack(RequestEnvelope(self._clock.now(), timeout, self._caller, method, self._tokens.token))
 
 

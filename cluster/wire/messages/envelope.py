@@ -1,11 +1,14 @@
 """The envelope of every message, and its packing.
 
-    request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method, token]
+    request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method, token, traceparent]
     reply     "nyla" | version u16 | msgpack [clock, server, reply | None, error | None]
 
 `method` is a tagged map of one of the classes of `methods`; a tag of no class is an unknown method. The version
 precedes everything that may change with it, so any two versions can at least detect that they differ. A server's errors
 are sent in the reply, not as gRPC's own: they may then be of any length, and include the clock.
+
+A traceparent is sent only by callers whose statements have spans (`TracedEnvelope`). Servers that do not know it ignore
+it, as msgspec does with further elements of an array.
 """
 
 from __future__ import annotations
@@ -72,6 +75,12 @@ class RequestEnvelope(Struct, frozen=True, array_like=True):
     caller: Caller
     method: Any
     token: bytes = b""
+
+
+class TracedEnvelope(RequestEnvelope, frozen=True, array_like=True):
+    """A method of a statement that has a span. `traceparent`: the W3C's, of the caller's span."""
+
+    traceparent: str = ""
 
 
 class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
@@ -203,8 +212,8 @@ def _tagged(base: type[Request]) -> Iterator[type[Request]]:
 def _envelope_decoder(method: Any) -> msgspec.msgpack.Decoder[Any]:
     """Returns `RequestEnvelope` with these methods; a new class, as msgspec reads types from annotations."""
     fields: list[Any] = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
-    fields.append(("token", bytes, b""))
-    envelope = msgspec.defstruct("RequestEnvelope", fields, frozen=True, array_like=True)
+    fields += [("token", bytes, b""), ("traceparent", str, "")]
+    envelope = msgspec.defstruct("TracedEnvelope", fields, frozen=True, array_like=True)
     return msgpack_decoder(envelope)
 
 

@@ -16,7 +16,8 @@ from nyala.cluster.wire.calls import deferred_replies
 from nyala.cluster.wire.calls.rpc import Channels
 from nyala.cluster.wire.messages import methods
 from nyala.cluster.wire.rows import scan_streams
-from nyala.cluster.wire.server import Limits, RpcServer
+from nyala.cluster.wire.server import RpcServer
+from nyala.cluster.wire.server_limits import Limits
 from nyala.model.clock import HybridClock
 from nyala.storage.database import Database
 

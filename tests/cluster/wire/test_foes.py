@@ -31,7 +31,8 @@ from nyala.cluster.wire.calls.server_connection import ServerConnection
 from nyala.cluster.wire.messages.envelope import Caller, ReplyEnvelope, RequestEnvelope, methods, pack
 from nyala.cluster.wire.messages.errors import error_from_body, raised_by_flight
 from nyala.cluster.wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
-from nyala.cluster.wire.server import Limits, RpcServer
+from nyala.cluster.wire.server import RpcServer
+from nyala.cluster.wire.server_limits import Limits
 from nyala.model.clock import HybridClock
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat

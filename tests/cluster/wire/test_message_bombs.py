@@ -33,7 +33,8 @@ from nyala.cluster.wire.messages.value_count import check_value_count
 from nyala.cluster.wire.rows.batches import BatchDecoder, PartHead, decode_batch, encode_batch, type_to_plain
 from nyala.cluster.wire.rows.scan_streams import _head_decoder
 from nyala.cluster.wire.rows.small_batches import Arrow, SmallBatch, batch_of
-from nyala.cluster.wire.server import Limits, RpcServer
+from nyala.cluster.wire.server import RpcServer
+from nyala.cluster.wire.server_limits import Limits
 from nyala.model.clock import HybridClock
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat

@@ -32,7 +32,8 @@ from nyala.cluster.wire.messages.methods import (
     WriteRow,
 )
 from nyala.cluster.wire.messages.transaction_methods import Resolve
-from nyala.cluster.wire.server import Limits, RpcServer
+from nyala.cluster.wire.server import RpcServer
+from nyala.cluster.wire.server_limits import Limits
 from nyala.model.clock import HybridClock
 from nyala.model.store import Timestamp
 from nyala.model.types import BIGINT

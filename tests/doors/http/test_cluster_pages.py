@@ -16,7 +16,7 @@ from pathlib import Path
 import nyala
 import pytest
 from forked_processes import Fork, start_nyala
-from http_support import ask
+from http_support import ask, post
 from nyala.cluster.admin.ports import free_ports
 from nyala.doors.http import serve
 from prometheus_client.parser import text_string_to_metric_families
@@ -59,6 +59,7 @@ class Servers:
             *command, "--dir", str(self.directory / str(number)), "--bind", self.rpc[number],
             "--masters", self.rpc[0], "--durability", "os",
             "--http", self.http[number].removeprefix("http://").rstrip("/"),
+            "--slow-log", str(self.directory / f"{number}.slow"), "--slow-seconds", "0",
         ]  # fmt: skip
         with (self.directory / f"{number}.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
             return start_nyala(words, [nothing.fileno(), log.fileno(), log.fileno()])
@@ -148,6 +149,16 @@ def test_metrics_tell_servers_apart(servers: Servers) -> None:
     for url in servers.http[1:]:
         shows(url, "/tablets", ">readings</a>")
     eventually(lambda: "LEADER, serves" in "".join(answers(url, "/tablets")[1] for url in servers.http[1:]))
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["master", "tserver"])
+def test_a_slow_statement_of_the_console_is_logged(servers: Servers, number: int) -> None:
+    url, path = servers.http[number], servers.directory / f"{number}.slow"
+    (token,) = set(re.findall(r'name="token" value="([^"]+)"', answers(url, "/console")[1]))
+    _, page = post(url, "/console", sql="SELECT count(*) FROM readings WHERE k + 0 > 987654", token=token)
+    assert "987654" in page, "the form has the statement"
+    eventually(lambda: "k + ?" in path.read_text())
+    assert "987654" not in path.read_text()
 
 
 def test_the_death_of_a_server_is_shown_by_the_others(servers: Servers) -> None:
