@@ -75,6 +75,11 @@ STATES = StateTable(
 )
 
 
+_HANDSHAKE, _OPEN, _ENDING, _CLOSED = State
+"""An attribute of an Enum costs as much as five comparisons."""
+_OVER: Final = (_ENDING, _CLOSED)
+
+
 class Protocol(Interface):
     """The protocol of a connection: a state machine that receives bytes and sends bytes, and does no I/O itself. The
     loop's thread calls all of its methods, so they must not block. An exception closes the connection."""
@@ -163,7 +168,7 @@ class Connection:
     @property
     def is_closed(self) -> bool:
         """True if nothing can be sent any more."""
-        return self._state in (State.ENDING, State.CLOSED)
+        return self._state in _OVER
 
     @property
     def unsent(self) -> int:
@@ -196,7 +201,7 @@ class Connection:
     def send(self, data: bytes) -> None:
         """Sends bytes, or keeps them until the socket accepts them; never blocks. No-op on a closed connection."""
         with self._lock:
-            if self.is_closed:
+            if self._state in _OVER:
                 return
             if self._tls is not None:
                 data = self._tls.encrypted(data)
@@ -238,7 +243,7 @@ class Connection:
     def _ready(self, events: int) -> None:
         if events & WRITE:
             self._write_unsent()
-        if events & READ and self._state is not State.CLOSED:
+        if events & READ and self._state is not _CLOSED:
             self._read()
 
     def _read(self) -> None:
@@ -251,8 +256,8 @@ class Connection:
             self.lose(f"it broke: {error.strerror or error}")
             return
         if not size:
-            self.lose("the other side has closed it" if self._state is not State.ENDING else "")
-        elif self._state is not State.ENDING:
+            self.lose("the other side has closed it" if self._state is not _ENDING else "")
+        elif self._state is not _ENDING:
             self._deliver(buffer[:size])
 
     def _deliver(self, data: memoryview) -> None:
@@ -262,11 +267,11 @@ class Connection:
             if self._tls is not None:
                 with self._lock:
                     data = memoryview(self._decrypted(self._tls, data))
-            if self._state is State.HANDSHAKE:
+            if self._state is _HANDSHAKE:
                 if self._tls is None or not self._tls.is_ready:
                     return
                 self._made()
-            if data and self._state is State.OPEN:
+            if data and self._state is _OPEN:
                 self._protocol.bytes_received(data)
         except EOFError:
             self.lose("the other side has closed it")
@@ -299,7 +304,7 @@ class Connection:
     def _made(self) -> None:
         if self._tls is not None:
             self.identity = first_name(self._tls.certificate())
-        self._to(State.OPEN)
+        self._to(_OPEN)
         self._protocol.connection_made(self)
 
     def _to(self, state: State) -> None:
@@ -327,18 +332,18 @@ class Connection:
             self.lose(reason)
             return
         self._update_events()
-        if is_drained and self._state is State.ENDING:
+        if is_drained and self._state is _ENDING:
             self._shut_down()
-        elif is_drained and self._state is State.OPEN:
+        elif is_drained and self._state is _OPEN:
             self._protocol.drained()
 
     def _update_events(self) -> None:
-        if self._state is State.CLOSED:
+        if self._state is _CLOSED:
             return
         with self._lock:
             unsent = self._unsent_bytes
             self._awaits_room = unsent > 0
-        is_reading = self._state is State.ENDING or (unsent <= PAUSE_BYTES and not self._is_paused)
+        is_reading = self._state is _ENDING or (unsent <= PAUSE_BYTES and not self._is_paused)
         events = (WRITE if unsent else 0) | (READ if is_reading else 0)
         before, self._events = self._events, events
         if before == events:
@@ -352,14 +357,14 @@ class Connection:
 
     def check(self, now: float) -> None:
         """Closes it if it has stalled; called about once a second."""
-        if self._state is State.ENDING:
+        if self._state is _ENDING:
             if now > self._ends:
                 self.lose("")
             return
         reason = ""
-        if self._state is State.HANDSHAKE:
+        if self._state is _HANDSHAKE:
             reason = "the handshake has taken too long" if now - self._began > HANDSHAKE_SECONDS else ""
-        elif self._state is State.OPEN:
+        elif self._state is _OPEN:
             reason = self._protocol.check(now)
             if not reason and self._unsent_bytes and now - self._progress > self._stall_seconds:
                 reason = "the other side does not read"
@@ -367,9 +372,9 @@ class Connection:
             self.lose(reason)
 
     def _end(self) -> None:
-        if self._state in (State.ENDING, State.CLOSED):
+        if self._state in _OVER:
             return
-        self._to(State.ENDING)
+        self._to(_ENDING)
         self._ends = time.monotonic() + LINGER_SECONDS
         self._update_events()
         if not self._unsent_bytes:
@@ -382,11 +387,11 @@ class Connection:
 
     def lose(self, reason: str) -> None:
         """Closes the socket; in the loop's thread. No-op on a closed connection."""
-        if self._state is State.CLOSED:
+        if self._state is _CLOSED:
             return
-        was_open = self._state is not State.ENDING
+        was_open = self._state is not _ENDING
         with self._lock:
-            self._to(State.CLOSED)
+            self._to(_CLOSED)
             self._unsent.clear()
             self._unsent_bytes = 0
         self._reactor.unwatch(self._socket)

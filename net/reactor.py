@@ -1,14 +1,15 @@
 """The event loop of a server process: one thread that reads and writes all sockets.
 
-    select ──► around: ──► each ready socket: its handler (accept, read, write)
+    poll   ──► around: ──► each ready socket: its handler (accept, read, write)
                        ──► jobs of `call_soon`, timers that are due
            ◄── the end of `around` sends what was batched meanwhile
 
 `around` makes a context manager for each round. What the handlers of one round have to send to one receiver, or to
 write to one log, is batched by it. Handlers and jobs must not block.
 
-It is a loop over `selectors`, not asyncio: replies are written by the threads that have them, without waking this one,
-and one round is one unit of work (docs/decisions/2026-11-27-one-reactor.md has the measurements).
+It is a loop over epoll, not asyncio: replies are written by the threads that have them, without waking this one,
+and one round is one unit of work (docs/decisions/2026-11-27-one-reactor.md has the measurements). Systems without epoll
+have the poller of `selectors`, whose objects cost 1 us more in each round.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import contextlib
 import heapq
 import itertools
 import logging
+import select
 import selectors
 import socket
 import threading
@@ -31,8 +33,11 @@ from ..model.forks import stay_with_process
 
 _logger = logging.getLogger("nyala.net")
 
-READ: Final = selectors.EVENT_READ
-WRITE: Final = selectors.EVENT_WRITE
+READ: Final = select.POLLIN
+WRITE: Final = select.POLLOUT
+_BOTH: Final = READ | WRITE
+_AT_ONCE: Final = 256
+"""Sockets of one round; others that are ready are found in the next one."""
 RECEIVE_BYTES: Final = 256 << 10
 """Bytes read from one socket at a time. The buffer is allocated once: `recv` of this size without one costs 20 us for
 fresh memory."""
@@ -64,7 +69,9 @@ class Reactor:
         self.buffer = memoryview(bytearray(RECEIVE_BYTES))
         """For the handler that is running."""
         self._failed = failed
-        self._selector = selectors.DefaultSelector()
+        self._poller = select.epoll() if hasattr(select, "epoll") else _SelectorPoller()
+        self._handlers: dict[int, tuple[Handler, int]] = {}
+        """By descriptor, with the events that are watched."""
         self._waking, self._woken = socket.socketpair()
         for end in (self._waking, self._woken):
             end.setblocking(False)
@@ -74,7 +81,7 @@ class Reactor:
         self._is_asleep = False
         self._is_closing = False
         self._is_started = False
-        self._selector.register(self._woken, READ, self._drain)
+        self.watch(self._woken, READ, self._drain)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         metrics.register(self.samples)
         stay_with_process(self)
@@ -89,7 +96,7 @@ class Reactor:
         if not self._is_started or self._is_closing or self.is_own_thread:
             return
         labels = (self._thread.name,)
-        yield metrics.Sample("nyala_connections", max(0, len(self._selector.get_map() or ()) - 1), labels)
+        yield metrics.Sample("nyala_connections", len(self._handlers) - 1, labels)
         ran, began = threading.Event(), time.monotonic()
         self.call_soon(ran.set)
         ran.wait(_LAG_SECONDS)
@@ -137,16 +144,21 @@ class Reactor:
 
     def watch(self, found: socket.socket, events: int, handler: Handler) -> None:
         """Calls the handler when the socket is ready."""
-        self._selector.register(found, events, handler)
+        descriptor = found.fileno()
+        self._poller.register(descriptor, events)
+        self._handlers[descriptor] = handler, events
 
     def rewatch(self, found: socket.socket, events: int, handler: Handler) -> None:
         """Changes the events of a watched socket."""
-        self._selector.modify(found, events, handler)
+        descriptor = found.fileno()
+        self._poller.modify(descriptor, events)
+        self._handlers[descriptor] = handler, events
 
     def unwatch(self, found: socket.socket) -> None:
         """Stops watching; must precede the socket's close."""
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(found)
+        descriptor = found.fileno()
+        if self._handlers.pop(descriptor, None) is not None:
+            self._poller.unregister(descriptor)
 
     def call_later(self, seconds: float, job: Job) -> None:
         """Runs a job after a time."""
@@ -169,12 +181,15 @@ class Reactor:
 
     def _round(self) -> None:
         self._is_asleep = True
-        ready = self._selector.select(0 if self._jobs else self._patience())
+        ready = self._poller.poll(0 if self._jobs else self._patience(), _AT_ONCE)
         self._is_asleep = False
         with self.around():
-            for key, events in ready:
+            for descriptor, events in ready:
+                handler, watched = self._handlers.get(descriptor, _UNWATCHED)
+                if events & ~_BOTH:  # an error or the end of the stream, which reading and writing report
+                    events = _BOTH
                 try:
-                    key.data(events)
+                    handler(events & watched)
                 except Exception:
                     # A handler closes its connection itself; the others must go on whatever happens.
                     _logger.exception("the handler of a socket failed")
@@ -198,10 +213,40 @@ class Reactor:
                 pass
 
     def _release(self) -> None:
-        self._selector.close()
+        self._poller.close()
         self._waking.close()
         self._woken.close()
 
     def _abandon(self) -> None:
         """In a forked child: closes its copies of the descriptors."""
         self._release()
+
+
+_UNWATCHED: Final[tuple[Handler, int]] = (lambda events: None), 0
+"""Of a descriptor that another handler of the round has closed."""
+
+
+class _SelectorPoller:
+    """The poller of `selectors`, with the methods of `select.epoll`."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self.unregister = self._selector.unregister
+        self.close = self._selector.close
+
+    def register(self, descriptor: int, events: int) -> None:
+        self._selector.register(descriptor, _selected(events))
+
+    def modify(self, descriptor: int, events: int) -> None:
+        self._selector.modify(descriptor, _selected(events))
+
+    def poll(self, timeout: float | None, most: int) -> list[tuple[int, int]]:
+        return [(key.fd, _polled(events)) for key, events in self._selector.select(timeout)[:most]]
+
+
+def _selected(events: int) -> int:
+    return (selectors.EVENT_READ if events & READ else 0) | (selectors.EVENT_WRITE if events & WRITE else 0)
+
+
+def _polled(events: int) -> int:
+    return (READ if events & selectors.EVENT_READ else 0) | (WRITE if events & selectors.EVENT_WRITE else 0)
