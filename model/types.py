@@ -242,7 +242,8 @@ class DataType:
         if value is None:
             return None
         if self.kind is Kind.DECIMAL:
-            return decimal.Decimal(int(value)).scaleb(-self.scale, _WIDE)  # type: ignore[operator]
+            assert self.scale is not None
+            return decimal_value(int(value), self.scale)
         if self.kind is Kind.DATE:
             return EPOCH_DATE + datetime.timedelta(days=int(value))
         if self.kind is Kind.TIMESTAMP:
@@ -253,6 +254,15 @@ class DataType:
 
 
 _WIDE = decimal.Context(prec=MAX_PRECISION + 2)
+
+
+def decimal_value(unscaled: int, scale: int) -> decimal.Decimal:
+    """The value of a DECIMAL from its physical value.
+
+    >>> decimal_value(1250, 2)
+    Decimal('12.50')
+    """
+    return decimal.Decimal(unscaled).scaleb(-scale, _WIDE)
 
 
 def _to_integer(type_: DataType, value: Any) -> int:

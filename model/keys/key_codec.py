@@ -65,9 +65,6 @@ class KeyCodec:
         width = self.width
         if width is None:
             return self._encode_texts(values)
-        if len(values) == 1:
-            encoded: bytes = (values[0] + self._bias).to_bytes(width, "big")
-            return encoded
         return self._packed(values).to_bytes(width, "big")
 
     def index_key(self, values: Sequence[Any]) -> int | bytes:
@@ -115,6 +112,9 @@ class KeyCodec:
         return hash_
 
     def _packed(self, values: Sequence[Any]) -> int:
+        if len(values) == 1:
+            only: int = values[0] + self._bias
+            return only
         if len(values) == 2:
             first, second = values
             packed: int = (first << self._bits[1]) + second + self._bias

@@ -15,7 +15,7 @@ from ...errors import CorruptionError
 from ...model.schema import Encoding
 from ...model.store import ScanCounters
 from ...model.types import DataType
-from ...model.vectors.cells import cell, cells
+from ...model.vectors.cells import cell, cell_getter, cells
 from ...model.vectors.vector import Array, Text, Vector, concat
 from ..files.file_handles import FileHandles
 from ..files.page_cache import PageCache, new_owner
@@ -257,16 +257,16 @@ def row_cells(
                 continue
             cached.used = True
             place = row - number * reader._page_rows
-            texts = cached.cells
-            if texts is None:
-                # Offsets and bytes of a page of strings without NULL (`TextCells.strings`).
-                texts = (cached.value.cells.strings or ()) if isinstance(cached.value, Text) else ()
-                cached.cells = texts
-            if texts:
-                offsets, data = texts
+            known = cached.cells
+            if known is None:
+                # Offsets and bytes of a page of strings without NULL (`TextCells.strings`), or a function of the place.
+                strings = cached.value.cells.strings if isinstance(cached.value, Text) else None
+                known = cached.cells = strings or cell_getter(cached.value)
+            if type(known) is tuple:
+                offsets, data = known
                 values.append(str(data[offsets[place] : offsets[place + 1]], "utf-8"))
             else:
-                values.append(cell(cached.value, place))
+                values.append(known(place))
     return tuple(values)
 
 
