@@ -7,41 +7,14 @@
  * that is not 0 in `nulls`.
  */
 #include "arguments.h"
+#include "postgres_numbers.h"
 
-#define VERSION 1
+#define VERSION 2
 #define HEAD 7 /* kind (1), length (4), number of fields (2) */
 #define BASE 10000
 #define MOST_GROUPS 11 /* of 4 digits, in 38 digits at any scale */
 
 typedef unsigned __int128 Wide;
-
-static inline void
-put_16(uint8_t *place, unsigned value)
-{
-    place[0] = (uint8_t)(value >> 8);
-    place[1] = (uint8_t)value;
-}
-
-static inline void
-put_32(uint8_t *place, uint32_t value)
-{
-    value = __builtin_bswap32(value);
-    memcpy(place, &value, 4);
-}
-
-static inline int32_t
-get_16(const uint8_t *place)
-{
-    return (int16_t)(place[0] << 8 | place[1]);
-}
-
-static inline int32_t
-get_32(const uint8_t *place)
-{
-    uint32_t value;
-    memcpy(&value, place, 4);
-    return (int32_t)__builtin_bswap32(value);
-}
 
 /* ---- rows out ---------------------------------------------------------------------------------------------------- */
 
@@ -559,6 +532,8 @@ found:
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */
 
+extern PyMethodDef single_row_methods[];
+
 static PyMethodDef methods[] = {
     {"join_fields", join_fields, METH_VARARGS,
      "join_fields(kind, n, columns)\n\n"
@@ -587,13 +562,16 @@ static PyMethodDef methods[] = {
 };
 
 static int
-add_version(PyObject *module)
+add_functions(PyObject *module)
 {
-    return PyModule_AddIntConstant(module, "VERSION", VERSION);
+    return PyModule_AddFunctions(module, single_row_methods) < 0 ||
+                   PyModule_AddIntConstant(module, "VERSION", VERSION) < 0
+               ? -1
+               : 0;
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_version},
+    {Py_mod_exec, add_functions},
     {0, NULL},
 };
 

@@ -54,7 +54,7 @@ def cell_getter(vector: Any) -> Callable[[int], Any]:
     if kind in INTEGER_WIDTHS:
         return lambda place: code(place) + base
     if kind is _DECIMAL:
-        scale = vector.type.scale
+        scale = vector.type.scale or 0
         return lambda place: decimal_value(code(place) + base, scale)
     return partial(cell, vector)
 

@@ -95,6 +95,8 @@ STATES = StateTable(
         (_S.PARKED, "it is lost"): _S.ENDED,
     },
 )
+_STARTING, _IDLE, _WORKING, _PARKED, _ENDED = State
+"""An attribute of an Enum costs as much as five comparisons."""
 
 
 class Host(Protocol):
@@ -179,7 +181,7 @@ class PostgresClient:
     def bytes_received(self, data: memoryview) -> None:
         """See `net.connection.Protocol`."""
         whole = b""
-        if self._state is State.IDLE and not self._reader.buffered:
+        if self._state is _IDLE and not self._reader.buffered:
             whole = bytes(data)
             place = self._handle_known(whole)
             if place == len(whole):
@@ -191,7 +193,7 @@ class PostgresClient:
             return
         self._reader.feed(data)
         try:
-            while self._state is State.STARTING:
+            while self._state is _STARTING:
                 message = self._reader.take()
                 if message is None:
                     return
@@ -212,19 +214,19 @@ class PostgresClient:
     def drained(self) -> None:
         """See `net.connection.Protocol`."""
         with self._lock:
-            if self._state is not State.PARKED:
+            if self._state is not _PARKED:
                 return
-            self._to(State.WORKING)
+            self._to(_WORKING)
         self._server.submit(self._work)
 
     def check(self, now: float) -> str:
         """See `net.connection.Protocol`."""
-        if self._state is State.STARTING:
+        if self._state is _STARTING:
             return "the start-up has taken too long" if now - self._began > START_SECONDS else ""
         if self._reader.buffered and now - self.connection.active > MESSAGE_SECONDS:
             return "a message has taken too long"
         backend = self._backend
-        if self._state is State.IDLE and backend is not None and backend.is_in_transaction:
+        if self._state is _IDLE and backend is not None and backend.is_in_transaction:
             seconds = backend.settings.seconds("idle_in_transaction_session_timeout")
             if seconds and now - self._idle_since > seconds:
                 self._end("25P03", "terminating connection due to idle-in-transaction timeout")
@@ -232,7 +234,7 @@ class PostgresClient:
 
     def connection_lost(self, reason: str) -> None:
         """See `net.connection.Protocol`."""
-        if reason and not self._is_leaving and self._state is not State.STARTING:
+        if reason and not self._is_leaving and self._state is not _STARTING:
             _logger.info("a client is lost", extra={"fields": {"from": self._address, "reason": reason}})
         self._server.forget(self)
         audited, self._audited = self._audited, None
@@ -243,9 +245,9 @@ class PostgresClient:
             self._is_lost = True
             self._queue.clear()
             self._queued = 0
-            is_working = self._state is State.WORKING
-            if not is_working and self._state is not State.ENDED:
-                self._to(State.ENDED)
+            is_working = self._state is _WORKING
+            if not is_working and self._state is not _ENDED:
+                self._to(_ENDED)
         backend = self._backend
         if backend is None:
             return
@@ -262,7 +264,7 @@ class PostgresClient:
     # ---- start-up, in the reactor's thread -------------------------------------------------------------------------
 
     def _is_direct_tls(self, data: memoryview) -> bool:
-        is_first = self._state is State.STARTING and not self._reader.buffered and not self.connection.is_encrypted
+        is_first = self._state is _STARTING and not self._reader.buffered and not self.connection.is_encrypted
         return is_first and data[0] == _TLS_RECORD and self._server.tls is not None
 
     def _begin_tls(self, received: bytes = b"") -> None:
@@ -292,7 +294,7 @@ class PostgresClient:
 
     def _close_start(self, data: bytes) -> None:
         with self._lock:
-            self._to(State.ENDED)
+            self._to(_ENDED)
         self.connection.end(data)
 
     def _enter(self, event: startup.Enter) -> None:
@@ -321,7 +323,7 @@ class PostgresClient:
         self._reader.is_authenticated = True
         self._idle_since = time.monotonic()
         with self._lock:
-            self._to(State.IDLE)
+            self._to(_IDLE)
         self.connection.send(self._backend.opening(self.process, self.key))
 
     def _note_entered(self, user: str) -> None:
@@ -348,13 +350,13 @@ class PostgresClient:
 
     def shut_down(self) -> None:
         """Ends an idle client, because the server stops; in the reactor's thread."""
-        if self._state in (State.IDLE, State.STARTING):
+        if self._state in (_IDLE, _STARTING):
             self._end("57P01", "terminating connection due to administrator command")
 
     @property
     def is_working(self) -> bool:
         """True while it has messages to handle."""
-        return self._state in (State.WORKING, State.PARKED)
+        return self._state in (_WORKING, _PARKED)
 
     # ---- the queue -------------------------------------------------------------------------------------------------
 
@@ -394,7 +396,7 @@ class PostgresClient:
             return False
         self._server.writes += 1
         with self._lock:
-            self._to(State.WORKING)
+            self._to(_WORKING)
         if started is None:
             self._server.submit(lambda: self._run_write(one_step, known, values))
         else:
@@ -407,7 +409,7 @@ class PostgresClient:
         with self._lock:
             is_done = not self._queue and not self._is_lost
             if is_done:
-                self._to(State.IDLE)
+                self._to(_IDLE)
         if not is_done:
             self._server.submit(self._work)
 
@@ -426,9 +428,9 @@ class PostgresClient:
             self._queued += sum(size for _, size in found)
             pauses = self._queued > QUEUE_BYTES and not self._is_paused
             self._is_paused = self._is_paused or pauses
-            begins = self._state is State.IDLE
+            begins = self._state is _IDLE
             if begins:
-                self._to(State.WORKING)
+                self._to(_WORKING)
         if pauses:
             self.connection.pause_reading(True)
         if not begins:
@@ -449,7 +451,7 @@ class PostgresClient:
                 resumes = self._is_paused and self._queued <= QUEUE_BYTES // 2
                 self._is_paused = self._is_paused and not resumes
             else:
-                self._to(State.ENDED if self._is_lost else State.IDLE)
+                self._to(_ENDED if self._is_lost else _IDLE)
                 self._idle_since = time.monotonic()
                 return None
         if resumes:
@@ -512,8 +514,8 @@ class PostgresClient:
             _logger.exception("the connection from %s is closed", self._address)
             self.connection.abort("a bug in the server")
             with self._lock:
-                self._to(State.IDLE if not self._is_lost else State.ENDED)
-        if self._state is State.ENDED:
+                self._to(_IDLE if not self._is_lost else _ENDED)
+        if self._state is _ENDED:
             self._close()
 
     def _step(self, steps: Iterator[bytes]) -> bool:
@@ -547,10 +549,10 @@ class PostgresClient:
         with self._lock:
             if self._is_lost:
                 return False
-            self._to(State.PARKED)
+            self._to(_PARKED)
             if self.connection.unsent:
                 return True
-            self._to(State.WORKING)
+            self._to(_WORKING)
         return False
 
     def _close(self) -> None:

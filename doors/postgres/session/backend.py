@@ -158,7 +158,8 @@ class Backend(NamedObjects):
     @property
     def takes_groups(self) -> bool:
         """See `one_step.Conversation`."""
-        is_seen = self._audited is not None or waiting_time.exporter is not None  # each statement by itself
+        # A statement is logged by itself, and has a span of its own, which it gets in the session.
+        is_seen = self._audited is not None or waiting_time.exporter is not None
         return not self._skips and self._waiting is None and not is_seen and self._is_local
 
     def fail(self, error: Exception, kind: type) -> bytes:

@@ -1,8 +1,8 @@
-"""The values of a Bind message that a driver sends again and again, read at their place among other bytes.
+"""The values of a Bind message that a driver sends again and again, recognized by the bytes around them.
 
-    count   length │ value   length │ value ...          length -1: NULL
+    head   length │ value   length │ value ...   tail          length -1: NULL
 
-If all values are binary numbers, and have the widths of the first run, `struct` reads them in one step.
+The compiled kernel reads values of the usual types in one call. Python reads lists with others, and with NULL.
 """
 
 from __future__ import annotations
@@ -13,76 +13,68 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ....errors import Error
-from ....model.types import DataType, Kind
+from ....model.types import INTEGER_WIDTHS, DataType, Kind
+from ..values import kernels
 from ..values.parameters import parameter_value
-from ..values.types import BINARY_FORMAT, type_of
+from ..values.types import BINARY_FORMAT, TEXT, type_of
 
 Values: TypeAlias = tuple[Any, ...]
-ValuesReader: TypeAlias = Callable[[bytes, int], tuple[Values, int] | None]
-"""From bytes and the place of the first value to the values and the place behind them; None if that is no such list,
-or a value is not of its type: the messages are handled again one by one, where errors are reported."""
+ValuesMatcher: TypeAlias = Callable[[bytes, int], tuple[Values, int] | None]
+"""From bytes and the place of a head to the values behind it and the place of the tail. None if other bytes are there,
+or a value is not of its type: the messages are handled one by one, where errors are reported."""
 
 _LENGTH: Final = struct.Struct("!i")
-_INTEGERS: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
-_FLOATS: Final = {4: "f", 8: "d"}
-_WIDTHS: Final = {
-    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT), _INTEGERS),
-    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), _FLOATS),
-}
 
 
-def values_reader(
-    oids: Sequence[int],
-    formats: Sequence[int],
-    inferred: Sequence[DataType | None],
-    sample: Sequence[bytes | None],
-) -> ValuesReader:
+def values_matcher(
+    head: bytes, tail: bytes, oids: Sequence[int], formats: Sequence[int], inferred: Sequence[DataType | None]
+) -> ValuesMatcher:
     """The function that reads values of these types and formats.
 
     Parameters
     ----------
+    head, tail : bytes
+        In front of the values and behind them.
     oids : sequence of int
         Of the parameters, 0 where the client has left it open.
     formats : sequence of int
     inferred : sequence of DataType or None
         The types that Describe reports.
-    sample : sequence of bytes or None
-        Values of one run: those of other runs are expected to have the same widths.
     """
-    readers = [
-        partial(parameter_value, oid=oid, format_=format_, inferred=type_)
-        for oid, format_, type_ in zip(oids, formats, inferred, strict=True)
-    ]
-    general = partial(_read_each, readers)
-    forms = [_form(*parameter) for parameter in zip(oids, formats, inferred, sample, strict=True)]
-    if not forms:
-        return lambda data, place: ((), place)
-    if "" in forms:
-        return general
-    layout = struct.Struct("!" + "".join(f"i{form}" for form in forms))
-    widths = tuple(struct.calcsize(f"!{form}") for form in forms)
-    unpack, size = layout.unpack_from, layout.size
+    parameters = list(zip(oids, formats, inferred, strict=True))
+    readers = [partial(parameter_value, oid=oid, format_=format_, inferred=type_) for oid, format_, type_ in parameters]
+    any_values = partial(_read_each, head, tail, readers)
+    forms = [_form(*parameter) for parameter in parameters]
+    if kernels.compiled is None or b"" in forms:
+        return any_values
+    read, all_forms = kernels.compiled.match_values, b"".join(forms)
 
-    def read(data: bytes, place: int) -> tuple[Values, int] | None:
-        end = place + size
-        if end <= len(data):
-            found = unpack(data, place)
-            if found[::2] == widths:
-                return found[1::2], end
-        return general(data, place)
+    def match(data: bytes, place: int) -> tuple[Values, int] | None:
+        return read(data, head, tail, all_forms, place) or any_values(data, place)
 
-    return read
+    return match
 
 
-def _form(oid: int, format_: int, inferred: DataType | None, sample: bytes | None) -> str:
-    """The form in which `struct` reads a parameter; "" if it does not read it, or not as `parameter_value` does."""
+def _form(oid: int, format_: int, inferred: DataType | None) -> bytes:
+    """The form of a parameter for the compiled kernel; b"" if that does not read it as `parameter_value` does."""
     type_ = type_of(oid) if oid else inferred
-    if format_ != BINARY_FORMAT or type_ is None or type_.alias is not None or sample is None:
-        return ""
-    return _WIDTHS.get(type_.kind, {}).get(len(sample), "")
+    if format_ == TEXT:
+        if type_ is None or type_.alias is not None or type_.kind is Kind.STRING:
+            return b"t"
+        return {2: b"2", 4: b"4", 8: b"8"}.get(INTEGER_WIDTHS.get(type_.kind, 0), b"")
+    if format_ != BINARY_FORMAT or type_ is None or type_.alias is not None:
+        return b""
+    if type_.kind in INTEGER_WIDTHS:
+        return b"n"
+    return {Kind.FLOAT: b"d", Kind.DOUBLE: b"d", Kind.STRING: b"t"}.get(type_.kind, b"")
 
 
-def _read_each(readers: Sequence[Callable[[bytes], Any]], data: bytes, place: int) -> tuple[Values, int] | None:
+def _read_each(
+    head: bytes, tail: bytes, readers: Sequence[Callable[[bytes], Any]], data: bytes, place: int
+) -> tuple[Values, int] | None:
+    if not data.startswith(head, place):
+        return None
+    place += len(head)
     values: list[Any] = []
     for reader in readers:
         if place + _LENGTH.size > len(data):
@@ -101,4 +93,4 @@ def _read_each(readers: Sequence[Callable[[bytes], Any]], data: bytes, place: in
         except Error:
             return None
         place += size
-    return tuple(values), place
+    return (tuple(values), place) if data.startswith(tail, place) else None

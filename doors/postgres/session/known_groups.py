@@ -28,7 +28,6 @@ from ....driver.session.plan_cache import Prepared
 from ....driver.session.session import Session
 from ....errors import Error
 from ....executor.statements.single_rows import RowRead, RowWrite, SingleRow
-from ....model import waiting_time
 from ....model.lazy_dataclass import dataclass
 from ....model.store import WriteResult
 from ....model.types import DataType
@@ -38,7 +37,7 @@ from ....storage.single_rows.row_write import StartedRow
 from ..protocol import frontend, replies
 from ..values.single_rows import row_encoder
 from ..values.types import TEXT
-from .bound_values import Values, ValuesReader, values_reader
+from .bound_values import Values, ValuesMatcher, values_matcher
 from .client_settings import ClientSettings
 from .descriptions import Descriptions
 from .names import decoded
@@ -74,11 +73,11 @@ class Known:
     writes: bool
     parse: bytes
     """The Parse message in front; b"" for none."""
-    head: bytes
-    tail: bytes
+    match_values: ValuesMatcher
+    """With the group's head and tail."""
+    tail_bytes: int
     rest: int
     """Bytes of the tail that belong to Bind."""
-    read_values: ValuesReader
     encode: Callable[[Sequence[Any]], bytes]
     columns: tuple[Column, ...] | None
     begun: bytes
@@ -139,8 +138,6 @@ class KnownGroups:
         """The group that begins at a place of these bytes; None if its messages must be handled one by one."""
         if self._block.is_open or self._portals or not self._settings.are_settled or len(data) < place + _FIRST:
             return None
-        if waiting_time.exporter is not None:
-            return None  # each statement has a span, which it gets in the session
         kind = data[place]
         if kind == _BIND:
             return self._prepared(data, place, None)
@@ -161,17 +158,15 @@ class KnownGroups:
             known = self._learnt.get(name)
             if known is None or self._statements.get(name) is not known.prepared:
                 return None
-        if not data.startswith(known.head, start) or data[place] != _BIND:
-            return None
-        found = known.read_values(data, start + len(known.head))
-        if found is None or not data.startswith(known.tail, found[1]):
+        found = known.match_values(data, start)
+        if found is None or data[place] != _BIND:
             return None
         values, end = found
         if _LENGTH.unpack_from(data, place + 1)[0] != end + known.rest - place - 1:
             return None
         if self._session.plans.find(known.statement.text) is not known.variants:
             return None
-        end += len(known.tail)
+        end += known.tail_bytes
         if data.startswith(SYNC, end):
             return known, values, end + len(SYNC), READY
         return None if known.writes else (known, values, end, b"")  # a write would be a part of a transaction
@@ -290,7 +285,8 @@ class KnownGroups:
         single = variants[0].single
         columns = single.columns if isinstance(single, RowRead) else None
         try:
-            reader = self._reader(bind, prepared)
+            parts = _parts(data, bind)
+            matcher = self._matcher(parts, bind, prepared)
             formats = () if columns is None else formats_for(bind.result_formats, len(columns))
         except Error:
             return
@@ -298,9 +294,7 @@ class KnownGroups:
         described = b""
         if is_described:
             described = replies.NO_DATA if columns is None else replies.row_description(row_fields(columns, formats))
-        known = _known(
-            prepared, prepared.statement, variants, parse, _parts(data, bind), reader, formats, begun, described
-        )
+        known = _known(prepared, prepared.statement, variants, parse, matcher, parts, formats, begun, described)
         self._keep(self._learnt, parse or bind.statement, known)
 
     def _is_repeated(self, message: frontend.Parse) -> bool:
@@ -322,7 +316,7 @@ class KnownGroups:
         columns = single.columns if isinstance(single, RowRead) else ()
         formats = (TEXT,) * len(columns)
         described = replies.row_description(row_fields(columns, formats)) if columns else b""
-        known = _known(None, statement, variants, b"", _Parts(b"", b"", 0), _no_values, formats, b"", described)
+        known = _known(None, statement, variants, b"", _no_values, _Parts(b"", b"", 0), formats, b"", described)
         self._keep(self._texts, shape.text, known)
         return known
 
@@ -331,14 +325,14 @@ class KnownGroups:
             kept.clear()
         kept[key] = known
 
-    def _reader(self, bind: frontend.Bind, prepared: PreparedStatement) -> ValuesReader:
+    def _matcher(self, parts: _Parts, bind: frontend.Bind, prepared: PreparedStatement) -> ValuesMatcher:
         count = len(bind.values)
         oids = (*prepared.oids, *[0] * count)[:count]
         inferred: tuple[DataType | None, ...] = ()
         if not all(oids) and prepared.statement is not None:
             inferred = self._descriptions.of(prepared, prepared.statement).parameters
         types = (*inferred, *[None] * count)[:count]
-        return values_reader(oids, formats_for(bind.formats, count), types, bind.values)
+        return values_matcher(parts.head, parts.tail, oids, formats_for(bind.formats, count), types)
 
 
 def are_single(variants: Sequence[Prepared]) -> bool:
@@ -353,7 +347,7 @@ def _end(data: bytes, place: int) -> int | None:
 
 
 class _Parts(NamedTuple):
-    """See `Known`."""
+    """Of a group; `rest` as in `Known`."""
 
     head: bytes
     tail: bytes
@@ -376,8 +370,8 @@ def _known(
     statement: StatementText,
     variants: tuple[Prepared, ...],
     parse: bytes,
+    match_values: ValuesMatcher,
     parts: _Parts,
-    read_values: ValuesReader,
     formats: tuple[int, ...],
     begun: bytes,
     described: bytes,
@@ -395,10 +389,9 @@ def _known(
         variants=variants,
         writes=columns is None,
         parse=parse,
-        head=parts.head,
-        tail=parts.tail,
+        match_values=match_values,
+        tail_bytes=len(parts.tail),
         rest=parts.rest,
-        read_values=read_values,
         encode=row_encoder(tuple(column.type for column in columns or ()), formats),
         columns=columns,
         # A look-up that fails does so before its columns are described.

@@ -57,6 +57,8 @@ CONTROL: Final = (Kind.BEGIN, *_ENDING)
 """Kinds of statements that this module runs."""
 NO_TRANSACTION: Final = Report("WARNING", "25P01", "there is no transaction in progress")
 _IN_PROGRESS: Final = Report("WARNING", "25001", "there is already a transaction in progress")
+_IDLE: Final = State.IDLE
+"""An attribute of an Enum costs as much as five comparisons, and `is_open` is read for each look-up."""
 
 
 class TransactionBlock:
@@ -76,7 +78,7 @@ class TransactionBlock:
     @property
     def is_open(self) -> bool:
         """True in a block of any kind."""
-        return self._state is not State.IDLE
+        return self._state is not _IDLE
 
     @property
     def is_explicit(self) -> bool:

@@ -1,8 +1,9 @@
 """One row of Python values as a message: a statement about one row by its key makes no Arrow data.
 
-    row_encoder(types, formats) ─► one encoder per column, chosen once ─► row ─► DataRow
+    row_encoder(types, formats) ─► one encoder and one form per column, chosen once ─► row ─► DataRow
 
-The bytes are those of `rows.encode_rows`; a test compares both for every type.
+The compiled kernel encodes the values of a form itself, and calls the encoders of the others. The bytes are those of
+`rows.encode_rows`; a test compares both for every type.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from typing import Any, Final, TypeAlias
 
 from ....executor.kernels.cast import spelt_value
 from ....model.types import EPOCH_DATE, EPOCH_TIMESTAMP, DataType, Kind
+from . import kernels
 from .columns import POSTGRES_EPOCH_DAYS, POSTGRES_EPOCH_MICROSECONDS
 from .numerics import numeric_to_bytes
 from .rows import DATA_ROW
 from .types import TEXT
 
 RowEncoder: TypeAlias = Callable[[Sequence[Any]], bytes]
-_Field: TypeAlias = Callable[[Any], bytes]
-"""A value that is not NULL to its field: the length, then the bytes."""
+_Encoder: TypeAlias = Callable[[Any], bytes]
+"""A value that is not NULL to the bytes of its field, without the length."""
 
 _LENGTH: Final = struct.Struct("!i")
 _HEAD: Final = struct.Struct("!cIH")
@@ -41,34 +43,30 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], formats: Sequen
 @lru_cache(maxsize=1000)
 def row_encoder(types: tuple[DataType, ...], formats: tuple[int, ...]) -> RowEncoder:
     """The function from a row of values to its DataRow message; see `rows.encode_rows` for the parameters."""
-    fields = [_field(type_, format_) for type_, format_ in zip(types, formats, strict=True)]
-    width, head = len(fields), _HEAD.pack
-
-    def encode(row: Sequence[Any]) -> bytes:
-        body = b"".join([_NULL if value is None else field(value) for value, field in zip(row, fields)])
-        return head(DATA_ROW, _HEAD_BYTES + len(body), width) + body
-
-    return encode
+    pairs = list(zip(types, formats, strict=True))
+    encoders = tuple(_encoder(type_, format_) for type_, format_ in pairs)
+    if kernels.compiled is not None:
+        forms = b"".join(_FORMS[format_ == TEXT].get(type_.kind, _NO_FORM) for type_, format_ in pairs)
+        return partial(kernels.compiled.data_row, forms, encoders)
+    return partial(_encoded, encoders)
 
 
-def _field(type_: DataType, format_: int) -> _Field:
+def _encoded(encoders: Sequence[_Encoder], row: Sequence[Any]) -> bytes:
+    parts = []
+    for value, encode in zip(row, encoders, strict=True):
+        if value is None:
+            parts.append(_NULL)
+        else:
+            field = encode(value)
+            parts += _LENGTH.pack(len(field)), field
+    body = b"".join(parts)
+    return _HEAD.pack(DATA_ROW, _HEAD_BYTES + len(body), len(encoders)) + body
+
+
+def _encoder(type_: DataType, format_: int) -> _Encoder:
     if format_ != TEXT:
-        form = _FIXED.get(type_.kind)
-        if form is not None:
-            layout = struct.Struct("!i" + form)
-            return partial(layout.pack, layout.size - _LENGTH.size)
-        return _prefixed(_BINARY[type_.kind])
-    return _prefixed(_TEXTS.get(type_.kind) or partial(_spelt, type_))
-
-
-def _prefixed(encode: Callable[[Any], bytes]) -> _Field:
-    pack = _LENGTH.pack
-
-    def field(value: Any) -> bytes:
-        data = encode(value)
-        return pack(len(data)) + data
-
-    return field
+        return _BINARY[type_.kind]
+    return _TEXTS.get(type_.kind) or partial(_spelt, type_)
 
 
 def _spelt(type_: DataType, value: Any) -> bytes:
@@ -81,26 +79,35 @@ def _microseconds(value: datetime.datetime) -> bytes:
 
 _INT64: Final = struct.Struct("!q")
 _INTEGERS: Final = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
-_TEXTS: Final[dict[Kind, Callable[[Any], bytes]]] = {
+_TEXTS: Final[dict[Kind, _Encoder]] = {
     Kind.BOOLEAN: lambda value: b"t" if value else b"f",
     **dict.fromkeys(_INTEGERS, lambda value: b"%d" % value),
     Kind.STRING: str.encode,
     Kind.BINARY: lambda value: b"\\x" + value.hex().encode(),
 }
-_FIXED: Final = {
-    Kind.BOOLEAN: "?",
-    Kind.TINYINT: "h",
-    Kind.SMALLINT: "h",
-    Kind.INT: "i",
-    Kind.BIGINT: "q",
-    Kind.FLOAT: "f",
-    Kind.DOUBLE: "d",
-}
-"""Binary values of one width, by the form that `struct` packs them in."""
-_BINARY: Final[dict[Kind, Callable[[Any], bytes]]] = {
+_BINARY: Final[dict[Kind, _Encoder]] = {
+    Kind.BOOLEAN: struct.Struct("?").pack,
+    Kind.TINYINT: struct.Struct("!h").pack,
+    Kind.SMALLINT: struct.Struct("!h").pack,
+    Kind.INT: _LENGTH.pack,
+    Kind.BIGINT: _INT64.pack,
+    Kind.FLOAT: struct.Struct("!f").pack,
+    Kind.DOUBLE: struct.Struct("!d").pack,
     Kind.DECIMAL: numeric_to_bytes,
     Kind.DATE: lambda value: _LENGTH.pack(value.toordinal() - _MIDNIGHT),
     Kind.TIMESTAMP: _microseconds,
     Kind.STRING: str.encode,
     Kind.BINARY: bytes,
 }
+_NO_FORM: Final = b"-"
+_FORMS: Final[tuple[dict[Kind, bytes], dict[Kind, bytes]]] = (
+    {
+        **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT), b"2"),
+        Kind.INT: b"4",
+        Kind.BIGINT: b"8",
+        Kind.DOUBLE: b"d",
+        Kind.STRING: b"t",
+    },
+    {**dict.fromkeys(_INTEGERS, b"n"), Kind.STRING: b"t", Kind.DECIMAL: b"f", Kind.DATE: b"s"},
+)
+"""Of binary values and of texts: what the compiled kernel encodes itself (`data_row`)."""
