@@ -29,6 +29,13 @@ class DependentObjects(StatementError):
     sqlstate = "2BP01"
 
 
+class LastUser(StatementError):
+    """Create another user that can log in first: without this one the store would be open to all who reach it, or have
+    no superuser with a password. `DROP USER ... FORCE` drops it all the same."""
+
+    sqlstate = "55006"
+
+
 class InvalidGrant(StatementError):
     """Correct the GRANT: the object has no such right, or memberships would form a circle."""
 

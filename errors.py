@@ -28,6 +28,7 @@ from .error_access import DependentObjects as DependentObjects
 from .error_access import DuplicateRole as DuplicateRole
 from .error_access import InvalidGrant as InvalidGrant
 from .error_access import InvalidPassword as InvalidPassword
+from .error_access import LastUser as LastUser
 from .error_access import LoginExpired as LoginExpired
 from .error_access import LoginNeeded as LoginNeeded
 from .error_access import PermissionDenied as PermissionDenied
@@ -62,6 +63,7 @@ for _base in (
     InternalError,
     InvalidGrant,
     InvalidPassword,
+    LastUser,
     ImplicitCommitWarning,
     NotRolledBackWarning,
     NotSupportedError,

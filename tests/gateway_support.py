@@ -52,4 +52,4 @@ def users_of_a_gateway(owner: nyala.Connection, url: str) -> None:
         gateway.drain()
         gateway.stop()
     assert owner.execute("SELECT k FROM t").fetchall() == [(1,)]
-    owner.execute("DROP VIEW of_secrets; DROP TABLE secrets; DROP TABLE t; DROP USER gus")
+    owner.execute("DROP VIEW of_secrets; DROP TABLE secrets; DROP TABLE t; DROP USER gus FORCE")

@@ -38,7 +38,7 @@ from nyala.driver.stores.open_stores import SharedStore
 from nyala.errors import Error
 from nyala.executor.fragments.evaluate import table_evaluator
 from nyala.model.access.roles import Access
-from nyala.model.access.steps import AccessStep, AddGrant, DropRole, RemoveGrant
+from nyala.model.access.steps import AccessStep, AddGrant, DropRole, PermitNoUsers, RemoveGrant
 from nyala.model.namespaces import DEFAULT_NAMESPACE
 from nyala.storage.database import MEMORY, Database
 from nyala.testing import MiniCluster
@@ -119,6 +119,7 @@ def _to_no_users(access: Access) -> Iterator[AccessStep]:
         return
     for grant in access.grants:
         yield RemoveGrant(grant.key, grant.right, grant.grantee, grant.grantor, cascade=True)
+    yield PermitNoUsers()
     for role in access.roles:
         yield DropRole(role)
     for grant in Access().grants:

@@ -12,6 +12,7 @@ from ...errors import ClockTooFarAhead, Error, LoginNeeded, NotSupportedError, P
 from ...model.abandoned import close_when_dropped
 from ...model.access.roles import Access
 from ...model.access.steps import AccessStep
+from ...model.access.tokens import TASK_SECONDS
 from ...model.alterations import AlterStep
 from ...model.catalog_batch import CatalogBatch
 from ...model.clock import HybridClock
@@ -78,7 +79,7 @@ from .client_context import ChannelsLike, ClientContext
 from .direct_rows import DirectRows, Rest
 from .loads.cluster_loads import ClusterLoader
 from .loads.served_loads import ServedLoader
-from .login import Login
+from .login import Login, TaskLogin, login_with
 from .options import ClientOptions
 from .scans.scan_tokens import Scans
 from .scans.stream_watch import StreamWatch
@@ -103,11 +104,7 @@ def _channels(clock: HybridClock, options: ClientOptions) -> Channels:
     return Channels(clock, tls=None if options.tls is None else read_credentials(options.tls))
 
 
-def _login(masters: Masters, options: ClientOptions) -> Login | None:
-    return None if options.user is None else Login(masters, options.user, options.password or "")
-
-
-def _release(shared: ClientContext, catalog: CatalogCache, watch: StreamWatch, login: Login | None) -> None:
+def _release(shared: ClientContext, catalog: CatalogCache, watch: StreamWatch, login: Login | TaskLogin | None) -> None:
     shared.close()
     catalog.stop()
     watch.close()
@@ -164,7 +161,7 @@ class Client:
         stay_with_process(self)
         self._shared = shared = ClientContext(self.name, clock, made, options)
         self._masters = Masters(shared.channels, addresses, shared.attempts)
-        self._login = _login(self._masters, options)
+        self._login = login_with(self._masters, options)
         if self._login is not None:
             made.tokens = self._login
         self._catalog = CatalogCache(self._masters, shared.numbers)
@@ -227,7 +224,16 @@ class Client:
     @property
     def user(self) -> str | None:
         """The user that this client has logged in as; None: it has all rights that its process or certificate has."""
-        return self._shared.options.user
+        return None if self._login is None else self._login.user
+
+    def task_token(self, seconds: float = TASK_SECONDS) -> bytes:
+        """Returns a token by which other processes work as this client's user (`ClientOptions.token`) for `seconds`, a
+        day at most; b"" where it has none. Raises `LoginNeeded` if the user may not log in any more."""
+        self._check()
+        if self._login is None:
+            return b""
+        with self._needs_upgrade("makes no tokens for tasks"):
+            return self._login.task_token(seconds, self._shared.options.deadline)
 
     @property
     def transactional_ddl(self) -> bool:

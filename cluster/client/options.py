@@ -52,6 +52,8 @@ class ClientOptions:
         For mutual authentication of the cluster's servers and this client; None: no encryption.
     user, password : str, optional
         To log in with, where the servers have users (`client.login`). None: without a login.
+    token : bytes, optional
+        In place of a user and its password: a token for tasks (`Client.task_token`).
     """
 
     deadline: float = 30.0
@@ -64,6 +66,7 @@ class ClientOptions:
     tls: TlsFiles | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    token: bytes | None = field(default=None, repr=False)
 
 
 def client_options(**given: Any) -> ClientOptions:

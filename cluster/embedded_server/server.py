@@ -42,7 +42,7 @@ from ..wire.messages.methods import (
     ServerStatus,
     WriteRow,
 )
-from ..wire.messages.user_methods import BeginLogin, FinishLogin
+from ..wire.messages.user_methods import BeginLogin, FinishLogin, MakeTaskToken
 from ..wire.process.forking import note_process
 from ..wire.security.logins import Logins
 from ..wire.security.table_rights import TableRights
@@ -125,7 +125,7 @@ class EmbeddedServer:
         users = Users(is_secure=False, ports=lambda: self._rpc.ports)
         rights = TableRights(lambda tablet_id: tablets.get(tablet_id).table, tablets.table)
         self._rpc.admit = users.admission(self._rights, rights.check)
-        logins = Logins(self._rights, self._signing_key, is_secure=False)
+        logins = Logins(self._rights, self._signing_key, users)
         self._loads = OwnedLoads(store, calls)
         self._writes = OwnedWrites(store, tablets, calls)
         self._rows = RowWrites(store, tablets, calls)
@@ -143,6 +143,7 @@ class EmbeddedServer:
             **self._writes.handlers(),
             BeginLogin: logins.begin,
             FinishLogin: logins.finish,
+            MakeTaskToken: logins.make_task_token,
             **self._loads.handlers(),
         }
         self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}

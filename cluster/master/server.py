@@ -60,7 +60,7 @@ from ..wire.messages.methods import (
     TabletReports,
 )
 from ..wire.messages.namespace_methods import CreateNamespace, DropNamespace
-from ..wire.messages.user_methods import BeginLogin, ChangeAccess, FinishLogin
+from ..wire.messages.user_methods import BeginLogin, ChangeAccess, FinishLogin, MakeTaskToken
 from ..wire.messages.view_methods import RenameView
 from ..wire.peer_transport import PeerTransport
 from ..wire.process.log_files import Retention
@@ -212,7 +212,7 @@ class MasterServer:
         self._rights = MasterRights(self._manager, self._channels, is_secure, masters, options.dead_after)
         ddl.check_users_possible, ddl.spread_rights = self._rights.check_users_possible, self._rights.spread
         queries = Queries(self._manager, options, masters, self.address, users)
-        self._logins = Logins(self._rights.rights, self._rights.signing_key, is_secure, options.login_seconds)
+        self._logins = Logins(self._rights.rights, self._rights.signing_key, users, options.login_seconds)
         self._rpc.admit = lambda method, context: self._admit(users, method, context)
         self._coordinator = Coordinator(self._manager, ddl, self._channels, options, rng)
         self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)
@@ -235,6 +235,7 @@ class MasterServer:
             ChangeAccess: ddl.change_access,
             BeginLogin: self._logins.begin,
             FinishLogin: self._logins.finish,
+            MakeTaskToken: self._logins.make_task_token,
             LeaveCluster: ddl.leave_cluster,
             MaintainServer: ddl.maintain_server,
             Heartbeat: queries.heartbeat,

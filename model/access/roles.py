@@ -45,6 +45,9 @@ class Role:
         Microseconds since 1970 after which the password is not accepted.
     number : int
         Its oid in the catalogs, and no other role's ever.
+    logins_ended : int
+        How often all of its logins were ended: by another password, an earlier end of its validity, or NOLOGIN. Tokens
+        of before are not accepted any more.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Role:
     verifier: str = ""
     valid_until: int | None = None
     number: int = 0
+    logins_ended: int = 0
 
     def __repr__(self) -> str:
         return f"Role({self.name!r})"
@@ -111,6 +115,15 @@ class Access:
     def has_users(self) -> bool:
         """True if a role can log in: then servers demand authentication."""
         return bool(self.roles) and any(role.can_login for role in self.roles.values())
+
+    @property
+    def administrators(self) -> frozenset[str]:
+        """The users who can log in with a password and are superusers, by themselves or as a member."""
+        return frozenset(
+            name
+            for name, role in self.roles.items()
+            if role.can_login and role.verifier and any(map(self.is_superuser, self.roles_of(name)))
+        )
 
     # ---- roles -------------------------------------------------------------------------------------------------------
 

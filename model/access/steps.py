@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from ...errors import DependentObjects, DuplicateRole, InvalidGrant, UnknownRole, did_you_mean
+from ...errors import DependentObjects, DuplicateRole, InvalidGrant, LastUser, UnknownRole, did_you_mean
 from ..lazy_dataclass import dataclass
 from .rights import Right, Secured
 from .roles import PUBLIC, STORE_ROLE, Access, Grant, Membership, Role
@@ -44,6 +44,11 @@ class DropRole:
     """Removes a role, which must own nothing and have no grants."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PermitNoUsers:
+    """The steps may leave the store without users, so that it is open, or without a superuser with a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ AccessStep: TypeAlias = (
     CreateRole
     | AlterRole
     | DropRole
+    | PermitNoUsers
     | AddMember
     | RemoveMember
     | AddGrant
@@ -140,12 +146,34 @@ def apply_access_steps(access: Access, steps: Iterable[AccessStep], objects: Own
         Memberships would form a circle.
     DependentObjects
         A role that is dropped owns objects or has grants; or other grants depend on one that is revoked.
+    LastUser
+        No user could log in any more, or no superuser with a password, and no step permits it.
     """
+    before, steps = access, tuple(steps)
     for step in steps:
         access = _APPLY[type(step)](access, step, objects)
         if isinstance(step, OwnerChanged) and step.key in objects:
             objects = {**objects, step.key: replace(objects[step.key], owner=step.after)}
+    if access is not before and PermitNoUsers() not in steps:
+        _check_users_left(before, access)
     return access
+
+
+def _check_users_left(before: Access, after: Access) -> None:
+    """Raises `LastUser` if there are no users any more, or no administrators."""
+    if before.has_users and not after.has_users:
+        names = ", ".join(name for name, role in before.roles.items() if role.can_login)
+        raise LastUser(
+            f"user {names} is the last that can log in, and a store without users is open to all who reach it: create "
+            "another one first (or give the store's own role a password, ALTER USER nyala PASSWORD '...'); DROP USER "
+            "... FORCE opens the store"
+        )
+    if before.administrators and not after.administrators:
+        raise LastUser(
+            f"user {', '.join(sorted(before.administrators))} is the last superuser with a password: make another one "
+            "first, or give the store's own role a password (ALTER USER nyala PASSWORD '...'); DROP USER ... FORCE "
+            "drops it all the same"
+        )
 
 
 def without_objects(access: Access, keys: Iterable[str]) -> Access:
@@ -180,13 +208,22 @@ def _create(access: Access, step: CreateRole, objects: Owners) -> Access:
     name = step.role.name
     if access.role(name) is not None:
         raise DuplicateRole(f"role {name} exists already")
-    role = replace(step.role, number=access.next_number)
+    role = replace(step.role, number=access.next_number, logins_ended=0)
     return replace(access, roles={**access.roles, name: role}, next_number=access.next_number + 1)
 
 
 def _alter(access: Access, step: AlterRole, objects: Owners) -> Access:
     role = check_role(access, step.name)
-    return replace(access, roles={**access.roles, step.name: replace(role, **dict(step.changes))})
+    altered = replace(role, **dict(step.changes))
+    if _ends_logins(role, altered):
+        altered = replace(altered, logins_ended=role.logins_ended + 1)
+    return replace(access, roles={**access.roles, step.name: altered})
+
+
+def _ends_logins(before: Role, after: Role) -> bool:
+    """True if clients that logged in as `before` would have to prove something else, or could not log in at all."""
+    ends_earlier = after.valid_until is not None and (before.valid_until or after.valid_until + 1) > after.valid_until
+    return before.verifier != after.verifier or (before.can_login and not after.can_login) or ends_earlier
 
 
 def _drop(access: Access, step: DropRole, objects: Owners) -> Access:
@@ -325,6 +362,7 @@ _APPLY: Final[dict[type, Callable[[Access, Any, Owners], Access]]] = {
     CreateRole: _create,
     AlterRole: _alter,
     DropRole: _drop,
+    PermitNoUsers: lambda access, step, objects: access,
     AddMember: _add_member,
     RemoveMember: _remove_member,
     AddGrant: _add_grant,

@@ -13,7 +13,15 @@ def access_to_dict(access: Access) -> dict[str, Any]:
     """An access."""
     return {
         "roles": [
-            [role.name, role.can_login, role.is_superuser, role.verifier, role.valid_until, role.number]
+            [
+                role.name,
+                role.can_login,
+                role.is_superuser,
+                role.verifier,
+                role.valid_until,
+                role.number,
+                role.logins_ended,
+            ]
             for role in access.roles.values()
         ],
         "memberships": [[each.role, each.member, each.grantor, each.is_admin] for each in access.memberships],

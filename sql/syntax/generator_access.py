@@ -30,7 +30,8 @@ class AccessGenerator(generator.Generator):
         return f"{name.replace('_', ' ').upper()} {self.sql(value)}"
 
     def droprole_sql(self, node: nodes.DropRole) -> str:
-        return f"DROP ROLE {'IF EXISTS ' if node.args.get('exists') else ''}{self.expressions(node, flat=True)}"
+        exists, force = ("IF EXISTS " if node.args.get("exists") else ""), (" FORCE" if node.args.get("force") else "")
+        return f"DROP ROLE {exists}{self.expressions(node, flat=True)}{force}"
 
     def grantright_sql(self, node: nodes.GrantRight) -> str:
         option = " WITH GRANT OPTION" if node.args.get("option") else ""

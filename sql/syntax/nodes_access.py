@@ -24,9 +24,9 @@ class RoleOption(exp.Expression):
 
 
 class DropRole(exp.Expression):
-    """`DROP ROLE expressions`."""
+    """`DROP ROLE expressions [FORCE]`."""
 
-    arg_types = {"expressions": True, "exists": False}
+    arg_types = {"expressions": True, "exists": False, "force": False}
 
 
 class GrantRight(exp.Expression):

@@ -158,11 +158,7 @@ class Channel:
             FAULTS.check(answer.server)
         if answer.error is not None:
             error = error_of_server(answer.error, self._clock, self.address)
-            if isinstance(error, errors.LoginExpired):
-                self._tokens.note_refused()
-                refusal = self._tokens.refusal
-                if refusal is not None:
-                    raise type(refusal)(str(refusal)) from error  # a new one: several threads may raise it
+            self._check_login(error)
             raise error
         if answer.reply is None:
             raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
@@ -181,7 +177,17 @@ class Channel:
         except (pa.ArrowException, OSError, KeyError) as error:
             raise scans.lost(client, error) from None
         scans.heard()
-        return ScanStream(reader, self.address, self._clock, lambda error: scans.failed(client, error))
+        return ScanStream(
+            reader, self.address, self._clock, lambda error: scans.failed(client, error), self._check_login
+        )
+
+    def _check_login(self, error: errors.Error) -> None:
+        """Has a token that a server refused be replaced; raises the reason if there will be no other."""
+        if isinstance(error, errors.LoginExpired):
+            self._tokens.note_refused()
+            refusal = self._tokens.refusal
+            if refusal is not None:
+                raise type(refusal)(str(refusal)) from error  # a new one: several threads may raise it
 
     def _scan_connection(self, timeout: float) -> FlightConnection:
         """Returns the connection to the server's Flight port, which a restarted server may have changed."""

@@ -24,6 +24,7 @@ from ....model.access.steps import (
     AlterRole,
     CreateRole,
     DropRole,
+    PermitNoUsers,
     RemoveGrant,
     RemoveMember,
 )
@@ -36,6 +37,7 @@ _NAMES: Final[Mapping[type, str]] = {
     CreateRole: "create_role",
     AlterRole: "alter_role",
     DropRole: "drop_role",
+    PermitNoUsers: "permit_no_users",
     AddMember: "add_member",
     RemoveMember: "remove_member",
     AddGrant: "add_grant",

@@ -3,6 +3,7 @@
     client                                     server
       BeginLogin  user, SCRAM's first  ──────►   the verifier of the user, or one that fits no password
       FinishLogin the same, and its proof ───►   a token, which each server of the cluster accepts
+      MakeTaskToken  with that token  ───────►   a token for processes that work for the client, which lives longer
 
 Between the two the server keeps nothing: what it needs is in the reply, signed, so that another leading master can
 finish what one has begun.
@@ -57,6 +58,22 @@ class FinishLogin(Request, frozen=True, tag="finish_login"):
     message: str
     state: bytes
     proof: str
+
+
+class TaskTokenReply(Reply, frozen=True):
+    """A token for tasks, and the seconds for which it is valid."""
+
+    token: bytes
+    seconds: float
+
+
+class MakeTaskToken(Request, frozen=True, tag="make_task_token"):
+    """Makes a token of the caller's user for its tasks. `seconds`: for which it is needed; servers may give it less.
+    The caller has logged in itself: a token for tasks makes no other."""
+
+    reply = TaskTokenReply
+    is_small = True
+    seconds: float
 
 
 class SetRights(Request, frozen=True, tag="set_rights"):

@@ -258,7 +258,8 @@ def _as_row(data: pa.Buffer) -> pa.RecordBatch:
 class ScanStream:
     """The batches of a scan at its caller; `end` is set after the last one. One thread reads it; any may close it.
 
-    `batches` counts the server's batches that were received completely: the number to resume from.
+    `batches` counts the server's batches that were received completely: the number to resume from. `failed` is called
+    with an error of the connection, `refused` with one of the server.
     """
 
     def __init__(
@@ -267,11 +268,13 @@ class ScanStream:
         address: str,
         clock: HybridClock,
         failed: Callable[[errors.Error], None],
+        refused: Callable[[errors.Error], None] = lambda error: None,
     ):
         self._reader = reader
         self._address = address
         self._clock = clock
         self._failed = failed
+        self._refused = refused
         self._decoder = BatchDecoder()
         self._parts: list[Batch] = []
         self._ready: deque[Batch] = deque()
@@ -325,7 +328,9 @@ class ScanStream:
         note_server(self._clock, head.clock, self._address)
         if head.error is not None:
             self._is_closed = True
-            raise error_of_server(head.error, self._clock, self._address)
+            error = error_of_server(head.error, self._clock, self._address)
+            self._refused(error)
+            raise error
         if head.end is None:
             raise errors.ProtocolError(f"the scan at {self._address} ended with neither an end nor an error")
         self.end = head.end

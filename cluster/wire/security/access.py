@@ -95,6 +95,7 @@ _CLIENTS: Final = (
     user_methods.ChangeAccess,
     user_methods.BeginLogin,
     user_methods.FinishLogin,
+    user_methods.MakeTaskToken,
     methods.LocateTablets,
     methods.ListServers,
     ListMasters,

@@ -19,10 +19,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from ....errors import AccessDenied, LoginNeeded
+from ....errors import AccessDenied, LoginExpired, LoginNeeded
 from ....model.access.holders import Holder
 from ....model.access.roles import Access
-from ....model.access.tokens import TokenKey, read_token
+from ....model.access.tokens import Claims, TokenKey, read_token
 from ....model.codec.values import reads
 from ....model.lazy_dataclass import dataclass
 from ..call_context import CallContext
@@ -84,8 +84,8 @@ class Users:
     def __init__(self, is_secure: bool, ports: Callable[[], Collection[int]]):
         self.is_secure = is_secure
         self._ports = ports
-        self._verified: dict[tuple[bytes, tuple[TokenKey, ...]], tuple[str, float]] = {}
-        """User of a token and the time at which its signature is checked again."""
+        self._verified: dict[tuple[bytes, tuple[TokenKey, ...]], tuple[Claims, float]] = {}
+        """Content of a token and the time at which its signature is checked again."""
 
     def holder(self, context: CallContext, rights: Rights, method: type[Any]) -> Holder | None:
         """Returns the user who calls a method, with its rights; None: all rights.
@@ -95,7 +95,7 @@ class Users:
         LoginNeeded
             The caller has not logged in, and must.
         LoginExpired
-            Its token is not valid, or not any more.
+            Its token is not valid, or not any more: it has expired, or the user has got another password since.
         AccessDenied
             The method is not for clients, and without TLS nothing else identifies a server.
         """
@@ -104,10 +104,13 @@ class Users:
         if not context.token:
             self._check_without_user(context)
             return None
-        user = self._user(context.token, rights)
+        claims = self.claims(context.token, rights)
+        user = claims.user
         role = rights.access.role(user)
         if role is None or not role.can_login:
             raise LoginNeeded(f"user {user} has been dropped, or is not permitted to log in any more")
+        if not claims.is_of(role):
+            raise LoginExpired(f"the login of user {user} has been ended: its password was changed, or it was replaced")
         holder = Holder(rights.access, user)
         needed = Role.CLIENT if method is methods.ScanTablet else NEEDED.get(method, Role.SERVER)
         if needed is Role.ADMIN:
@@ -145,15 +148,16 @@ class Users:
     def _is_own(self, address: str) -> bool:
         return is_local_owner(address, self._ports())
 
-    def _user(self, token: bytes, rights: Rights) -> str:
+    def claims(self, token: bytes, rights: Rights) -> Claims:
+        """Returns the content of a token. Raises `LoginExpired` if it is not valid, or not any more."""
         key = token, rights.keys
         known = self._verified.get(key)
         now = time.time()
         if known is not None and now < known[1]:
             return known[0]
-        user = read_token(token, rights.keys, now)
+        claims = read_token(token, rights.keys, now)
         if len(self._verified) >= _MOST_TOKENS:
             self._verified.clear()
         # Its expiry is read from it again once a second: a signature costs more than the look-up.
-        self._verified[key] = user, now + 1.0
-        return user
+        self._verified[key] = claims, now + 1.0
+        return claims

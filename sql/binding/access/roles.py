@@ -15,6 +15,7 @@ from ....model.access.steps import (
     AlterRole,
     CreateRole,
     DropRole,
+    PermitNoUsers,
     RemoveMember,
     apply_access_steps,
     check_role,
@@ -90,9 +91,9 @@ def bind_alter_role(node: Any, context: Context) -> ChangeAccess:
 
 
 def bind_drop_role(node: Any, context: Context) -> ChangeAccess:
-    """Binds DROP ROLE."""
+    """Binds DROP ROLE. With FORCE also the last user, or the last superuser."""
     _require_superuser(context, "DROP ROLE")
-    steps: list[AccessStep] = []
+    steps: list[AccessStep] = [PermitNoUsers()] if node.args.get("force") else []
     for item in node.expressions:
         if node.args.get("exists") and current_access(context).role(name_of(item)) is None:
             continue

@@ -78,7 +78,8 @@ class AccessParser(PlacedParser):
     def _drop_role(self) -> Any:
         self._role_word()
         exists = self._parse_exists()
-        return nodes.DropRole(expressions=self._parse_csv(self._role_name), exists=exists)
+        names = self._parse_csv(self._role_name)
+        return nodes.DropRole(expressions=names, exists=exists, force=self._match_text_seq("FORCE"))
 
     def _role_word(self) -> bool:
         """Skips USER or ROLE; True for USER."""

@@ -74,6 +74,6 @@ def test_a_served_directory_with_users_is_for_its_account_and_for_them(
         with nyala.connect(url, user="ann", password="x") as client:
             assert client.execute("SELECT k FROM t WHERE k = 2").fetchone() == (2,)
             assert client.execute("SELECT sum(k) FROM t").fetchone() == (3,)
-        owner.execute("REVOKE ALL ON t FROM ann; DROP USER ann")
+        owner.execute("REVOKE ALL ON t FROM ann; DROP USER ann FORCE")
         with nyala.connect(url) as client:
             assert client.execute("SELECT count(*) FROM t").fetchone() == (2,)

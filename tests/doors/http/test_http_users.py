@@ -23,5 +23,5 @@ def test_pages_of_a_store_with_users_are_for_superusers() -> None:
         assert ask(server, "/tables", Authorization=basic("ann", "a"))[0].status == 401
         assert ask(server, "/tables", Authorization=basic("root", "a"))[0].status == 401
         assert ask(server, "/tables", Authorization=basic("root", "r"))[0].status == 200
-        connection.execute("ALTER USER root NOSUPERUSER")
+        connection.execute("ALTER USER nyala PASSWORD 'n'; ALTER USER root NOSUPERUSER")
         assert ask(server, "/tables", Authorization=basic("root", "r"))[0].status == 401

@@ -114,7 +114,7 @@ def test_the_first_user_closes_the_door() -> None:
             assert "no password supplied" in refusal(server)
             with psycopg.connect(dsn(server, user="ann", password="secret")) as ann:
                 assert ann.execute("SELECT count(*) FROM t").fetchone() == (0,)
-        connection.execute("DROP TABLE t; DROP USER ann")
+        connection.execute("DROP TABLE t; DROP USER ann FORCE")
         psycopg.connect(dsn(server)).close()
 
 
@@ -137,7 +137,7 @@ def test_an_address_of_other_machines_needs_users_or_a_password(tls: dict[str, s
         with served(connection, address="0.0.0.0:0", tls_cert=tls["tls_cert"], tls_key=tls["tls_key"]) as server:
             psycopg.connect(dsn(server, user="ann", password="x", sslmode="require")).close()
             assert "only encrypted connections" in refusal(server, user="ann", password="x", sslmode="disable")
-            connection.execute("DROP USER ann")
+            connection.execute("DROP USER ann FORCE")
             assert "password authentication failed" in refusal(server, user="ann", password="x", sslmode="require")
 
 

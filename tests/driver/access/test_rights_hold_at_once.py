@@ -112,7 +112,7 @@ def test_a_user_that_is_dropped_or_loses_superuser(owner: nyala.Connection) -> N
 
 
 def test_a_session_from_before_the_first_user_is_over(owner: nyala.Connection) -> None:
-    owner.execute("REVOKE ALL ON t FROM ann; DROP USER ann")
+    owner.execute("REVOKE ALL ON t FROM ann; DROP USER ann FORCE")
     with as_user(owner, "joe", is_authenticated=False) as joe, as_user(owner, "jim", is_authenticated=False) as jim:
         assert joe.execute("SELECT count(*) FROM t").fetchone() == (2,)
         jim.execute("SELECT count(*) FROM t").fetchall()

@@ -12,6 +12,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.cluster.client.client import Client
+from nyala.cluster.client.options import ClientOptions
 from nyala.cluster.raft.messages import Peer
 from nyala.cluster.wire.calls.rpc import Channel, TokenSource
 from nyala.cluster.wire.messages.methods import (
@@ -22,7 +23,7 @@ from nyala.cluster.wire.messages.methods import (
     ReadRow,
     Request,
 )
-from nyala.cluster.wire.messages.user_methods import SetRights
+from nyala.cluster.wire.messages.user_methods import MakeTaskToken, SetRights
 from nyala.driver.session.identity import act_as
 from nyala.errors import (
     AccessDenied,
@@ -34,7 +35,8 @@ from nyala.errors import (
     NotSupportedError,
     PermissionDenied,
 )
-from nyala.model.access.tokens import TokenKey, make_token
+from nyala.model.access.roles import Role
+from nyala.model.access.tokens import TASK_SECONDS, TokenKey, make_token, token_expiry
 from nyala.model.clock import HybridClock
 from nyala.testing import MiniCluster
 
@@ -166,7 +168,13 @@ def test_forged_and_expired_tokens_are_refused(owner: nyala.Connection) -> None:
     master = owner.store.name.partition("://")[2]
     places = _call(master, LocateTablets(tablet_ids=(tablet,)), own).tablets
     for address in {master, *(replica.address for place in places for replica in place.replicas)}:
-        for token in (changed, own[:-1], own + b"x", b"nyala", make_token("nyala", time.time() + 9.0, key)):
+        for token in (
+            changed,
+            own[:-1],
+            own + b"x",
+            b"nyala",
+            make_token(Role("nyala", number=10), time.time() + 9.0, key),
+        ):
             for request in (GetCatalog(), reading):
                 with pytest.raises(LoginExpired):
                     _call(address, request, token)
@@ -207,6 +215,78 @@ def test_a_dropped_user_is_out(owner: nyala.Connection) -> None:
         owner.execute("REVOKE ALL ON t FROM gone; DROP USER gone")
         with pytest.raises(LoginNeeded, match="user gone has been dropped"):
             raw.execute("SELECT v FROM t WHERE k = 1")
+
+
+ENDINGS = {
+    "another password": "ALTER USER gone PASSWORD 'another'",
+    "no password": "ALTER USER gone PASSWORD NULL",
+    "an expired password": "ALTER USER gone VALID UNTIL '2020-01-01'",
+    "no login": "ALTER USER gone NOLOGIN",
+    "another user of that name": "DROP USER gone; CREATE USER gone PASSWORD 'of gone'",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_tokens_end_with_what_they_prove(owner: nyala.Connection, ending: str) -> None:
+    owner.execute("CREATE USER gone PASSWORD 'of gone'; GRANT SELECT ON t TO gone")
+    with login(owner, "gone") as gone:
+        assert isinstance(gone.store, Client)
+        tokens = _login_of(gone).token, gone.store.task_token(60.0)
+    calls = [(address, request, token) for address, request in _requests(owner) for token in tokens]
+    assert len(set(tokens)) == 2 and all(_call(*call) for call in calls)
+    owner.execute("REVOKE ALL ON t FROM gone; " + ENDINGS[ending])
+    for call in calls:
+        with pytest.raises((LoginExpired, LoginNeeded), match="user gone"):
+            _call(*call)
+    owner.execute("DROP USER gone")
+
+
+def test_a_client_is_out_when_its_password_is_another(owner: nyala.Connection) -> None:
+    owner.execute("CREATE USER gone PASSWORD 'of gone'; GRANT SELECT ON t TO gone")
+    with login(owner, "gone") as gone, without_binder(gone) as raw:
+        assert raw.execute("SELECT count(*) FROM t").fetchone() == (2,)
+        owner.execute("ALTER USER gone PASSWORD 'another'")
+        for text in ("SELECT count(*) FROM t WHERE v >= 0", "SELECT v FROM t WHERE k = 1"):
+            with pytest.raises(InvalidPassword):
+                raw.execute(text).fetchall()
+    with login(owner, "gone", "another") as again:
+        assert again.execute("SELECT count(*) FROM t").fetchone() == (2,)
+    owner.execute("REVOKE ALL ON t FROM gone; DROP USER gone")
+
+
+def test_a_token_for_tasks_has_the_users_rights_and_makes_no_other(owner: nyala.Connection) -> None:
+    owner.execute("GRANT SELECT ON t TO ann")
+    with login(owner, "ann") as ann:
+        assert isinstance(ann.store, Client)
+        token = ann.store.task_token(60.0)
+        assert ann.store.task_token(60.0) == token  # a fresh one is given again
+        assert 0 < token_expiry(ann.store.task_token(1e9)) - time.time() <= TASK_SECONDS
+    master = owner.store.name.removeprefix("nyala://").rstrip("/").split(":")
+    with Client([(master[0], int(master[1]))], ClientOptions(token=token)) as tasks:
+        assert tasks.user == "ann" and tasks.task_token() == token
+        assert tasks.read_row(tasks.table("t"), (1,), ("v",)) == (1,)
+        with pytest.raises(PermissionDenied, match="for table o: user ann needs"):
+            tasks.read_row(tasks.table("o"), (1,), ("v",))
+        with pytest.raises(AccessDenied, match="a token for tasks makes no other"):
+            _call(_requests(owner)[0][0], MakeTaskToken(seconds=9.0), token)
+        owner.execute("ALTER USER ann PASSWORD 'of ann'")
+        with pytest.raises(LoginNeeded, match="the token for tasks of user ann was refused"):
+            tasks.read_row(tasks.table("t"), (1,), ("v",))
+    with pytest.raises(LoginNeeded, match="the token for tasks of user ann has expired at"):
+        Client([(master[0], int(master[1]))], ClientOptions(token=make_token(Role("ann"), 1.0, TokenKey(1, b"", 0))))
+    with pytest.raises(AccessDenied, match="valid for some seconds"), login(owner, "ann") as ann:
+        assert isinstance(ann.store, Client)
+        ann.store.task_token(0.0)
+    assert isinstance(owner.store, Client) and owner.store.task_token() == b""
+
+
+def _requests(owner: nyala.Connection) -> list[tuple[str, Request]]:
+    """A request for the master, and one for each server that has the tablet of `t`."""
+    master = owner.store.name.partition("://")[2]
+    tablet = owner.store._catalog.known(owner.store.table("t")).tablet_ids[0]
+    reading = ReadRow(tablet_id=tablet, schema_version=0, key=(1,), columns=("k", "v"))
+    places = _call(master, LocateTablets(tablet_ids=(tablet,)), b"").tablets
+    return [(master, GetCatalog()), *((replica.address, reading) for place in places for replica in place.replicas)]
 
 
 # ---- what servers refuse ---------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.errors import DependentObjects, DuplicateRole, InvalidGrant, UnknownRole
+from nyala.errors import DependentObjects, DuplicateRole, InvalidGrant, LastUser, UnknownRole
 from nyala.model.access.rights import Right, Secured
 from nyala.model.access.roles import PUBLIC, STORE_ROLE, Access, Grant, Membership, Role
 from nyala.model.access.steps import (
@@ -20,6 +21,7 @@ from nyala.model.access.steps import (
     ForgetObjects,
     ObjectRenamed,
     OwnerChanged,
+    PermitNoUsers,
     RemoveGrant,
     RemoveMember,
     apply_access_steps,
@@ -197,3 +199,43 @@ def test_grants_follow_a_new_key_and_leave_others_alone() -> None:
         ("t2", "b", False),
     ]
     assert apply_access_steps(moved, [ObjectRenamed(OBJECTS["t1"], "t4")], OBJECTS) is moved
+
+
+# ---- the last user ---------------------------------------------------------------------------------------------------
+
+ADMIN = Role("adm", can_login=True, is_superuser=True, verifier="v")
+BOSS = Role("boss", is_superuser=True)
+
+
+@pytest.mark.parametrize(
+    ("roles", "steps", "why"),
+    [
+        ([Role("ann", can_login=True)], [DropRole("ann")], "user ann is the last that can log in"),
+        ([Role("ann", can_login=True)], [AlterRole("ann", (("can_login", False),))], "is the last that can log in"),
+        ([ADMIN, Role("ann", can_login=True)], [DropRole("adm")], "user adm is the last superuser with a password"),
+        ([ADMIN], [AlterRole("adm", (("is_superuser", False),))], "the last superuser"),
+        ([ADMIN], [AlterRole("adm", (("verifier", ""),))], "the last superuser"),
+        ([ADMIN, Role("ann", can_login=True)], [AlterRole("adm", (("can_login", False),))], "the last superuser"),
+        (
+            [BOSS, Role("sue", can_login=True, verifier="v"), AddMember(Membership("boss", "sue", STORE_ROLE))],
+            [RemoveMember("boss", "sue")],
+            "user sue is the last superuser",
+        ),
+    ],
+)
+def test_the_last_user_and_the_last_superuser_stay(roles: list[Any], steps: list[Any], why: str) -> None:
+    made = [CreateRole(role) if isinstance(role, Role) else role for role in roles]
+    access = apply_access_steps(Access(), made, {})
+    with pytest.raises(LastUser, match=why):
+        apply_access_steps(access, steps, {})
+    assert apply_access_steps(access, [PermitNoUsers(), *steps], {}) != access
+    another = apply_access_steps(access, [CreateRole(replace(ADMIN, name="other"))], {})
+    assert apply_access_steps(another, steps, {}).administrators == {"other"}
+    own = apply_access_steps(access, [AlterRole(STORE_ROLE, (("verifier", "v"),))], {})
+    assert apply_access_steps(own, steps, {}).administrators == {STORE_ROLE}
+
+
+def test_a_store_without_a_superusers_password_gets_and_loses_users_otherwise() -> None:
+    access = apply_access_steps(Access(), [CreateRole(Role("ann", can_login=True)), CreateRole(Role("r"))], {})
+    access = apply_access_steps(access, [DropRole("r"), CreateRole(Role("ben", can_login=True)), DropRole("ann")], {})
+    assert access.has_users and not access.administrators
