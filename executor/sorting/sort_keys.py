@@ -8,6 +8,7 @@ equal in it by the next one (`kernels.order_words`). Equal rows keep their order
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,16 +88,13 @@ def order_of(keys: Sequence[Vector], items: Sequence[OrderItem], length: int, fi
     if first is not None and 0 < first < length // WORTH_CUTTING:
         chosen, _ = first_rows(_words(pairs), length, first)
         return chosen.take(order_of([key.take(chosen) for key in keys], items, first))
-    size = 1
-    for key, _ in pairs:
-        size *= _most_codes(key)
-    if size > 1 << _MOST_BITS:
+    if math.prod(_most_codes(key) for key, _ in pairs) > 1 << _MOST_BITS:
         order = sort_by_words(_words(pairs), length)
     else:
-        codes = np.zeros(length, np.uint64)
+        codes, size = np.zeros(length, np.uint64), 1
         for key, item in pairs:
             part, count = ordered_codes(key, item.descending, item.nulls_first)
-            codes = codes * np.uint64(count) + part.astype(np.uint64)
+            codes, size = codes * np.uint64(count) + part.astype(np.uint64), size * count
         order, _ = sort_rows(codes, size)
     return order if first is None else order[:first]
 
@@ -117,5 +115,7 @@ def _most_codes(key: Vector) -> int:
         return 1 << 64
     if key.type.kind is Kind.INTERVAL:
         return 1 << 64
+    if key.type.kind is Kind.BOOLEAN:
+        return 2 + extra  # also where only one of them occurs
     low, high = key.bounds() if isinstance(key, Narrow) else measured_bounds(key)
     return high - low + 1 + extra

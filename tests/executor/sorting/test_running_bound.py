@@ -20,7 +20,20 @@ from nyala.executor.kernels.order_words import first_rows, ordered_words, sort_b
 from nyala.executor.sorting import running_bound, sort_keys
 from nyala.executor.sorting.running_bound import RunningBound
 from nyala.executor.sorting.sort_keys import order_of, ordered_codes
-from nyala.model.types import BIGINT, BINARY, DATE, DOUBLE, FLOAT, INTERVAL, STRING, TIMESTAMP, DataType, Kind
+from nyala.model.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTERVAL,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    DataType,
+    Kind,
+)
 from nyala.model.vectors.vector import Batch, Const, Vector, vector_from_arrow
 from nyala.sql.expressions import Column, OrderItem
 
@@ -50,6 +63,8 @@ VALUES: dict[DataType, Callable[[random.Random], Any]] = {
     BINARY: lambda rng: bytes(rng.choices([0, 1, 255], k=rng.randint(0, 10))),
     TIMESTAMP: lambda rng: datetime.datetime(2024, 1, 1) + datetime.timedelta(microseconds=rng.randint(-9, 9)),
     DATE: lambda rng: datetime.date(2024, 1, 1) + datetime.timedelta(days=rng.randint(-9, 9)),
+    BOOLEAN: lambda rng: rng.random() < 0.5,
+    TINYINT: lambda rng: rng.randint(-128, 127),
 }
 
 
@@ -88,11 +103,18 @@ class _Reversed:
         return hash(self.value)
 
 
+def few_values(draw: Callable[[random.Random], Any], rng: random.Random) -> Callable[[random.Random], Any]:
+    values = [draw(rng) for _ in range(rng.randint(1, 2))]
+    return lambda rng: rng.choice(values)
+
+
 @pytest.mark.parametrize("seed", range(cases(60)))
 def test_the_first_rows_of_all_types_and_orders_are_those_of_a_sort(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_bound, "FEW_ROWS", 1)
     rng = random.Random(seed)
-    types = [rng.choice(list(VALUES)) for _ in range(rng.choice([1, 1, 2, 3]))]
+    types = [rng.choice(list(VALUES)) for _ in range(rng.choice([1, 1, 2, 3, 5]))]
+    # Few values, too: keys that fit into one integer, and columns of one value.
+    draws = [VALUES[t] if rng.random() < 0.6 else few_values(VALUES[t], rng) for t in types]
     items = [OrderItem(Column(i, "", t), rng.random() < 0.5, rng.random() < 0.5) for i, t in enumerate(types)]
     wanted, ties = rng.choice([1, 2, 7, 40]), rng.random() < 0.3
     bound = RunningBound(items, wanted, ties)
@@ -102,7 +124,7 @@ def test_the_first_rows_of_all_types_and_orders_are_those_of_a_sort(seed: int, m
     kept: list[tuple[Any, ...]] = []
     for _ in range(12):
         length, form = rng.randint(1, 60), rng.randrange(3)
-        columns = [[None if rng.random() < nulls else VALUES[t](rng) for _ in range(length)] for t in types]
+        columns = [[None if rng.random() < nulls else draw(rng) for _ in range(length)] for draw in draws]
         if form == 2:
             columns[0] = columns[0][:1] * length
         part = list(zip(*columns, strict=True))
@@ -282,3 +304,16 @@ def test_a_descending_sort_by_an_ascending_column_skips_the_row_groups_before() 
         assert [row[0].microsecond for row in found] == [39_999, 39_998, 39_997]
         text = "\n".join(row[0] for row in store.execute(f"EXPLAIN ANALYZE {query}").fetchall())
         assert "10,000 rows considered" in text and "3 row groups skipped" in text, text
+
+
+def test_keys_of_booleans_that_are_all_false() -> None:
+    """Their codes are three, with NULL, though only two occur."""
+    rng = random.Random(2)
+    for nulls_first in product((False, True), repeat=4):
+        types = [BOOLEAN, TINYINT, BOOLEAN, DataType(Kind.DECIMAL, 9, 2)]
+        items = [OrderItem(Column(i, "", t), False, first) for i, (t, first) in enumerate(zip(types, nulls_first))]
+        draws = [[None, False], [-13, -1], [None, True], [None, Decimal("-1.25"), Decimal(10)]]
+        rows = [tuple(rng.choice(values) for values in draws) for _ in range(300)]
+        order = order_of([vector_of(t, [row[i] for row in rows], 0) for i, t in enumerate(types)], items, len(rows))
+        found = [tuple(rank_of(t, v, item) for t, v, item in zip(types, rows[i], items, strict=True)) for i in order]
+        assert found == sorted(found)
