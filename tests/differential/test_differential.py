@@ -29,6 +29,7 @@ from nyala.sql import bind, parse
 
 QUERIES = int(os.environ.get("NYALA_QUERIES", cases(1000)))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
+OTHER_ORDER = "another order"
 PER_TEST = 50
 
 TABLES = (
@@ -140,7 +141,7 @@ def _differs(mine: Callable[[str], Any], other: Callable[[str], Any], text: str)
     if found == expected:
         return None
     missing, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
-    return f"missing {list(missing)[:5]}, surplus {list(surplus)[:5]}" if missing or surplus else "another order"
+    return f"missing {list(missing)[:5]}, surplus {list(surplus)[:5]}" if missing or surplus else OTHER_ORDER
 
 
 def compare(mine: Callable[[str], Any], other: Callable[[str], Any], queries: Sequence[str]) -> None:
@@ -149,7 +150,12 @@ def compare(mine: Callable[[str], Any], other: Callable[[str], Any], queries: Se
         if found is not None:
             # The same sort of failure: with a part less, a query may be refused for being wrong.
             sort = found.partition(" ")[0]
-            small = reduce(text, lambda candidate: (_differs(mine, other, candidate) or "").startswith(sort))
+            # With an item of ORDER BY less, any order of equal rows is right.
+            small = (
+                text
+                if found == OTHER_ORDER
+                else reduce(text, lambda candidate: (_differs(mine, other, candidate) or "").startswith(sort))
+            )
             pytest.fail(f"{small}\n  {_differs(mine, other, small)}\nof\n{text}", pytrace=False)
 
 
