@@ -86,6 +86,25 @@ class BloomFilter:
 ColumnPredicate: TypeAlias = Range | InList | IsNull | BitmapFilter | AnyOf | BloomFilter
 
 
+@dataclass(frozen=True, slots=True)
+class InBuckets:
+    """The bucket of a row, by a hash rule of these columns, buckets and seed, is one of `chosen`.
+
+    No scan evaluates it: it leaves out the tablets of other buckets (`ScanSpec.one_of`).
+    """
+
+    columns: tuple[str, ...]
+    buckets: int
+    seed: int
+    chosen: tuple[int, ...]
+
+
+Branch: TypeAlias = tuple[ColumnPredicate | InBuckets, ...]
+"""A conjunction."""
+OneOf: TypeAlias = tuple[Branch, ...]
+"""A disjunction: at least one of the branches holds."""
+
+
 def admits_null(predicate: ColumnPredicate) -> bool:
     """True if NULL satisfies the predicate."""
     if isinstance(predicate, AnyOf):

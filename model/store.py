@@ -23,7 +23,7 @@ from .alterations import AlterStep
 from .catalog_changes import CatalogChanges
 from .keeping_namespaces import AltersNamespaces, KeepsNamespaces
 from .lazy_dataclass import dataclass
-from .predicates import ColumnPredicate
+from .predicates import ColumnPredicate, OneOf
 from .schema import Table, TableDefinition, View
 from .transactions import DEFAULT_OPTIONS, TableRead, TransactionOptions
 from .vectors.vector import Array, Batch
@@ -90,6 +90,9 @@ class ScanSpec:
         (`Store.runs_fragments`); its output may have other columns than the scan. The limit then applies to the scan.
     split_evenly : EvenSplit, optional
         Divide scans of some sizes further than `split_rows` says. Stores may ignore it.
+    one_of : tuple of OneOf
+        Conditions that the caller evaluates on the rows itself; here they only leave out tablets without such rows.
+        Stores may ignore them.
     """
 
     columns: tuple[str, ...]
@@ -103,6 +106,7 @@ class ScanSpec:
     fragment: bytes = b""
     descending: bool = False
     split_evenly: EvenSplit | None = None
+    one_of: tuple[OneOf, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
     nyala.spark.register(spark)                          spark.read.format("nyala").option("url", ...)
     nyala.spark.table(spark, "orders", url)              a DataFrame of one table, pruned and filtered
     nyala.spark.sql(spark, "SELECT ...", url)            a query that nyala plans and Spark executes
+    nyala.spark.jdbc_partitions(spark, url, "orders")    arguments of spark.read.jdbc: tasks by tablet, one snapshot
+    nyala.spark.jdbc_snapshot(spark, url, "orders")      a table for Spark's source jdbc, as of one time
     nyala.spark.session()                                a new Spark session, for programs without one
     nyala.spark.url(directory)                           URL by which tasks reach a directory that this process has open
 
@@ -11,9 +13,9 @@ PySpark is loaded by the first call of one of them, not by importing this module
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Imported first, so that the name then refers to the function: the module of that name is not loaded again.
 from .session import session
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..driver.tables.timestamps import Moment
 
-__all__ = ["register", "session", "sql", "table", "url"]
+__all__ = ["jdbc_partitions", "jdbc_snapshot", "register", "session", "sql", "table", "url"]
 
 
 def register(spark: SparkSession) -> None:
@@ -55,6 +57,29 @@ def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Momen
     from .engine import frames
 
     return frames.sql(spark, text, url, at)
+
+
+def jdbc_partitions(
+    spark: SparkSession,
+    url: str,
+    table: str,
+    properties: Mapping[str, str] | None = None,
+    at: Moment | None = None,
+    pieces: int = 1,
+) -> dict[str, Any]:
+    """The arguments of `spark.read.jdbc` that read a table by tablets, at one snapshot; see `nyala.spark.jdbc`."""
+    from . import jdbc
+
+    return jdbc.jdbc_partitions(spark, url, table, properties, at, pieces)
+
+
+def jdbc_snapshot(
+    spark: SparkSession, url: str, table: str, properties: Mapping[str, str] | None = None, at: Moment | None = None
+) -> str:
+    """A table as of one time, for Spark's source `jdbc`; see `nyala.spark.jdbc`."""
+    from . import jdbc
+
+    return jdbc.jdbc_snapshot(spark, url, table, properties, at)
 
 
 def url(target: str | Path) -> str:

@@ -67,6 +67,12 @@ def _date_trunc(type_: DataType, unit: Vector, arg: Vector) -> Vector:
     return temporal.truncate(type_, unit.value, arg)
 
 
+def _hash_bucket(type_: DataType, *arguments: Vector) -> Vector:
+    from ..kernels.hash_buckets import hash_bucket  # few statements need it
+
+    return hash_bucket(type_, *arguments)
+
+
 def _trim(name: str) -> Kernel:
     return lambda type_, value, *characters: text_vectorized.trim(name, type_, value, *characters)
 
@@ -127,6 +133,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "ceil": _whole("ceil"),
     "round": _round,
     "power": arithmetic.power,
+    "hash_bucket": _hash_bucket,
     "coalesce": lambda type_, *values: conditional.coalesce(type_, values),
     "greatest": lambda type_, *values: conditional.extreme(type_, values, greatest=True),
     "least": lambda type_, *values: conditional.extreme(type_, values, greatest=False),

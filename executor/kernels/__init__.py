@@ -8,6 +8,7 @@
     boolean      three-valued AND, OR, NOT, IS ...
     conditional  CASE, COALESCE, NULLIF, GREATEST, LEAST: picking values row by row
     cast         every conversion between types
+    hash_buckets the bucket of a HASH partition
 
 All kernels take and return `model.vectors.vector.Vector`s of one length, propagate NULL by SQL's rules, and raise
 nyala's errors. The value stored for a NULL is arbitrary, so no kernel may fail because of it.

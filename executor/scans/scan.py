@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 
 from ...errors import HistoryGone
-from ...model.predicates import ColumnPredicate
+from ...model.predicates import ColumnPredicate, OneOf
 from ...model.schema import Table
 from ...model.store import EvenSplit, ScanCounters, ScanSpec, ScanToken
 from ...model.vectors.vector import Batch
@@ -157,6 +157,7 @@ def _tokens(
         limit=limit if node.residual is None else None,
         changes=None if node.time is None else node.time.changes,
         fragment=fragment,
+        one_of=_one_of(node),
     )
     if node.time is None:
         return context.store.scan_tokens(node.table, spec)
@@ -164,6 +165,15 @@ def _tokens(
         return context.store.scan_tokens(node.time.table, spec)
     except HistoryGone as error:
         raise HistoryGone(f"{error}{node.time.excerpt}") from error
+
+
+def _one_of(node: TableScan) -> tuple[OneOf, ...]:
+    """Conditions of the residual that leave out tablets."""
+    if node.residual is None or node.table.partitions.tablet_count == 1:
+        return ()
+    from ...planner.scans.tablet_conditions import one_of  # few statements need it
+
+    return one_of(node)
 
 
 def _tell_opened(

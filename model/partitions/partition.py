@@ -29,7 +29,7 @@ from ..arrow_arrays import arrow_array
 from ..keys.key_encoding import encode_key
 from ..keys.keys import Keys
 from ..lazy_dataclass import dataclass
-from ..predicates import ColumnPredicate, Range
+from ..predicates import Branch, ColumnPredicate, InBuckets, OneOf, Range
 from ..schema import HashRule, PartitionSchema, RangePartition, Schema
 from ..vectors.vector import Array
 from .hash_schema import HashSchema
@@ -136,12 +136,34 @@ class Partitioner:
 
     # ---- pruning -------------------------------------------------------------------------------------------------
 
-    def prune(self, predicates: Sequence[ColumnPredicate]) -> list[int]:
-        """The partitions that may hold rows for which all `predicates` are true, ascending.
+    def prune(self, predicates: Sequence[ColumnPredicate], one_of: Sequence[OneOf] = ()) -> list[int]:
+        """The partitions that may hold rows for which all `predicates` are true, and a branch of each of `one_of`,
+        ascending.
 
-        Hash rules prune where every column of the rule is fixed to some values; the range rule by the leading range
-        columns. Other predicates prune nothing.
+        Hash rules prune where every column of the rule is fixed to some values, or by `InBuckets`; the range rule by
+        the leading range columns. Other predicates prune nothing.
         """
+        kept = self._pruned(predicates)
+        for branches in one_of:
+            if len(kept) > 1:
+                possible = {number for branch in branches for number in self._pruned_by_branch(predicates, branch)}
+                kept = [number for number in kept if number in possible]
+        return kept
+
+    def _pruned_by_branch(self, predicates: Sequence[ColumnPredicate], branch: Branch) -> list[int]:
+        buckets = [part for part in branch if isinstance(part, InBuckets)]
+        columns = [part for part in branch if not isinstance(part, InBuckets)]
+        numbers = self._pruned([*predicates, *columns])
+        return [n for n in numbers if all(self._has_bucket(self.partitions[n], part) for part in buckets)]
+
+    def _has_bucket(self, partition: Partition, chosen: InBuckets) -> bool:
+        """False if the rows of a partition are in other buckets of the rule."""
+        for rule, bucket in zip(self.partition_schema.rules_of(partition.range), partition.buckets, strict=True):
+            if (rule.columns, rule.buckets, rule.seed) == (chosen.columns, chosen.buckets, chosen.seed):
+                return bucket in chosen.chosen
+        return True
+
+    def _pruned(self, predicates: Sequence[ColumnPredicate]) -> list[int]:
         if len(self.partitions) == 1 and self._ranges is None and all(map(_has_open_end, predicates)):
             return [0]
         known = domains(self.schema, predicates)

@@ -27,6 +27,7 @@ from ..algebra.physical import PhysicalNode
 from ..algebra.trees import nodes
 from ..physical.range_bounds import range_bounds
 from ..query_plan import Plan
+from ..scans.tablet_conditions import one_of
 from .expression_text import Names, framed_text, groups_text, predicate_text, to_sql, window_keys
 
 
@@ -231,9 +232,9 @@ def drawing_of(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) 
 
 
 def tablets_of(scan: physical.TableScan) -> tuple[int, int]:
-    """Number of tablets left by the scan's predicates, and of all tablets."""
+    """Number of tablets left by the scan's conditions, and of all tablets."""
     partitioner = Partitioner(scan.table.schema, scan.table.partitions)
-    return len(partitioner.prune(scan.predicates)), len(partitioner.partitions)
+    return len(partitioner.prune(scan.predicates, one_of(scan))), len(partitioner.partitions)
 
 
 def input_roles(node: PhysicalNode) -> tuple[str | None, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from ...errors import TypeMismatch
-from ...model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, INTEGER_WIDTHS, MAX_PRECISION, DataType
+from ...model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, INTEGER_WIDTHS, MAX_PRECISION, DataType, Kind
 from ..arithmetic import decimal_result, operate
-from ..coercion import as_decimal, cast, unify
+from ..coercion import as_decimal, cast, convert, unify
 from ..expressions import Call, Expr, Literal
 from .arguments import number, of_doubles, refuse, whole
 from .function import Args, Function, call
@@ -105,6 +105,21 @@ def _factorial(function: Function, args: Args) -> Expr:
 def _bucket(function: Function, args: Args) -> Expr:
     bounds = (cast(number(function, arg, position), DOUBLE) for position, arg in enumerate(args[:3]))
     return call(INT, "width_bucket", *bounds, whole(function, args[3], 3))
+
+
+def _hash_bucket(function: Function, args: Args) -> Expr:
+    """The rule is of constants, and the types of the values are part of it: none of them is converted."""
+    numbers = []
+    for position, (what, least) in enumerate((("number of buckets", 1), ("seed", 0))):
+        arg = whole(function, args[position], position)
+        if not isinstance(arg, Literal) or arg.value is None or not least <= arg.value < 1 << 31:
+            raise TypeMismatch(f"the {what} of hash_bucket must be a constant from {least} to 2147483647")
+        numbers.append(arg)
+    for position, arg in enumerate(args[2:], 2):
+        if arg.type.is_float or arg.type.kind in (Kind.BOOLEAN, Kind.INTERVAL):
+            raise refuse(function, arg, position)
+    values = (convert(arg, INT) if arg.type.kind is Kind.NULL else arg for arg in args[2:])
+    return call(INT, "hash_bucket", *numbers, *values)
 
 
 def _pi(function: Function, args: Args) -> Expr:
@@ -245,6 +260,12 @@ NUMBERS = (
         description="The bucket of the number, if low to high is divided into count equal buckets: 0 below, "
             "count + 1 above",
         example="width_bucket(5.35, 0.024, 10.06, 5)", result="3",
+    ),
+    Function(
+        "hash_bucket", "hash_bucket(buckets, seed, column, ...)", 3, None, _hash_bucket,
+        description="The bucket of a HASH partition, as nyala_catalog.partitions writes it: a scan under "
+            "hash_bucket(...) = n reads the tablets of that bucket",
+        example="hash_bucket(4, 0, 'h1')", result="3",
     ),
     Function(
         "random", "random()", 0, 0, _random, volatile=True,

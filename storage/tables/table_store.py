@@ -416,7 +416,7 @@ def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken
     parts: list[tuple[str, str, list[tuple[TabletView, Part, int]]]] = []
     if spec.tablet is not None and all(tablet.id != spec.tablet for tablet in layout.tablets):
         raise TabletGone(f"table {layout.table.name} has no tablet {spec.tablet}: its range partition was dropped")
-    for place in layout.partitioner.prune(spec.predicates):
+    for place in layout.partitioner.prune(spec.predicates, spec.one_of):
         tablet = layout.tablets[place]
         if spec.tablet not in (None, tablet.id):
             continue

@@ -46,7 +46,7 @@ class Scans:
         rows = self._rows_of(known)
         sent = EncodedSpec(known.table, spec)
         tokens = []
-        for place in known.partitioner.prune(spec.predicates):
+        for place in known.partitioner.prune(spec.predicates, spec.one_of):
             tablet_id = known.tablet_ids[place]
             if spec.tablet in (None, tablet_id):
                 partition = known.partitioner.partitions[place].place

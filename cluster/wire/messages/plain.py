@@ -184,8 +184,8 @@ def predicates_from_plain(data: Plain) -> tuple[ColumnPredicate, ...]:
 
 
 def spec_to_plain(spec: ScanSpec) -> Plain:
-    """Returns the spec of a scan as plain data, without fields that have their default, and without `split_evenly`: a
-    server divides the work itself.
+    """Returns the spec of a scan as plain data, without fields that have their default, and without `split_evenly` and
+    `one_of`: a server divides the work itself, and the client has left out tablets already.
 
     The columns of a descending scan have another name, so that a server that does not know these scans refuses one,
     instead of returning the first rows of the other end.
@@ -219,7 +219,9 @@ def spec_from_plain(data: Plain) -> ScanSpec:
 _DESCENDING = "columns_descending"
 _SPEC_DEFAULTS = {field.name: field.default for field in fields(ScanSpec)}
 _SPEC_FIELDS = [
-    name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes", "descending", "split_evenly")
+    name
+    for name in _SPEC_DEFAULTS
+    if name not in ("columns", "predicates", "changes", "descending", "split_evenly", "one_of")
 ]
 """Fields that are sent unchanged."""
 

@@ -466,6 +466,7 @@ WRITERS: Mapping[str, Writer] = {
 
 REFUSED: Mapping[str, str] = {
     "gcd": "Spark has none",
+    "hash_bucket": "Spark hashes by another encoding of the values",
     "limit_after": "Spark has it in frames alone, where windows writes it",
     "limit_before": "Spark has it in frames alone, where windows writes it",
     "lcm": "Spark has none",

@@ -11,5 +11,5 @@
                                       functions      binds the calls of these functions
 
 Rows are made from the catalog when a statement is bound, and are constants to the planner. Those of nyala_catalog come
-from `model.observations`.
+from `model.observations`, except `partitions`.
 """

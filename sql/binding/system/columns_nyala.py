@@ -17,6 +17,8 @@ statement_operators 13606 statement_id:int8 user_name:text step:int8 depth:int8 
   expected_rows:int8 seconds:float8 memory_bytes:int8 spilled_bytes:int8
 masters 13607 address:text id:text role:text state:text term:int8 last_index:int8 lag_entries:int8 version:text
   error:text
+partitions 13608 table_schema:text table_name:text sql_name:text key_column:text number:int4 partition:text
+  condition:text snapshot:int8
 operation_kinds 13605 kind:text queued:int8 running:int8 done:int8 failed:int8 seconds:float8 written_bytes:int8
   best_score:float8 memory_bytes:int8 log_bytes:int8 disk_bytes:int8
 """

@@ -19,6 +19,7 @@ from . import information_schema, pg_objects, pg_server, roles
 from .columns_nyala import OF_STATEMENTS
 from .definitions import SystemColumn, SystemRelation, relations, system_type
 from .objects import Objects
+from .partitions import partitions
 from .pg_objects import Row
 
 _OBJECTS: Final = (
@@ -94,6 +95,8 @@ def objects_of(context: Context) -> Objects:
 
 
 def _rows(relation: SystemRelation, objects: Objects) -> list[Row]:
+    if relation.schema == NYALA_CATALOG and relation.name == "partitions":
+        return list(partitions(objects))
     if relation.schema == NYALA_CATALOG:
         found = [dict(row) for row in rows_of(relation.name, objects.context.catalog)]
         return roles.without_others(found, objects) if relation.name in OF_STATEMENTS else found
