@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,40 @@ def test_spark_reads_and_writes(
     archived = spark.read.format("jdbc").options(**options, dbtable="archive.hosts").load()
     assert archived.columns == ["host"] and archived.where("host > 997").count() == 3
     store.execute("DROP SCHEMA archive CASCADE")
+
+
+def test_a_catalog_of_spark_pushes_aggregates_limits_and_first_rows(
+    driver: Path,
+    server: PostgresServer,
+    store: nyala.driver.connection.Connection,
+    spark: Any,  # noqa: F811
+) -> None:
+    spark.sql(f"ADD JAR '{driver}'")
+    entry = "spark.sql.catalog.door"
+    spark.conf.set(entry, "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog")
+    options = {"url": url(server), "driver": "org.postgresql.Driver", "user": "me", "password": PASSWORD}
+    for name, value in {**options, "pushDownTableSample": "false"}.items():
+        spark.conf.set(f"{entry}.{name}", value)
+    pushed = {
+        "SELECT host % 3 AS m, count(*), sum(load), max(name) FROM {} WHERE host > 10 GROUP BY 1 ORDER BY 1": (
+            "PushedAggregates: [COUNT(*), SUM(load), MAX(name)]"
+        ),
+        "SELECT count(DISTINCT name), min(host), avg(host) FROM {} WHERE name LIKE 'h1%' OR host IN (2, 3)": (
+            "PushedAggregates: [COUNT(DISTINCT name)"
+        ),
+        "SELECT name FROM {} WHERE host = 7 LIMIT 5": "PushedLimit: LIMIT 5",
+        "SELECT host, name FROM {} ORDER BY load DESC LIMIT 3": "PushedTopN: ORDER BY [load DESC NULLS LAST] LIMIT 3",
+        "SELECT host FROM {} ORDER BY host LIMIT 4 OFFSET 2": "PushedOffset: OFFSET 2",
+    }
+    for text, expected in pushed.items():
+        frame = spark.sql(text.format("door.public.hosts"))
+        assert expected in frame._jdf.queryExecution().toString(), text
+        rows = [tuple(map(_plain, row)) for row in frame.collect()]
+        assert rows == [tuple(map(_plain, row)) for row in store.execute(text.format("hosts")).fetchall()], text
+    sample = spark.sql("SELECT count(*) FROM door.public.hosts TABLESAMPLE (50 PERCENT) REPEATABLE (1)").first()[0]
+    assert 0 < sample < 1000  # Spark takes it itself
+
+
+def _plain(value: Any) -> Any:
+    """A number of any type as a float: sums of Spark have other types."""
+    return float(value) if isinstance(value, (int, Decimal)) else value
