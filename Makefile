@@ -71,6 +71,13 @@ floors: ## smoke tests with the oldest dependencies allowed, on the oldest and t
 	    (cd $$copy && $$venv/bin/python -m pytest --noconftest tests/smoke); \
 	done
 
+# Debian's package has it, beside a server, which is not installed: only this program is unpacked.
+.PHONY: promtool
+promtool: ## put promtool, which tests of deploy/prometheus need, into .venv (Debian and its derivatives)
+	@test -x $(VENV)/bin/promtool || { tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; target=$(abspath $(VENV))/bin/promtool; \
+	cd "$$tmp"; { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; } 2>/dev/null && \
+	dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xO ./usr/bin/promtool > promtool && install promtool "$$target"; }
+
 format: $(VENV)/.installed-test ## rewrite the sources in the house's layout
 	@$(RUN) -m ruff check --select I --fix .
 	@$(RUN) -m ruff format .
