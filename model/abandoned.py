@@ -50,9 +50,14 @@ def close_when_dropped(
     return made
 
 
+def is_collecting() -> bool:
+    """True while the cyclic collector runs, in any thread."""
+    return next(reversed(_phases)) == "start"
+
+
 def close_outside_collector(close: Callable[[], object]) -> None:
     """Call `close`: here, or in a new thread if the cyclic collector runs in any. For finalizers and `__del__`."""
-    if next(reversed(_phases)) == "start":
+    if is_collecting():
         with contextlib.suppress(RuntimeError):  # the interpreter is about to end
             _thread.start_new_thread(_close_in_thread, (close,))
     else:

@@ -7,22 +7,19 @@ at a time, 10 seconds for a client to send its request (docs/decisions/2026-11-2
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import secrets
 import socket
 import socketserver
 import threading
-import time
-from collections.abc import Iterator
 from http.server import HTTPServer
 from typing import Any, Final
 
 from ...errors import ServerUnavailable
-from ...model import metrics
 from ...model.forks import stay_with_process
 from ..authentication import Authentication
 from .access import WithUsers, access_of
+from .gc_pauses import GcPauses
 from .handler import Handler
 from .log_tail import LogTail
 from .options import HttpOptions
@@ -149,31 +146,3 @@ class HttpServer(socketserver.ThreadingMixIn, HTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client has gone, or a handler has a bug; neither ends the server."""
         _logger.debug("a request ended early", exc_info=True)
-
-
-class GcPauses:
-    """Times the runs of Python's garbage collector, while it is installed."""
-
-    def __init__(self) -> None:
-        self._histogram = metrics.Histogram()
-        self._began = 0.0
-
-    def _note(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self._began = time.perf_counter()
-        elif self._began:
-            self._histogram.observe(time.perf_counter() - self._began)
-
-    def samples(self) -> Iterator[metrics.Sample]:
-        """For `metrics.collect`."""
-        yield metrics.Sample("nyala_gc_pause_seconds", self._histogram.read())
-
-    def install(self) -> None:
-        """Begins."""
-        gc.callbacks.append(self._note)
-        metrics.register(self.samples)
-
-    def remove(self) -> None:
-        """Ends."""
-        with contextlib.suppress(ValueError):
-            gc.callbacks.remove(self._note)
