@@ -85,15 +85,28 @@ def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[Any]], 
     """
     if not rows:
         return join([element("h2", caption), element("p", empty, class_="quiet")])
-    head = element("tr", *(element("th", heading, scope="col") for heading in headings))
+    numeric = [
+        any(_is_number(cell) for row in rows for cell in row[place : place + 1]) for place in range(len(headings))
+    ]
+    head = element(
+        "tr",
+        *(
+            element("th", heading, scope="col", class_="number" if is_number else None)
+            for heading, is_number in zip(headings, numeric, strict=True)
+        ),
+    )
     body = (element("tr", *(_cell(cell) for cell in row)) for row in rows)
     found = element("table", element("caption", caption), element("thead", head), element("tbody", *body))
     return element("div", found, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def _cell(cell: object) -> Html:
-    is_number = isinstance(cell, int | float | Right)
-    return element("td", "\N{EN DASH}" if cell is None else _shown(cell), class_="number" if is_number else None)
+    shown = "\N{EN DASH}" if cell is None else _shown(cell)
+    return element("td", shown, class_="number" if _is_number(cell) else None)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float | Right) and not isinstance(cell, bool)
 
 
 class Right(str):

@@ -26,7 +26,7 @@ table { border-collapse: collapse; width: 100%; font-size: 14px; }
 caption { text-align: left; font-weight: 600; font-size: 16px; padding: 8px 10px; }
 th, td { text-align: left; vertical-align: top; padding: 5px 10px; border-top: 1px solid var(--line); }
 td { max-width: 60ch; overflow-wrap: break-word; } th { background: var(--raised); white-space: nowrap; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 2px 24px; margin: 12px 0; }
 dl div { border-bottom: 1px solid var(--line); padding: 5px 0; } dt { color: var(--quiet); font-size: 13px; }
 dd { margin: 0; overflow-wrap: anywhere; }

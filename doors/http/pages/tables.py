@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final
 
 from ....errors import Error, UnknownTable
 from ....model.schema import Table
+from ....model.store import TabletDescription
 from ..request import Request
 from .frame import Page
 from .html import Html, Right, element, facts, join, link, size, table
@@ -17,6 +19,9 @@ from .layout import layout
 AT_ONCE: Final = 100
 """Tables of a page: the tablets of each are described, which on a cluster takes calls."""
 TABLETS_AT_ONCE: Final = 500
+DESCRIBED_SECONDS: Final = 8.0
+DESCRIBED_TOGETHER: Final = 16
+"""Tables whose tablets are described at the same time."""
 
 
 def tables(request: Request) -> Page:
@@ -34,19 +39,32 @@ def tables(request: Request) -> Page:
         action="/tables",
         role="search",
     )
-    rows = [_row(request, store, each) for each in shown]
+    rows = _rows(request, store, shown)
     headings = ("Table", "Columns", "Partitions", "Tablets", "Rows", "Rows/s since last look", "On disk", "State")
     about = f"Tables {page * AT_ONCE + 1:,} to {page * AT_ONCE + len(shown):,} of {len(found):,}" if shown else "Tables"
     return "Tables", join([search, table(about, headings, rows, "There is none."), _pager(request, page, len(found))])
 
 
-def _row(request: Request, store: Any, each: Table) -> Sequence[Any]:
+def _rows(request: Request, store: Any, shown: Sequence[Table]) -> list[Sequence[Any]]:
+    """The rows of tables, as far as their tablets are described within `DESCRIBED_SECONDS`. One after the other, those
+    of a server that does not respond would hold up the page for 5 s each."""
+    pool = ThreadPoolExecutor(DESCRIBED_TOGETHER, "nyala-http-tables")
+    try:
+        described = [pool.submit(store.describe_tablets, each) for each in shown]
+        wait(described, DESCRIBED_SECONDS)
+        return [_row(request, each, found) for each, found in zip(shown, described, strict=True)]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _row(request: Request, each: Table, described: Future[Sequence[TabletDescription]]) -> Sequence[Any]:
     columns = len(each.schema.visible_columns)
     name = link(each.name, "/table", name=each.name)
     try:
-        tablets = store.describe_tablets(each)
-    except Error as error:  # dropped meanwhile, or without a leader
-        return name, columns, _partitions(each), None, None, None, None, element("span", str(error), class_="bad")
+        tablets = described.result(0)
+    except (Error, TimeoutError) as error:  # dropped meanwhile, or without a leader; or the page waits no longer
+        reason = "no answer in time; see the cluster" if isinstance(error, TimeoutError) else str(error)
+        return name, columns, _partitions(each), None, None, None, None, element("span", reason, class_="bad")
     rows = sum(tablet.rows for tablet in tablets)
     damaged = sum(replica.role == "QUARANTINED" for tablet in tablets for replica in tablet.replicas)
     state = element("span", f"{damaged} damaged", class_="bad") if damaged else "whole"

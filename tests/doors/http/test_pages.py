@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -255,3 +256,16 @@ def test_a_statement_of_the_console_ends_in_time(server: HttpServer, monkeypatch
     monkeypatch.setattr("nyala.doors.http.pages.console.SECONDS", 0.05)
     sql = "SELECT count(*) FROM t AS a, t AS b, t AS c, t AS d, t AS e"
     assert "57014" in post(server, "/console", sql=sql, token=server.token)[1]
+
+
+def test_the_page_of_tables_waits_for_none_of_them_for_long(
+    server: HttpServer, connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nyala.doors.http.pages.tables.DESCRIBED_SECONDS", 0.05)
+    answered = threading.Event()
+    monkeypatch.setattr(type(connection.store), "describe_tablets", lambda store, table: answered.wait(60) and [])
+    try:
+        response, text = ask(server, "/tables")
+    finally:
+        answered.set()
+    assert response.status == 200 and "no answer in time" in text
